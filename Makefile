@@ -12,12 +12,12 @@ UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
 REAL_PARTS := postgres web agents mcp sandbox channels
-FOLDER_postgres := tests/store tests/adapters tests/stories tests/acp_agent tests/torture
+FOLDER_postgres := tests/stores tests/integrations tests/stories tests/acp_agent tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
 FOLDER_channels := tests/channels tests/stories/test_every_door.py
-FOLDER_sandbox := tests/sandbox tests/cli/test_hostile_child.py
+FOLDER_sandbox := tests/security tests/cli/test_hostile_child.py
 # How tests name the part, where folders of several parts overlap: each is tried once.
 NAME_postgres := PostgreSQL
 NAME_channels := channels
@@ -72,7 +72,7 @@ $(HOMESERVER)/.ready: tools/homeserver-requirements.txt
 	@touch $@
 
 newest-postgres: $(READY)
-	@MIDTURN_REAL=1 tools/with_newest_postgres tools/run_tests -m real tests/store
+	@MIDTURN_REAL=1 tools/with_newest_postgres tools/run_tests -m real tests/stores
 
 parts:
 	@tools/install_parts

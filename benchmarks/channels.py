@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import midturn as mt
-from midturn.record.events import InquiryAnswered
-from midturn.store.store import ConversationStore
+from midturn.events.types import InquiryAnswered
+from midturn.stores.store import ConversationStore
 from support.channels.asked import ask, pair, running
 from support.channels.phones import OURS, REAL, Phone, act, missing, on
 

@@ -20,7 +20,7 @@ import msgspec
 
 import midturn as mt
 from counted import Calls, Disk, Imports, modules
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 from startup import NAMES, TURN
 from turns import QUESTIONS, Replayed, deploy, deploy_twice, interviewed, model, prepared, turn
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import httpx2
 
 from midturn.question.question import Question
-from midturn.store.opening import FileStore
+from midturn.stores.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.served import Served
 from support.serving import asked_here, enter

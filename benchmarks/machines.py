@@ -26,7 +26,7 @@ from psycopg import sql  # noqa: E402
 
 import midturn as mt  # noqa: E402
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart  # noqa: E402
-from midturn.store.postgres.conversations import PostgresStore  # noqa: E402
+from midturn.stores.postgres.conversations import PostgresStore  # noqa: E402
 from support.postgres import Cluster  # noqa: E402
 
 ANSWERS = 600

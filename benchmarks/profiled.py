@@ -41,7 +41,7 @@ def part(frame: FrameType | None) -> str:
         file = frame.f_code.co_filename
         if file.startswith(HOME):
             where = file.removeprefix(HOME).strip("/")
-            if frame.f_code.co_name in ("sync", "write_all") and where == "store/folder.py":
+            if frame.f_code.co_name in ("sync", "write_all") and where == "stores/folder.py":
                 return SYNCS
             return next((name for begin, name in PARTS.items() if where.startswith(f"{begin}/")), "the rest")
         if "/asyncio/" in file:

@@ -19,7 +19,7 @@ import msgspec
 
 import midturn as mt
 from counted import Disk
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 from turns import deploy, deploy_twice, history, prepared, turn
 
 HISTORIES = (0, 100, 1_000)

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from midturn.sandbox import box, confine, landlock
-from midturn.sandbox.box import Box, Own
-from midturn.sandbox.confine import Means, Offer, offer
-from midturn.sandbox.profile import Declared
+from midturn.security import confine, landlock, tool_sandbox
+from midturn.security.confine import Means, Offer, offer
+from midturn.security.profile import Declared
+from midturn.security.tool_sandbox import Box, Own
 from midturn.tools.process import Program, run_process
 
 ROUNDS = 100
@@ -80,11 +80,11 @@ async def _start(around: Box, root: Path) -> Start:
 def _offered(means: Means) -> Generator[None]:
     """Have the sandbox use one means, whatever else there is."""
     before = confine.offer
-    box.offer = confine.offer = lambda: Offer(means)  # type: ignore[assignment]
+    tool_sandbox.offer = confine.offer = lambda: Offer(means)  # type: ignore[assignment]
     try:
         yield
     finally:
-        box.offer = confine.offer = before
+        tool_sandbox.offer = confine.offer = before
 
 
 def _cpu() -> float:

@@ -33,8 +33,8 @@ import psycopg  # noqa: E402  the path comes first
 
 import midturn as mt  # noqa: E402
 from machines import FIRST, agent, cpu_of, fill, memory_of  # noqa: E402
-from midturn.store.metadata import Metadata  # noqa: E402
-from midturn.store.opening import FileStore  # noqa: E402
+from midturn.stores.metadata import Metadata  # noqa: E402
+from midturn.stores.opening import FileStore  # noqa: E402
 from support.postgres import Cluster  # noqa: E402
 from turns import agent_history  # noqa: E402
 

@@ -30,7 +30,7 @@ import httpx2  # noqa: E402  the path comes first
 
 import midturn as mt  # noqa: E402
 from machines import agent, memory_of  # noqa: E402
-from midturn.prompts.rich.screen import POINTER  # noqa: E402
+from midturn.terminal.prompts.rich.screen import POINTER  # noqa: E402
 from support.pages import OWN  # noqa: E402
 from support.pty_session import PtySession  # noqa: E402
 from support.served import Served  # noqa: E402

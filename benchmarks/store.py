@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import midturn as mt
-from midturn.log.codec import encode_event
-from midturn.record.events import ChatRequest, ChatResponse, InquiryRequest, Source, ToolCallRequest, TurnEnd, TurnStart
-from midturn.store.file_conversations import FileConversations
-from midturn.store.metadata import conversation_number
-from midturn.store.sync_forms import drive
+from midturn.events.codec import encode_event
+from midturn.events.types import ChatRequest, ChatResponse, InquiryRequest, Source, ToolCallRequest, TurnEnd, TurnStart
+from midturn.stores.file_conversations import FileConversations
+from midturn.stores.metadata import conversation_number
+from midturn.stores.sync_forms import drive
 
 BURST = 10_000
 ROUNDS = 200

@@ -23,10 +23,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import midturn as mt
+from midturn.events.prompt import Prompt
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.question.question import Question
-from midturn.record.prompt import Prompt
-from midturn.terminal.look import TerminalSettings
+from midturn.terminal.capabilities import TerminalSettings
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.tools.command import CommandSpec, CommandTool
 

@@ -12,10 +12,8 @@ from typing import Any
 import msgspec
 
 import midturn as mt
-from midturn.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.log.codec import encode_event
-from midturn.question.authoring import KNOWN
-from midturn.record.events import (
+from midturn.events.codec import encode_event
+from midturn.events.types import (
     AnsweredBy,
     ChatRequest,
     ChatResponse,
@@ -28,8 +26,10 @@ from midturn.record.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.store.conversation import PASTS
-from midturn.values.json_value import Json
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.question.authoring import KNOWN
+from midturn.question.json_value import Json
+from midturn.stores.conversation import PASTS
 
 MOMENT = "2026-01-01T00:00:00.000000Z"
 QUESTIONS = 100

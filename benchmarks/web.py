@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import midturn as mt
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 
 OPEN, PAGES, TAPS, ANSWERS = 10_000, 200, 100, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000

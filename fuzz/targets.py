@@ -18,26 +18,26 @@ import msgspec
 import midturn as mt
 from midturn.config.load import LoadRequest, load
 from midturn.errors import AnswerError, ConfigError
-from midturn.log.codec import decode_event, decode_lines, encode_event
-from midturn.log.provider_view import provider_view
-from midturn.prompts.keys import code_line, one_line
-from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
+from midturn.events.codec import decode_event, decode_lines, encode_event
+from midturn.events.outcome import NeedsInput
+from midturn.events.provider_view import provider_view
+from midturn.events.types import OpaqueEvent
+from midturn.events.window import Window, open_turn, turns
+from midturn.question.json_text import NotJson, read_json
 from midturn.question.question import Question
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate
+from midturn.question.text import exact, exact_block, prose
 from midturn.question.walker import FormWalker, MisplacedReplyError
-from midturn.record.events import OpaqueEvent
-from midturn.record.outcome import NeedsInput
-from midturn.record.window import Window, open_turn, turns
-from midturn.store.export import History
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.tail import FileEnd, committed_end, last_turn
+from midturn.stores.export import History
+from midturn.stores.log_tail import FileEnd, committed_end, last_turn
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.terminal.prompts.keys import code_line, one_line
+from midturn.terminal.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.tools.command import WireError, read_outcome
 from midturn.turn.pending import pending
 from midturn.turn.step import Record
 from midturn.turn.turn import Turn
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.text import exact, exact_block, prose
 from midturn.web.app import inbox
 from support.pages import HOST, ada, agent_with, asking
 from support.turns import counting_ids, settings

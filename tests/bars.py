@@ -17,24 +17,24 @@ from pathlib import Path, PurePosixPath
 
 import pyte
 
-from midturn.prompts.keys import code_line
-from midturn.prompts.rich.screen import POINTER, row_text
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import SelectOption, SelectType
+from midturn.question.diff import Change
 from midturn.question.question import Question
 from midturn.question.schema_check import validate
-from midturn.record.prompt import Prompt
+from midturn.question.text import exact, prose
 from midturn.terminal.flow import PlainFlow
+from midturn.terminal.prompts.keys import code_line
+from midturn.terminal.prompts.rich.screen import POINTER, row_text
 from midturn.tools.fs import beneath as beneath_module
 from midturn.tools.fs.beneath import Beneath, Unsupported
 from midturn.tools.fs.paths import Missing
 from midturn.tools.fs.searching import Pattern
 from midturn.tools.returned import Rejected
-from midturn.values.diff import Change
-from midturn.values.text import exact, prose
 from question.schema.test_validation import SLOW
+from question.test_visible import ATTACKS
 from support.exchanged_folder import exchanged
 from support.rich_talk import Keys
-from values.test_visible import ATTACKS
 
 SECONDS = float(os.environ.get("SECONDS", "5"))
 DRAWN = int(os.environ.get("PROMPTS", "12000"))

@@ -22,7 +22,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, settings
 
-from midturn import files
+from midturn.security import private_files
 from midturn.testing import Clock
 
 pytest_plugins = ["support.forked", "support.processor_time"]
@@ -97,7 +97,7 @@ def _nothing_is_left_outside_of_their_directories(tmp_path_factory: pytest.TempP
 @pytest.fixture(autouse=True)
 def _a_process_knows_the_stores_of_its_own_test() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
     """Forget the stores of every test at its end: a tool is kept out of all that its process knows of, and a process knows a few."""
-    with patch.object(files, "_KNOWN", {str(path) for path in files.kept()}):
+    with patch.object(private_files, "_KNOWN", {str(path) for path in private_files.kept()}):
         yield
 
 

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import midturn as mt
 from midturn.http_body import BodyLimits, BodyRefused, admit
-from midturn.mcp_server.server import _Guarded  # pyright: ignore[reportPrivateUsage]  # what stands before the library
-from midturn.store.memory_conversations import MemoryStore
+from midturn.integrations.mcp_server.server import _Guarded  # pyright: ignore[reportPrivateUsage]  # what stands before the library
+from midturn.stores.memory_conversations import MemoryStore
 from midturn.web import inbox
 from midturn.web.gate import RequestGate, body_refused
 from support.pages import agent_with, asking, wait_for

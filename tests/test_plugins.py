@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import ConfigError
-from midturn.foreign.clients import OURS
+from midturn.integrations.hooks.clients import OURS
 from midturn.plugins import Registry
-from midturn.store.opening import open_store, store_at
-from midturn.store.workspace import folder_of
+from midturn.stores.opening import open_store, store_at
+from midturn.stores.workspace import folder_of
 from support.cli import CommandLine
 from support.plugins import install
 
 SHELF = """
 from pathlib import Path
 from midturn import MemoryStore
-from midturn.store.opening import FileStore
+from midturn.stores.opening import FileStore
 def open_shelf(address, limits):
     return FileStore(Path(address.partition("://")[2]), limits=limits)
 def open_memory(address, limits):
@@ -64,7 +64,7 @@ def test_a_list_imports_nothing(place: Path) -> None:
 
 
 def test_who_has_no_plug_in_loads_nothing_that_reads_metadata() -> None:
-    code = "import sys; from midturn.store.opening import STORES; print(STORES.added, 'importlib.metadata' in sys.modules)"
+    code = "import sys; from midturn.stores.opening import STORES; print(STORES.added, 'importlib.metadata' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert ran.stdout == "{} False\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.elicitation import opens, web_address_form
+from midturn.protocol_forms import opens, web_address_form
 
 
 def test_an_address_that_looks_like_another_is_spelled_out() -> None:

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402  the path comes first
 
-from midturn.store.opening import FileStore  # noqa: E402
+from midturn.stores.opening import FileStore  # noqa: E402
 from midturn.web import inbox  # noqa: E402
 from support.pages import ada  # noqa: E402
 from support.pty_session import PtySession  # noqa: E402

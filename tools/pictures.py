@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402  th
 from starlette.requests import Request  # noqa: E402
 
 import midturn as mt  # noqa: E402
-from midturn.store.opening import FileStore  # noqa: E402
+from midturn.stores.opening import FileStore  # noqa: E402
 from midturn.web import inbox  # noqa: E402
 from support.serving import serving  # noqa: E402
 from support.shown_pages import ask_for_a_month, finish_one, open_all  # noqa: E402

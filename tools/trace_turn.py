@@ -31,8 +31,8 @@ from types import FrameType
 from typing import Any, cast
 
 import midturn as mt
+from midturn.events.types import ToolCallResponse
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.record.events import ToolCallResponse
 
 HERE = Path(__file__).parents[1]
 PROMPT = "Deploy to staging?"

@@ -111,9 +111,9 @@ import psycopg, psycopg_pool, psycopg_binary
     "acp": "import acp\n",
     "dbos": "import midturn.agent.dbos\nimport dbos\n",
     "otel": "import opentelemetry.trace\n",
-    "pydantic-ai": "import midturn.adapters.pydantic_ai\n",
-    "langgraph": "import midturn.adapters.langgraph\n",
-    "openai-agents": "import midturn.adapters.openai_agents\n",
+    "pydantic-ai": "import midturn.integrations.pydantic_ai\n",
+    "langgraph": "import midturn.integrations.langgraph\n",
+    "openai-agents": "import midturn.integrations.openai_agents\n",
 }
 
 

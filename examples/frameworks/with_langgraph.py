@@ -14,7 +14,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
 
 import midturn as mt
-from midturn.adapters import langgraph as adapter
+from midturn.integrations import langgraph as adapter
 
 
 class State(TypedDict):

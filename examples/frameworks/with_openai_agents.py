@@ -15,7 +15,7 @@ from agents import Agent, RunConfig, RunState, ToolCallOutputItem
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 import midturn as mt
-from midturn.adapters.openai_agents import Asking
+from midturn.integrations.openai_agents import Asking
 
 CALLS = [function_call("deploy", {"env": "staging"}, call_id="call_1"), function_call("drop", {"table": "old"}, call_id="call_2")]
 MODEL = ScriptedModel([CALLS, [assistant_message("Both are done.")]])

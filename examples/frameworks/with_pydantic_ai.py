@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import midturn as mt
-from midturn.adapters.pydantic_ai import run
+from midturn.integrations.pydantic_ai import run
 
 
 def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:

@@ -21,17 +21,17 @@ _HOMES: dict[str, str] = {
     ),
     ".question.form": "Form",
     ".question.walker": "Ask Cancelled Completed FormEnded Review Step FormWalker",
-    ".values.json_value": "Limits SecretValue",
-    ".record.outcome": "NeedsInput Outcome Success ToolError",
-    ".record.prompt": "Prompt FormSubject CallSubject ResultSubject",
+    ".question.json_value": "Limits SecretValue",
+    ".events.outcome": "NeedsInput Outcome Success ToolError",
+    ".events.prompt": "Prompt FormSubject CallSubject ResultSubject",
     ".question.people": "Escalation People",
     ".question.persisted_question": "PersistedQuestion",
     ".question.question": "Question",
     ".routing.policy": "DetachedPolicy Target",
     ".routing.table": "AskAssistant AskUser Fail Route Suspend UseCached UseConfigured UseDefault route",
-    ".record.events": "Source ToolCall",
-    ".record.open_question": "OpenQuestion",
-    ".log.provider_view": "sanitize",
+    ".events.types": "Source ToolCall",
+    ".events.open_question": "OpenQuestion",
+    ".events.provider_view": "sanitize",
     ".errors": (
         "AlreadyAnswered AnswerError Busy CallEnded ConfigError DeadlinePassed MidturnError ModelError NoConversation NotAllowed "
         "NotAnswered NoSuchQuestion NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TooOld DigestMismatch "
@@ -44,23 +44,23 @@ _HOMES: dict[str, str] = {
     ".models.provider_model": "LibraryModel ProviderModel",
     ".ports": "Model Tool ToolRun",
     ".prompter": "Prompter",
-    ".runtime.foreign_turn": "CallContent",
-    ".store.outside_answers": "Receipt",
-    ".store.conversation": "Conversation",
-    ".store.store": "ConversationStore",
-    ".store.opening": "open_store",
-    ".store.memory_conversations": "MemoryStore",
-    ".store.watching": "StoreChange",
+    ".runtime.external_loop": "CallContent",
+    ".stores.answer_service": "Receipt",
+    ".stores.conversation": "Conversation",
+    ".stores.store": "ConversationStore",
+    ".stores.opening": "open_store",
+    ".stores.memory_conversations": "MemoryStore",
+    ".stores.watching": "StoreChange",
     ".terminal.prompter": "TerminalPrompter",
     ".testing.prompter": "ScriptedPrompter",
-    ".tools.asker": "FormAnswers Unanswered ask ask_form ask_form_sync ask_sync try_ask try_ask_sync ToolContext",
+    ".tools.asking": "FormAnswers Unanswered ask ask_form ask_form_sync ask_sync try_ask try_ask_sync ToolContext",
     ".tools.ask_user_call": "ask_user",
     ".tools.function": "FunctionTool tool",
     ".tools.returned": "Rejected REDACTED",
     ".turn.step": "Answer",
     "msgspec": "UNSET",
 }
-_MODULES = {"channels": "midturn.channels", "events": "midturn.record.events"}
+_MODULES = {"channels": "midturn.channels", "events": "midturn.events"}
 _GONE = {
     "AnswersSubject": "`midturn.AnswersSubject` is `midturn.FormSubject` now.",
     "ConversationJournal": "`midturn.ConversationJournal` is private now: `Inquirer` holds a conversation, `store.read` reads one.",
@@ -100,7 +100,7 @@ def __dir__() -> list[str]:
 
 
 def _advice(name: str) -> str:
-    from midturn.values.text import did_you_mean  # only where a name is wrong
+    from midturn.question.text import did_you_mean  # only where a name is wrong
 
     if name in _GONE:
         return _GONE[name]

@@ -1,6 +1,6 @@
 from msgspec import UNSET as UNSET
 
-from midturn import channels as channels
+from midturn import channels as channels, events as events
 from midturn.agent.agent import Agent as Agent
 from midturn.agent.inquirer import Inquirer as Inquirer
 from midturn.agent.inquirer_call import InquirerCall as InquirerCall
@@ -41,6 +41,11 @@ from midturn.errors import (
     TooOld as TooOld,
     TurnOpen as TurnOpen,
 )
+from midturn.events.open_question import OpenQuestion as OpenQuestion
+from midturn.events.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
+from midturn.events.prompt import CallSubject as CallSubject, FormSubject as FormSubject, Prompt as Prompt, ResultSubject as ResultSubject
+from midturn.events.provider_view import sanitize as sanitize
+from midturn.events.types import Source as Source, ToolCall as ToolCall
 from midturn.exchange import (
     Finished as Finished,
     InquiryAsked as InquiryAsked,
@@ -56,7 +61,6 @@ from midturn.exchange import (
     ToolDefinition as ToolDefinition,
     Usage as Usage,
 )
-from midturn.log.provider_view import sanitize as sanitize
 from midturn.mcp.spec import McpServer as McpServer
 from midturn.models.provider_model import LibraryModel as LibraryModel, ProviderModel as ProviderModel
 from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedModel as ScriptedModel
@@ -75,6 +79,7 @@ from midturn.question.answer_type import (
     When as When,
 )
 from midturn.question.form import Form as Form
+from midturn.question.json_value import Limits as Limits, SecretValue as SecretValue
 from midturn.question.people import Escalation as Escalation, People as People
 from midturn.question.persisted_question import PersistedQuestion as PersistedQuestion
 from midturn.question.question import Question as Question
@@ -98,11 +103,6 @@ from midturn.question.walker import (
     Review as Review,
     Step as Step,
 )
-from midturn.record import events as events
-from midturn.record.events import Source as Source, ToolCall as ToolCall
-from midturn.record.open_question import OpenQuestion as OpenQuestion
-from midturn.record.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
-from midturn.record.prompt import CallSubject as CallSubject, FormSubject as FormSubject, Prompt as Prompt, ResultSubject as ResultSubject
 from midturn.routing.policy import DetachedPolicy as DetachedPolicy, Target as Target
 from midturn.routing.table import (
     AskAssistant as AskAssistant,
@@ -115,17 +115,17 @@ from midturn.routing.table import (
     UseDefault as UseDefault,
     route as route,
 )
-from midturn.runtime.foreign_turn import CallContent as CallContent
-from midturn.store.conversation import Conversation as Conversation
-from midturn.store.memory_conversations import MemoryStore as MemoryStore
-from midturn.store.opening import open_store as open_store
-from midturn.store.outside_answers import Receipt as Receipt
-from midturn.store.store import ConversationStore as ConversationStore
-from midturn.store.watching import StoreChange as StoreChange
+from midturn.runtime.external_loop import CallContent as CallContent
+from midturn.stores.answer_service import Receipt as Receipt
+from midturn.stores.conversation import Conversation as Conversation
+from midturn.stores.memory_conversations import MemoryStore as MemoryStore
+from midturn.stores.opening import open_store as open_store
+from midturn.stores.store import ConversationStore as ConversationStore
+from midturn.stores.watching import StoreChange as StoreChange
 from midturn.terminal.prompter import TerminalPrompter as TerminalPrompter
 from midturn.testing.prompter import ScriptedPrompter as ScriptedPrompter
 from midturn.tools.ask_user_call import ask_user as ask_user
-from midturn.tools.asker import (
+from midturn.tools.asking import (
     FormAnswers as FormAnswers,
     ToolContext as ToolContext,
     Unanswered as Unanswered,
@@ -139,6 +139,5 @@ from midturn.tools.asker import (
 from midturn.tools.function import FunctionTool as FunctionTool, tool as tool
 from midturn.tools.returned import REDACTED as REDACTED, Rejected as Rejected
 from midturn.turn.step import Answer as Answer
-from midturn.values.json_value import Limits as Limits, SecretValue as SecretValue
 
 __version__: str

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from midturn.errors import StoreAway
-from midturn.values.text import rfc3339
+from midturn.question.text import rfc3339
 
 if TYPE_CHECKING:
-    from midturn.record.events import Event
+    from midturn.events.types import Event
 
 
 class TimeOfDay(Protocol):

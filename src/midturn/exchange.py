@@ -9,10 +9,10 @@ from typing import Final, Literal, TypeAlias, assert_never
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
+from midturn.events.types import ChatResponse, Event, Image, InquiryAnswered, InquiryCancelled, ToolCallRequest, answered_by_model
+from midturn.question.json_value import Json, JsonObject
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import ChatResponse, Event, Image, InquiryAnswered, InquiryCancelled, ToolCallRequest, answered_by_model
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.text import check_text
+from midturn.question.text import check_text
 
 Family: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
 """The protocol of a provider."""

@@ -27,7 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from midturn.clock import Outage
 from midturn.errors import StoreError
 from midturn.http import Listening, bound
-from midturn.sandbox.peers import Doubt, Peer, doubt_about, find_peer
+from midturn.security.peer_credentials import Doubt, Peer, doubt_about, find_peer
 
 _LOG = logging.getLogger(__name__)
 HEAD_SECONDS: Final = 10.0

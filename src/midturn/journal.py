@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from midturn.record.events import AnsweredBy, Event, Note
+from midturn.events.types import AnsweredBy, Event, Note
 
 if TYPE_CHECKING:
     from midturn.question.reply import Reply

@@ -32,14 +32,14 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"Spans and metrics need the extra `otel`: {install_command('otel')}", name=error.name) from error
 
 from midturn.errors import StoreError
+from midturn.events.open_question import OpenQuestion
+from midturn.events.transcript import ApprovalEntry, ResponseEntry, entry_among
+from midturn.events.types import AnsweredBy, Event, ToolCall
+from midturn.events.window import open_turn
 from midturn.exchange import Finished, ModelRequest
 from midturn.journal import Journal
-from midturn.log.entries import ApprovalEntry, ResponseEntry, entry_among
 from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
-from midturn.record.events import AnsweredBy, Event, ToolCall
-from midturn.record.open_question import OpenQuestion
-from midturn.record.window import open_turn
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 
 _LOG = logging.getLogger("midturn.otel")
 _NANO = 1_000_000_000

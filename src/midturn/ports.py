@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from midturn.events.types import Event, InquiryRequest, Source, ToolCall
 from midturn.exchange import Finished, ModelEvent, ModelRequest, ToolDefinition
 from midturn.journal import Journal
-from midturn.record.events import Event, InquiryRequest, Source, ToolCall
+from midturn.question.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 from midturn.turn.step import AssistantFailed, AssistantReplied, FormWanted, Given
-from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 
 if TYPE_CHECKING:
+    from midturn.events.outcome import Outcome
     from midturn.question.question import Question
-    from midturn.record.outcome import Outcome
 
 
 class Model(Protocol):

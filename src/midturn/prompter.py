@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal
 
-from midturn.values.public_names import public_repr
+from midturn.question.public_names import public_repr
 
 if TYPE_CHECKING:
+    from midturn.events.prompt import Prompt
     from midturn.question.reply import Reply
-    from midturn.record.prompt import Prompt
 
 
 class Prompter(ABC):

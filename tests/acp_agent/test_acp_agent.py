@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from acp import RequestError, schema
 
-from midturn.store.opening import open_store
+from midturn.stores.opening import open_store
 from support.acp_editor import Editor, Permission, began, beside, prompted, started
 from support.cli import CommandLine, asks, calls
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from acp import schema
 
-from midturn.acp.agent import SentServer, sent_servers
 from midturn.config.settings import McpServerSettings
+from midturn.integrations.acp.agent import SentServer, sent_servers
 from support.acp_editor import Editor, beside, prompted, started
 from support.cli import CommandLine, asks, calls
 from support.warm_commands import started_by_others

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from midturn.cli.place import StoreAddress
-from midturn.store.growing import FileGrowing
-from midturn.store.opening import open_store
+from midturn.cli.command_context import StoreAddress
+from midturn.stores.file_watcher import FileGrowing
+from midturn.stores.opening import open_store
 from support.acp_editor import Editor, began, beside, prompted
 from support.cli import CommandLine, calls
 from support.postgres import Cluster

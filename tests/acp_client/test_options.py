@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 from acp import schema
 
-from midturn.acp.running import choice, kept
-from midturn.foreign.words import Approved, Refused, TurnStopped
+from midturn.integrations.acp.running import choice, kept
+from midturn.integrations.hooks.model_messages import Approved, Refused, TurnStopped
 
 
 def option(id: str, kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"], name: str = "") -> schema.PermissionOption:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.record.events import ChatRequest
-from midturn.store.store import ConversationStore
+from midturn.events.types import ChatRequest
+from midturn.stores.store import ConversationStore
 from support.agents import CONFIRM, calling, careful, deploy, told
 from support.people import Chat
 

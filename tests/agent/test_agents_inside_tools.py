@@ -9,9 +9,9 @@ import pytest
 
 import midturn as mt
 from midturn.errors import StoreError
+from midturn.events.types import Child, InquiryRequest, TurnEnd, TurnStart
 from midturn.exchange import ToolCallPart
-from midturn.record.events import Child, InquiryRequest, TurnEnd, TurnStart
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.nested_agents import SURE, Asked, Company, over
 from support.people import Chat
 from support.waiting import until

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 import midturn as mt
-from midturn.record.events import InquiryRequest
+from midturn.events.types import InquiryRequest
 from midturn.web import inbox
 from support.cli import CommandLine
 from support.hooks import until

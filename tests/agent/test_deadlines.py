@@ -13,7 +13,7 @@ import pytest
 
 import midturn as mt
 from midturn.clock import SYSTEM, TrustedTime
-from midturn.record.events import InquiryCancelled, InquiryRequest, ToolCall, ToolCallResponse
+from midturn.events.types import InquiryCancelled, InquiryRequest, ToolCall, ToolCallResponse
 from midturn.testing import Clock
 from midturn.tools.ask_user_call import asked_by_model
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer

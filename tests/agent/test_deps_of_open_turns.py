@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.record.events import ToolCallResponse
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
+from midturn.events.types import ToolCallResponse
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 from support.waiting import until
 
 

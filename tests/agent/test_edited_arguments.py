@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 import midturn as mt
-from midturn.record.events import ToolCallResponse
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
-from midturn.values.json_value import JsonObject
+from midturn.events.types import ToolCallResponse
+from midturn.question.json_value import JsonObject
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 
 
 @mt.tool(run="ask")

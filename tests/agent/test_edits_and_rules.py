@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 import midturn as mt
-from midturn.record.events import AnsweredBy
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.visiting import StoredVisit
+from midturn.events.types import AnsweredBy
+from midturn.inbox.answering_session import StoredVisit
+from midturn.stores.memory_conversations import MemoryStore
 
 OPS = mt.People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo"]})
 

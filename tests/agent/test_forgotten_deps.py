@@ -13,7 +13,7 @@ import midturn as mt
 from midturn import testing
 
 if TYPE_CHECKING:
-    from midturn.values.json_value import JsonObject
+    from midturn.question.json_value import JsonObject
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pytest
 import midturn as mt
 import midturn.testing
 
-MODULES = ("midturn.adapters.pydantic_ai", "midturn.adapters.langgraph", "midturn.adapters.openai_agents", "midturn.otel")
+MODULES = ("midturn.integrations.pydantic_ai", "midturn.integrations.langgraph", "midturn.integrations.openai_agents", "midturn.otel")
 MADE_BY_US = {
     "ConversationStore": ("open_store", "MemoryStore"),
     "FormAnswers": ("ask_form",),

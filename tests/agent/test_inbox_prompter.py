@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import midturn as mt
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 from support.agents import CONFIRM, calling, careful, told
 from support.waiting import until
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 
 PROGRAM = """
 import os, signal, sys

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.record.events import InquiryAnswered
-from midturn.store.store import ConversationStore
-from midturn.store.submission import HandedOver, Submission
-from midturn.store.sync_forms import drive
+from midturn.events.types import InquiryAnswered
+from midturn.stores.queued_answer import HandedOver, Submission
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 from support.agents import calling, careful, told
 from support.processes import Forked, output
 from support.stored import hand_over

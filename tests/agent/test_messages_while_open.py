@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.record.events import ChatRequest, ToolCallResponse
-from midturn.store.store import ConversationStore
+from midturn.events.types import ChatRequest, ToolCallResponse
+from midturn.stores.store import ConversationStore
 
 
 @mt.tool

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.agents import CONFIRM, calling, careful, told
 from support.people import Chat
 from support.processes import Forked, line, output, python

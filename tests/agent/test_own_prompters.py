@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 import midturn as mt
-from midturn.record.events import InquiryAnswered, InquiryCancelled
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
+from midturn.events.types import InquiryAnswered, InquiryCancelled
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 from support.agents import CONFIRM, calling, careful, told
 from support.people import Chat
 from support.waiting import until

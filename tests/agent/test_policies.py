@@ -9,8 +9,8 @@ from typing import Any, Literal, cast
 import pytest
 
 import midturn as mt
-from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallRequest, ToolCallResponse
-from midturn.values.json_value import JsonObject
+from midturn.events.types import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallRequest, ToolCallResponse
+from midturn.question.json_value import JsonObject
 
 
 @mt.tool(run="unattended")

@@ -10,7 +10,7 @@ import pytest
 import midturn as mt
 from midturn.agent import worker
 from midturn.errors import StoreAway, StoreError
-from midturn.store.held import HeldConversation
+from midturn.stores.locked import HeldConversation
 
 
 class Failing(mt.MemoryStore):

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 import midturn as mt
-from midturn.record.events import InquiryAnswered
+from midturn.events.types import InquiryAnswered
 from support.agents import careful
 
 SCRIPT = """

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import midturn as mt
-from midturn.record.events import InquiryAnswered
+from midturn.events.types import InquiryAnswered
 from midturn.testing.tool_run import assert_answers
 from support.processes import kill
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.agents import CONFIRM, calling, told
 from support.people import Chat
 from support.waiting import until

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import midturn as mt
-from midturn.record.events import Approval, InquiryAnswered
-from midturn.store.store import ConversationStore
+from midturn.events.types import Approval, InquiryAnswered
+from midturn.stores.store import ConversationStore
 from support.agents import calling, careful, told
 
 

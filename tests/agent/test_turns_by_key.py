@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 import midturn as mt
-from midturn.record.events import ChatRequest, TurnStart
-from midturn.store.store import ConversationStore
-from midturn.values.json_value import JsonObject
+from midturn.events.types import ChatRequest, TurnStart
+from midturn.question.json_value import JsonObject
+from midturn.stores.store import ConversationStore
 
 
 def charging(store: ConversationStore, ran: list[str]) -> mt.Agent:

@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.agents import calling, careful
 
 

@@ -15,9 +15,9 @@ from typing import TypeVar
 import pytest
 
 import midturn as mt
-from midturn.channels.ledger import Ledger
+from midturn.channels.state import Ledger
 from midturn.clock import now
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import Answer, answers, ask, pair, running
 from support.channels.limit import Limit
 from support.channels.mischief import kept

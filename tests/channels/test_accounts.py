@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import midturn as mt
-from midturn.channels.ledger import Ledger
+from midturn.channels.state import Ledger
 from midturn.clock import now
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import midturn as mt
 from midturn.errors import AlreadyAnswered
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import answered, answers, ask, pair, running
 from support.channels.mischief import MISCHIEF, card, kept
 from support.channels.phones import OURS, REAL, OnNtfy, Phone, act, kinds, missing, on

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from midturn.channels.card import PREVIEWS_ELSEWHERE, draft_of
 from midturn.channels.port import Fits
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import SelectOption, SelectType
-from midturn.record.prompt import Prompt
 from support.prompt_catalogue import SELECT
 
 

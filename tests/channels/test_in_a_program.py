@@ -17,7 +17,7 @@ import midturn as mt
 from midturn.channels.kinds import channel_of
 from midturn.config.settings import ChannelTable
 from midturn.extras import install_command
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import answered, ask
 from support.channels.phones import on
 

@@ -20,7 +20,7 @@ pytest.importorskip("slack_sdk")
 pytest.importorskip("telegram")
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import answers, ask, pair
 from support.channels.killed import KilledChannel
 from support.channels.phones import REAL, Phone, act, kinds, missing, on

@@ -11,12 +11,12 @@ import pytest
 pytest.importorskip("aiohttp")
 
 import midturn as mt
-from midturn.channels.ledger import Ledger
 from midturn.channels.ntfy import Ntfy
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Choice
+from midturn.channels.state import Ledger
 from midturn.clock import now
 from midturn.errors import ConfigError
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import answered, answers, ask, pair, running
 from support.channels.ntfy import TOPIC, NtfyServer, ntfy_server
 from support.pages import agent_with

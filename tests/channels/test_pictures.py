@@ -12,7 +12,7 @@ pytest.importorskip("slack_sdk")
 pytest.importorskip("telegram")
 
 import midturn as mt
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores.memory_conversations import MemoryStore
 from support.channels.asked import pair, running
 from support.channels.mischief import card
 from support.channels.phones import Shown, act, kinds, missing, on

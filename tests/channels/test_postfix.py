@@ -11,7 +11,7 @@ pytest.importorskip("imapclient")
 pytest.importorskip("aiosmtplib")
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import answered, answers, ask, pair, running
 from support.channels.mischief import MISCHIEF, card
 from support.channels.postfix import PostfixHouse, no_postfix

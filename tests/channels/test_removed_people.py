@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 import midturn as mt
+from midturn.events.types import InquiryAnswered
 from midturn.question.people import Directory, Person
-from midturn.record.events import InquiryAnswered
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import answered, answers, ask, pair, running
 from support.channels.phones import Shown, act, kinds, missing, on
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.channels.ledger import Ledger
 from midturn.channels.port import Card, ChannelSettings, Fits, Reply
 from midturn.channels.running import run
+from midturn.channels.state import Ledger
 from midturn.clock import now
-from midturn.record.events import Notified, Vote
-from midturn.store.store import ConversationStore
+from midturn.events.types import Notified, Vote
+from midturn.stores.store import ConversationStore
 from support.channels.fake import FakeChannel
 from support.channels.scene import GO, SETTINGS, Scene, played
 from support.pages import agent_with
@@ -191,7 +191,7 @@ def test_what_was_answered_while_nothing_ran_is_said_at_the_next_start(store: Co
 def test_what_a_platform_refuses_is_one_line_and_is_sent_once_when_it_takes_it(
     store: ConversationStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midturn.channels.deck._REFUSED", 0.01)
+    monkeypatch.setattr("midturn.channels.card_reconciler._REFUSED", 0.01)
 
     async def play(scene: Scene) -> None:
         await scene.pair("ana", "7")

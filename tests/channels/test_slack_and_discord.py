@@ -18,13 +18,13 @@ from discord import gateway, http
 
 import midturn as mt
 from midturn.channels.discord import Discord
-from midturn.channels.ledger import Ledger
 from midturn.channels.port import Channel, ChannelSettings
 from midturn.channels.running import run
 from midturn.channels.slack import Slack
+from midturn.channels.state import Ledger
 from midturn.clock import now
-from midturn.record.events import InquiryAnswered
-from midturn.store.store import ConversationStore
+from midturn.events.types import InquiryAnswered
+from midturn.stores.store import ConversationStore
 from support.channels.discord import TOKEN, DiscordServer, discord_server
 from support.channels.slack import APP_TOKEN, BOT_TOKEN, SlackServer, slack_server
 from support.pages import agent_with, asking

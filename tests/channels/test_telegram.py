@@ -13,14 +13,14 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("telegram")
 
 import midturn as mt
-from midturn.channels.ledger import Ledger
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, ChannelSettings, Choice
 from midturn.channels.running import run
+from midturn.channels.state import Ledger
 from midturn.channels.telegram import Telegram
 from midturn.clock import now
+from midturn.events.types import InquiryAnswered
 from midturn.question.people import Directory, Person
-from midturn.record.events import InquiryAnswered
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.telegram import TOKEN, TelegramServer, telegram_server
 from support.pages import agent_with, asking
 from support.waiting import until

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.channels.deck import Deck
-from midturn.channels.ledger import Ledger, Sent
+from midturn.channels.card_reconciler import Deck
+from midturn.channels.state import Ledger, Sent
 from midturn.clock import now
-from midturn.record.events import Approval, InquiryAnswered, InquiryCancelled, ToolCallResponse, Vote
-from midturn.store.store import ConversationStore
+from midturn.events.types import Approval, InquiryAnswered, InquiryCancelled, ToolCallResponse, Vote
+from midturn.stores.store import ConversationStore
 from midturn.tools.function import FunctionTool
 from support.channels.asked import ask, pair, running
 from support.channels.phones import OnDiscord, Phone, Shown, act, kinds, missing, on
@@ -194,7 +194,7 @@ def test_words_that_were_written_before_an_edit_was_shown_are_no_yes_to_it(
 
 @pytest.mark.parametrize("kind", OF_PEOPLE)
 def test_a_vote_is_shown_on_the_cards_of_the_others_at_once(store: ConversationStore, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("midturn.channels.deck._LOOK", 3_600.0)
+    monkeypatch.setattr("midturn.channels.card_reconciler._LOOK", 3_600.0)
 
     async def play(scene: Scene) -> None:
         question = await called(store, deploy)

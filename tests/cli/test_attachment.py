@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from midturn.cli.held import is_attached
+from midturn.cli.locked import is_attached
 from support.cli import CommandLine, asks, calls
 
 

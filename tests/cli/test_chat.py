@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from midturn.cli.chat import COMMANDS
-from midturn.prompts.rich.screen import POINTER
+from midturn.terminal.prompts.rich.screen import POINTER
 from support.cli import CommandLine, asks, calls
 from support.pty_session import PtySession
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.sandbox.marks import marked
-from midturn.store.opening import open_store
+from midturn.security.process_ancestry import marked
+from midturn.stores.opening import open_store
 from midturn.testing import tell_people_sync
 from support.cli import CommandLine, asks, calls
 

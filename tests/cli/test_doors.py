@@ -70,9 +70,9 @@ def test_a_tool_does_not_answer_with_the_library_either(midturn: CommandLine, wa
 
 ENTRY_POINTS = """
 import asyncio, sys, midturn
-from midturn.record.events import AnsweredBy, Notified
-from midturn.store.store import record_notice
-from midturn.store.visiting import StoredVisit
+from midturn.events.types import AnsweredBy, Notified
+from midturn.stores.store import record_notice
+from midturn.inbox.answering_session import StoredVisit
 from midturn.testing import ScriptedPrompter
 
 @midturn.tool

@@ -13,7 +13,7 @@ import pytest
 from support import agent_that_acts, agent_with_a_dialog
 from support.cli import CommandLine
 
-LOOK = "import os; from midturn.sandbox.doors import not_a_persons; print(not_a_persons(os.environ))"
+LOOK = "import os; from midturn.security.authorization import not_a_persons; print(not_a_persons(os.environ))"
 HOMES = "HOME=$HOME XDG_STATE_HOME=$XDG_STATE_HOME XDG_CONFIG_HOME=$XDG_CONFIG_HOME XDG_DATA_HOME=$XDG_DATA_HOME"
 ROUND = {
     "plainly": "{}",
@@ -65,7 +65,7 @@ def test_where_the_kernel_marks_nothing_an_agents_descendants_are_known_by_their
     (without / "sitecustomize.py").write_text(refused)
     (midturn.root / "look.sh").write_text(f'exec {sys.executable} -c "{LOOK}"\n')
     (midturn.root / "mark.sh").write_text(
-        f'exec {sys.executable} -c "from midturn.sandbox.marks import tool_above; print(tool_above(dict()))"\n'
+        f'exec {sys.executable} -c "from midturn.security.process_ancestry import tool_above; print(tool_above(dict()))"\n'
     )
     looks = [round_about(how, f"sh {midturn.root}/look.sh") for how in ("plainly", "in a session of its own")]
 

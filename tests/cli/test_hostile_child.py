@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import midturn as product
-from midturn.sandbox.confine import Means, offer
+from midturn.security.confine import Means, offer
 from support.cli import CommandLine, asks, calls
 from support.sandboxes import program
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from midturn.store.opening import FileStore
+from midturn.stores.opening import FileStore
 from support.cli import CommandLine, asks, calls
 
 FORGED = "2026-01-01T00:00:00.000000Z"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from midturn.store.opening import FileStore
+from midturn.stores.opening import FileStore
 from support.channels.sentences import CONDITIONAL, NOT_A_DECISION
 from support.cli import CommandLine, asks, calls
 from support.hooks import until

@@ -13,7 +13,7 @@ import pytest
 
 from midturn.cli import init
 from midturn.cli.init import choose
-from midturn.models import at_hand
+from midturn.models import available
 from support.cli import CommandLine
 
 
@@ -87,7 +87,7 @@ def server(*models: str) -> Generator[str]:
 
 def test_a_local_server_that_answers_is_chosen_and_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with server("qwen3", "llama4") as address:
-        monkeypatch.setattr(at_hand, "LOCAL_SERVERS", {"ollama": address})
+        monkeypatch.setattr(available, "LOCAL_SERVERS", {"ollama": address})
         written = choose({}, review=True)
 
     assert 'model.id = "ollama/qwen3"' in written.text
@@ -98,7 +98,7 @@ def test_a_local_server_that_answers_is_chosen_and_set_up(monkeypatch: pytest.Mo
 
 def test_a_reviewer_is_never_silently_the_model_that_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     with server("qwen3") as address:
-        monkeypatch.setattr(at_hand, "LOCAL_SERVERS", {"ollama": address})
+        monkeypatch.setattr(available, "LOCAL_SERVERS", {"ollama": address})
         written = choose({}, review=True)
 
     assert "Changes to files are reviewed by the same model, until you name another in the file." in written.says
@@ -107,7 +107,7 @@ def test_a_reviewer_is_never_silently_the_model_that_writes(monkeypatch: pytest.
 def test_each_preferred_pair_is_known_and_has_two_models() -> None:
     for writes, reviews in init.PREFERRED.values():
         assert writes != reviews
-        assert {writes, reviews} <= set(at_hand.KNOWN_PROFILES)
+        assert {writes, reviews} <= set(available.KNOWN_PROFILES)
 
 
 def test_with_a_key_that_came_later_query_and_init_name_the_command_that_helps(fresh: CommandLine) -> None:

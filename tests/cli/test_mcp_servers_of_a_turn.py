@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.cli.place import find_place
+from midturn.cli.command_context import find_place
 from midturn.cli.serve_turns import go_on
 from support.cli import CommandLine, calls
 from support.warm_commands import started_by_others

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from midturn.prompts.body import subject_lines
+from midturn.events.prompt import Prompt, ResultSubject
+from midturn.events.types import Image, ToolCall
 from midturn.question.question import Question
-from midturn.record.events import Image, ToolCall
-from midturn.record.prompt import Prompt, ResultSubject
+from midturn.terminal.prompts.body import subject_lines
 from support.cli import CommandLine, calls
 
 PICTURE = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==")

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from midturn import Inquirer, Question, Suspended
+from midturn.cli.command_context import StoreAddress, place_at
 from midturn.cli.hook_run import run_at_once
-from midturn.cli.place import StoreAddress, place_at
 from midturn.config.settings import AssistantSettings
-from midturn.prompts.settings import ScreenSettings
-from midturn.record.events import Approval, Event, InquiryRequest, Source
-from midturn.store.opening import FileStore
-from midturn.values.json_value import Limits
+from midturn.events.types import Approval, Event, InquiryRequest, Source
+from midturn.question.json_value import Limits
+from midturn.stores.opening import FileStore
+from midturn.terminal.prompts.settings import ScreenSettings
 from support.cli import CommandLine
 
 TERMINAL = ("rich", "prompt_toolkit", "wcwidth")
@@ -109,13 +109,13 @@ def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandL
 def test_who_lists_questions_loads_nothing_of_what_asks_or_runs_them(midturn: CommandLine) -> None:
     loaded = loaded_by(midturn, "inbox")
 
-    for_turns = {"midturn.ports", "midturn.question.form", "midturn.record.outcome", "midturn.turn.step", "midturn.runtime", "asyncio"}
+    for_turns = {"midturn.ports", "midturn.question.form", "midturn.events.outcome", "midturn.turn.step", "midturn.runtime", "asyncio"}
     for_others = {
-        "midturn.store.outside_answers",
+        "midturn.stores.answer_service",
         "subprocess",
     }
     for_translations = {"locale"}
-    for_questions = {"midturn.record", "midturn.question", "midturn.store.port"}  # and none is open
+    for_questions = {"midturn.events.types", "midturn.question.question", "midturn.stores.port"}  # and none is open
     assert (for_turns | for_others | for_translations | for_questions) & loaded == set()
 
 
@@ -125,10 +125,10 @@ def test_who_lists_conversations_loads_nothing_of_what_answers_or_holds_them(mid
     loaded = loaded_by(midturn, "conversation", "ls")
 
     assert "(waits for an answer)" in midturn.ok("conversation", "ls").stdout
-    for_answers = {"midturn.store.store", "midturn.store.outside_answers", "midturn.turn.ending", "midturn.turn.visit"}
-    for_those_who_ask = {"midturn.question.question", "midturn.record.prompt", "midturn.exchange"}
-    for_holders = {"midturn.store.held", "asyncio"}
-    for_typed_answers = {"midturn.question.answer", "midturn.values.json_text"}
+    for_answers = {"midturn.stores.store", "midturn.stores.answer_service", "midturn.turn.ending", "midturn.turn.visit"}
+    for_those_who_ask = {"midturn.question.question", "midturn.events.prompt", "midturn.exchange"}
+    for_holders = {"midturn.stores.locked", "asyncio"}
+    for_typed_answers = {"midturn.question.answer", "midturn.question.json_text"}
     assert (for_answers | for_those_who_ask | for_holders | for_typed_answers) & loaded == set()
 
 
@@ -203,18 +203,18 @@ def test_a_hook_that_has_nothing_to_ask_loads_nothing_that_asks_or_waits(midturn
 
     status, *loaded = json.loads(file.read_text())
     assert (status, ended.stdout, ended.stderr) == (0, "", "")
-    assert ("hashlib" in loaded) is ("midturn.cli.place" in loaded)  # which names the folder of a workspace
+    assert ("hashlib" in loaded) is ("midturn.cli.command_context" in loaded)  # which names the folder of a workspace
     unneeded = {
         "click",
         "asyncio",
         "subprocess",
         "tomllib",
         "difflib",
-        "midturn.foreign.installing",
+        "midturn.integrations.hooks.installing",
         "midturn.config.load",
         "midturn.agent",
         "midturn.runtime",
-        "midturn.store.opening",
+        "midturn.stores.opening",
         "midturn.turn",
     }
     assert unneeded & set(loaded) == set()

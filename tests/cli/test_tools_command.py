@@ -10,10 +10,10 @@ import pytest
 
 from midturn.cli.config import WrittenRules
 from midturn.config.standing import own_rules
+from midturn.events.open_question import approval_text
+from midturn.events.prompt import CallSubject, Prompt
+from midturn.events.types import ToolCall
 from midturn.question.question import Question
-from midturn.record.events import ToolCall
-from midturn.record.open_question import approval_text
-from midturn.record.prompt import CallSubject, Prompt
 from support.cli import CommandLine, asks, calls
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from midturn.config.places import own_name
-from midturn.terminal.asides import FRAMES
+from midturn.terminal.status_output import FRAMES
 from support.cli import CommandLine, asks, calls
 
 EDIT = {"path": "plan.md", "edits": [{"old": "2. Ship.", "new": "2. Ship slowly."}]}

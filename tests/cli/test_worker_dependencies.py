@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.record.events import ToolCallResponse
-from midturn.store.opening import FileStore
-from midturn.store.sync_forms import drive
+from midturn.events.types import ToolCallResponse
+from midturn.stores.opening import FileStore
+from midturn.stores.sync_forms import drive
 from support.waiting import until
 
 SHOP = """

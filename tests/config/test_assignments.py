@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 from midturn.config.assign import environment_values, key_value, parse_key, static_answer, typed
 from midturn.config.tree import dotted
 from midturn.errors import ConfigError
+from midturn.question.json_value import Json
 from midturn.routing.policy import Words
-from midturn.values.json_value import Json
 from support.workspaces import Workspace
 
 

@@ -10,8 +10,8 @@ import pytest
 from midturn.config.assign import Assignment, static_answer, unreadable
 from midturn.config.load import Loaded
 from midturn.config.settings import Toggle
+from midturn.question.json_value import Json
 from midturn.routing.policy import Words
-from midturn.values.json_value import Json
 from support.workspaces import Workspace
 
 MODEL = Assignment("assistant.model.id", "a/b", "--model")

@@ -13,8 +13,8 @@ from midturn.config.assign import Assignment, nested
 from midturn.config.edit import explain, get
 from midturn.config.keys import KEYS, Leaf, Node
 from midturn.config.tree import KeyPath, dotted
-from midturn.values.json_value import Json
-from midturn.values.text import BUILT_IN_TOOLS
+from midturn.question.json_value import Json
+from midturn.question.text import BUILT_IN_TOOLS
 from support.workspaces import Workspace
 
 LAYERS = ("user", "workspace", "environment", "recorded --cfg", "recorded flags", "--cfg", "flags")

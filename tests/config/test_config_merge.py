@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from midturn.config.check import Checker
 from midturn.config.keys import KEYS
 from midturn.config.tree import Origin, Tree, TreeEntry, entries, merge
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 
 _questions = st.dictionaries(
     st.sampled_from(["*", "confirm", "region"]),

@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError, NotAllowed
-from midturn.foreign.errand import Errand, begin, permission
+from midturn.events.open_question import Asker
+from midturn.events.types import AnsweredBy
+from midturn.integrations.hooks.external_call import Errand, begin, permission
 from midturn.question.people import People
 from midturn.question.reply import Answered
-from midturn.record.events import AnsweredBy
-from midturn.record.open_question import Asker
 from midturn.turn.step import TurnSettings
 from midturn.turn.visit import Visit
 from support.workspaces import Workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from midturn.record.events import ASSISTANT, Source
+from midturn.events.types import ASSISTANT, Source
 from midturn.routing.policy import QuestionPolicy, Target
 from support.workspaces import Workspace
 

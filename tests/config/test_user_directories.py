@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 from platformdirs.unix import Unix
 
-from midturn import files
 from midturn.errors import ConfigError
-from midturn.files import user_cache, user_config, user_data, user_state
+from midturn.security import private_files
+from midturn.security.private_files import user_cache, user_config, user_data, user_state
 
 PLACES = st.sampled_from([None, "", "/", "relative", "~", "~/there", "/home/ann", "/home/ann/", "/home/../srv", "//srv", "./here", " /x"])
 ENVIRONMENTS = st.fixed_dictionaries(
@@ -34,7 +34,7 @@ def test_where_nobody_is_at_home_it_is_said_what_to_set(monkeypatch: pytest.Monk
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", "/srv/state")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    monkeypatch.setattr(files.os, "getuid", lambda: 2**31 - 7)
+    monkeypatch.setattr(private_files.os, "getuid", lambda: 2**31 - 7)
 
     assert str(user_state()) == "/srv/state/midturn"
     with pytest.raises(ConfigError, match="Set `HOME` or `XDG_DATA_HOME` to an absolute path"):

@@ -11,12 +11,12 @@ from typing import Any
 from msgspec import UNSET
 
 from midturn import Agent, ScriptedModel
+from midturn.events.prompt import Prompt
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.tool import McpServers
 from midturn.prompter import Prompter
 from midturn.question.reply import Answered, Reply, Submitted
-from midturn.record.prompt import Prompt
-from midturn.store.opening import FileStore
+from midturn.stores.opening import FileStore
 
 
 class Taker(Prompter):

@@ -15,9 +15,9 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 
 from midturn.clock import SYSTEM
-from midturn.mcp_server.asking import ServerWait
-from midturn.mcp_server.server import make_server
-from midturn.store.opening import FileStore
+from midturn.integrations.mcp_server.asking import ServerWait
+from midturn.integrations.mcp_server.server import make_server
+from midturn.stores.opening import FileStore
 from support.serving import serve_here
 
 _PREFIX = "test_input_required_result_"

@@ -18,8 +18,8 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from midturn import Question
-from midturn.elicitation import Outgoing
 from midturn.errors import AnswerError
+from midturn.protocol_forms import Outgoing
 from support.serving import serve_here
 
 _KEY = secrets.token_bytes(32)

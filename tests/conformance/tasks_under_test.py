@@ -18,13 +18,13 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 
 from midturn.clock import SYSTEM
-from midturn.foreign.errands import Errands
-from midturn.mcp_server.asking import ServerWait
-from midturn.mcp_server.client import Caller
-from midturn.mcp_server.server import make_server
-from midturn.mcp_server.task_calls import require_tasks
-from midturn.record.open_question import OpenQuestion
-from midturn.store.opening import FileStore
+from midturn.events.open_question import OpenQuestion
+from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.mcp_server.asking import ServerWait
+from midturn.integrations.mcp_server.client import Caller
+from midturn.integrations.mcp_server.server import make_server
+from midturn.integrations.mcp_server.task_calls import require_tasks
+from midturn.stores.opening import FileStore
 from support.serving import serve_here
 
 _GREET = types.Tool(name="greet", description="Say hello.", input_schema={"type": "object"})

@@ -23,17 +23,17 @@ import midturn as mt
 from corpus import agents, observe
 from corpus.copies import copied_files
 from midturn import clock as clocks
-from midturn.channels.ledger import Ledger, Sent, Taking
-from midturn.compose import agent as composing
+from midturn.agent.assembly import agent as composing
+from midturn.channels.state import Ledger, Sent, Taking
+from midturn.events import types as ev
+from midturn.events.open_question import Asker, ProcessMark, address
+from midturn.inbox.form_session import Drafts
+from midturn.inbox.store_access import Port
 from midturn.journal import Journal
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record import events as ev
-from midturn.record.open_question import Asker, ProcessMark, address
-from midturn.store import batch
+from midturn.stores import batch
 from midturn.testing import tell_people
-from midturn.web.port import Port
-from midturn.web.walk import Drafts
 from support.postgres import Cluster
 
 HERE = Path(__file__).parent
@@ -100,11 +100,11 @@ def name_in_order(time: FixedTime) -> None:
         def time(self) -> float:
             return time.seconds()
 
-    from midturn.store import metadata, outside_answers
-    from midturn.store.postgres import settling
-    from midturn.web import walk
+    from midturn.inbox import form_session
+    from midturn.stores import answer_service, metadata
+    from midturn.stores.postgres import settling
 
-    metadata.time = settling.time = walk.time = Seconds()
+    metadata.time = settling.time = form_session.time = Seconds()
 
     class Bytes:
         """Stands for the module `os` where it is asked for random bytes alone."""
@@ -112,7 +112,7 @@ def name_in_order(time: FixedTime) -> None:
         def urandom(self, size: int) -> bytes:
             return next(numbers).to_bytes(size)
 
-    outside_answers.os = Bytes()
+    answer_service.os = Bytes()
 
 
 # Stories: what the conversations of the corpus are about ------------------------------------------------------------------

@@ -10,8 +10,8 @@ import msgspec
 
 import midturn as mt
 from corpus import agents
-from midturn.store.export import JpFiles, export_jp, export_jsonl, export_markdown
-from midturn.values.text import sha256
+from midturn.question.text import sha256
+from midturn.stores.export import JpFiles, export_jp, export_jsonl, export_markdown
 
 PEOPLE = ("ana", "bo", "carl")
 TOKEN = "hunter2-in-no-file"

@@ -15,8 +15,8 @@ import pytest
 import midturn as mt
 from corpus import observe
 from corpus.copies import HERE, copied_files
-from midturn.record import events as ev
-from midturn.store.opening import open_store
+from midturn.events import types as ev
+from midturn.stores.opening import open_store
 from support.postgres import no_postgres, unused_schema
 
 EXPECTED: Any = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))

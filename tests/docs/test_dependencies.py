@@ -20,11 +20,11 @@ SOURCE = ROOT / "src" / "midturn"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 IMPORTED_BY = {
-    "acp/": ("acp",),
-    "adapters/langchain": ("langgraph",),
-    "adapters/langgraph": ("langgraph",),
-    "adapters/openai_agents": ("openai-agents",),
-    "adapters/pydantic_ai": ("pydantic-ai",),
+    "integrations/acp/": ("acp",),
+    "integrations/langchain": ("langgraph",),
+    "integrations/langgraph": ("langgraph",),
+    "integrations/openai_agents": ("openai-agents",),
+    "integrations/pydantic_ai": ("pydantic-ai",),
     "agent/dbos": ("dbos",),
     "channels/discord": ("discord",),
     "channels/email": ("email",),
@@ -37,11 +37,11 @@ IMPORTED_BY = {
     "http_body": ("web", "mcp"),
     "http_server": ("web", "mcp"),
     "mcp/": ("mcp",),
-    "mcp_server/": ("mcp",),
+    "integrations/mcp_server/": ("mcp",),
     "models/library": ("anthropic", "openai", "google"),
     "otel": ("otel",),
-    "store/postgres/": ("postgres",),
-    "web/notifying": ("web", "notify"),
+    "stores/postgres/": ("postgres",),
+    "inbox/notifications": ("web", "notify"),
     "web/push": ("webpush",),
     "web/": ("web",),
 }
@@ -88,7 +88,7 @@ def test_every_imported_package_is_declared_where_it_is_imported() -> None:
     for file in sorted(SOURCE.rglob("*.py")):
         path = file.relative_to(SOURCE).as_posix()
         extras = _extras_of(path)
-        one_is_enough = path.startswith(("models/library", "web/notifying"))
+        one_is_enough = path.startswith(("models/library", "inbox/notifications"))
         declared = [base | _declared(EXTRAS[extra]) for extra in extras] or [base]
         for name in set(_imports(ast.parse(file.read_text(encoding="utf-8")))) - {"midturn", *sys.stdlib_module_names}:
             owners = {canonicalize_name(owner) for owner in distributions.get(name, [name])}

@@ -12,16 +12,16 @@ from typing import Any, cast, get_args, get_type_hints
 
 import midturn
 from midturn.cli.output import ExitStatus
-from midturn.log.codec import KINDS
+from midturn.events.codec import KINDS
+from midturn.events.open_question import PromptKind
+from midturn.events.prompt import Prompt
+from midturn.events.types import INTERRUPTED, CancelReason
 from midturn.models.script_reader import ScriptedReply
-from midturn.prompts.keys import Command, commands
 from midturn.question.question import Question
-from midturn.record.events import INTERRUPTED, CancelReason
-from midturn.record.open_question import PromptKind
-from midturn.record.prompt import Prompt
 from midturn.routing import messages
 from midturn.routing.table import TABLE
-from midturn.store.watching import StoreChange
+from midturn.stores.watching import StoreChange
+from midturn.terminal.prompts.keys import Command, commands
 from midturn.turn.state import QUESTIONS, STAGES, Move, Stage
 from midturn.turn.step import Effect, Happened, Record
 from support.command_tables import command_tables

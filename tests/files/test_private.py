@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.files import create_private, ensure_private, read_private, write_private
+from midturn.security.private_files import create_private, ensure_private, read_private, write_private
 
 
 @pytest.fixture

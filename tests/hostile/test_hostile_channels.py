@@ -9,11 +9,11 @@ import secrets
 import pytest
 
 import midturn as mt
-from midturn.channels import ledger as ledger_module
-from midturn.channels.ledger import Ledger
+from midturn.channels import state as ledger_module
 from midturn.channels.port import Card, ChannelSettings, Choice, Reply
+from midturn.channels.state import Ledger
 from midturn.clock import now
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.paired import only_paired_people_have_answered
 from support.channels.scene import GO, Scene, played
 from support.no_lie import nothing_is_on_record_that_nobody_decided

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, open_store
-from midturn.elicitation import form_of
+from midturn.events.types import ToolCallResponse
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.tool import McpServers
+from midturn.protocol_forms import form_of
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
-from midturn.record.events import ToolCallResponse
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 from support.depth import tries
 from support.warm_commands import started_by_others
 

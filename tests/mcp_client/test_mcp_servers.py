@@ -14,11 +14,11 @@ import pytest
 from mcp import types
 
 from midturn import Agent, MemoryStore, Replied, ScriptedModel, ScriptedPrompter, events, open_store
+from midturn.events.outcome import Success
+from midturn.events.types import Image
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.tool import McpServers, outcome_of
 from midturn.ports import Tool
-from midturn.record.events import Image
-from midturn.record.outcome import Success
 from support.hooks import until
 from support.processes import Forked, kill
 from support.warm_commands import started_by_others
@@ -247,8 +247,8 @@ def test_a_call_that_is_cancelled_here_is_cancelled_there(servers: McpServers) -
     tool = next(tool for tool in tools_of(servers) if tool.definition.name == "probe_sleep")
 
     async def work() -> None:
+        from midturn.events.types import ToolCall
         from midturn.ports import ToolRun
-        from midturn.record.events import ToolCall
 
         async def ask(asking: Any) -> Any:
             raise AssertionError(asking)

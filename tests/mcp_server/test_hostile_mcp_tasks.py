@@ -17,9 +17,9 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
-from midturn.mcp_server.asking import ServerWait
-from midturn.mcp_server.server import make_server
-from midturn.store.opening import FileStore
+from midturn.integrations.mcp_server.asking import ServerWait
+from midturn.integrations.mcp_server.server import make_server
+from midturn.stores.opening import FileStore
 from support.cli import CommandLine
 from support.clocks import FakeClock
 from support.hooks import stored
@@ -411,7 +411,7 @@ def test_an_answer_that_cannot_be_written_down_is_said_not_to_count_and_may_be_s
                 raise MidturnError("No space left on the device.")
 
             with monkeypatch.context() as broken:
-                broken.setattr("midturn.foreign.errands.Errands.answer", full)
+                broken.setattr("midturn.integrations.hooks.external_calls.Errands.answer", full)
                 with pytest.raises(MCPError) as raised:
                     await respond(client, id, key, accept(answer=True))
             assert raised.value.code == INTERNAL_ERROR

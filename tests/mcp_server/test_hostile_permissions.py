@@ -13,10 +13,10 @@ from mcp.server.lowlevel import Server
 
 from midturn.clock import SYSTEM
 from midturn.errors import StoreError
-from midturn.mcp_server.asking import ServerWait
-from midturn.mcp_server.server import make_server
-from midturn.record.open_question import OpenQuestion
-from midturn.store.opening import FileStore
+from midturn.events.open_question import OpenQuestion
+from midturn.integrations.mcp_server.asking import ServerWait
+from midturn.integrations.mcp_server.server import make_server
+from midturn.stores.opening import FileStore
 from support.mcp_tasks import waiting
 
 pytestmark = pytest.mark.timeout(60)
@@ -68,7 +68,7 @@ def test_where_it_cannot_be_asked_or_looked_up_the_agent_gets_a_decision_and_it_
 
     async def work() -> None:
         async with Client(server_on(tmp_path)) as client:
-            monkeypatch.setattr(f"midturn.foreign.errands.Errands.{where}", fails)
+            monkeypatch.setattr(f"midturn.integrations.hooks.external_calls.Errands.{where}", fails)
             asking = asyncio.create_task(permitted(client))
             if where == "close":
                 (question,) = await open_on(tmp_path)

@@ -14,8 +14,8 @@ from mcp import Client, MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from midturn.clock import SYSTEM
-from midturn.foreign.errands import Errands
-from midturn.store.opening import FileStore
+from midturn.integrations.hooks.external_calls import Errands
+from midturn.stores.opening import FileStore
 from support.cli import CommandLine
 from support.hooks import answers, stored, wait_for
 from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, about_task, connected

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from midturn.mcp_server.server import keeps_dialogs
+from midturn.integrations.mcp_server.server import keeps_dialogs
 from support.cli import CommandLine
 from support.hooks import wait_for
 from support.warm_commands import started_by_others

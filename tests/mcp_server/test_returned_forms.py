@@ -13,9 +13,9 @@ from mcp import Client, MCPError, types
 from mcp.types import INVALID_PARAMS
 
 from midturn.clock import SYSTEM
-from midturn.mcp_server.asking import ServerWait
-from midturn.mcp_server.server import make_server
-from midturn.store.opening import FileStore
+from midturn.integrations.mcp_server.asking import ServerWait
+from midturn.integrations.mcp_server.server import make_server
+from midturn.stores.opening import FileStore
 from support.channels.sentences import CONDITIONAL, NOT_A_DECISION
 from support.mcp_clients import MODERN, Person
 from support.mcp_tasks import recorded, waiting

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-import midturn.models.at_hand as at_hand_module
-from midturn.models.at_hand import AtHand, models_of, providers_at_hand
+import midturn.models.available as at_hand_module
+from midturn.models.available import AtHand, models_of, providers_at_hand
 from midturn.models.profiles import Family
 from midturn.models.registry import Lookup
 from support.providers.loopback import Loopback

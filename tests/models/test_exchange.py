@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from midturn.events.types import ChatRequest, ChatResponse, Event, ToolCallRequest
 from midturn.exchange import Finished, Spent, TextPart, ToolCallPart, Usage, spent_in
-from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest
 
 
 def test_what_a_response_cost_stands_in_its_last_part() -> None:

@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from midturn.errors import ConfigError, ModelError
+from midturn.events.types import ChatRequest
 from midturn.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.models.scripted import FunctionModel
-from midturn.record.events import ChatRequest
 from support.exchanges import ask, finish
 
 

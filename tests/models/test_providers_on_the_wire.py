@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from midturn.errors import ContextTooLong, ModelError
+from midturn.events.types import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
 from midturn.exchange import ModelRequest, ReasoningDelta, ReasoningPart, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.models.profiles import Family
-from midturn.record.events import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
 from support.conversations import TOOLS, asked_events, main_request
 from support.exchanges import recorded
 from support.providers.answers import Answer, Fails, Says, ToolUse
@@ -349,7 +349,7 @@ def test_a_model_that_will_be_switched_off_is_announced() -> None:
 
 def test_the_library_is_loaded_at_the_first_request_only() -> None:
     code = (
-        "import sys, midturn.models.reached_model, midturn.models.registry, midturn.models.scripted, midturn.assistant\n"
+        "import sys, midturn.models.reached_model, midturn.models.registry, midturn.models.scripted, midturn.runtime.side_request\n"
         "print([name for name in ('pydantic_ai', 'pydantic', 'openai', 'anthropic', 'httpx2') if name in sys.modules])"
     )
 

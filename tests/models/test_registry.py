@@ -10,7 +10,7 @@ from midturn.errors import ConfigError
 from midturn.extras import install_command
 from midturn.models.profiles import Family
 from midturn.models.registry import Lookup, model_named, refuse_mute, spec_named
-from midturn.values.json_value import SecretValue
+from midturn.question.json_value import SecretValue
 
 KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o", "GEMINI_API_KEY": "sk-g", "EMPTY": "", "MY_KEY": "sk-m"}
 LOCAL = {"local": {"kind": "openai-compatible", "base_url": "http://127.0.0.1:8080/v1"}}

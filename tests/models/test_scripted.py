@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import ModelError, ScriptError
+from midturn.events.types import ChatRequest, ChatResponse, Event, InquiryAnswered, ToolCallResponse, TurnStart
 from midturn.exchange import Finished, InquiryAsked, ModelRequest, ReasoningDelta, StructuredPart, TextDelta, TextPart, ToolCallPart
 from midturn.models.scripted import ScriptedModel
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import ChatRequest, ChatResponse, Event, InquiryAnswered, ToolCallResponse, TurnStart
 from support.clocks import FakeClock
 from support.exchanges import ask, finish, recorded
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from midturn.assistant.request import ChosenAssistant
-from midturn.assistant.responder import Consultation, consult
+from midturn.events.types import ToolCallRequest
 from midturn.models.reached_model import ReachedModel
 from midturn.models.wrapper import RetryingModel
-from midturn.record.events import ToolCallRequest
+from midturn.runtime.side_request import ChosenAssistant
+from midturn.runtime.side_responder import Consultation, consult
 from midturn.turn.step import AssistantFailed, AssistantReplied
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
+from midturn.events.types import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
 from midturn.models.transcript import (
     TAIL,
     CallResult,
@@ -14,7 +15,6 @@ from midturn.models.transcript import (
     with_tail,
     words_in_result,
 )
-from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
 
 ASK = ChatRequest(content="Read the plan")
 CALL = ToolCallRequest(event_id="c", id="call_1", name="fs_read_file", arguments={"path": "plan.md"})

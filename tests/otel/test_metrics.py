@@ -21,8 +21,8 @@ from prometheus_client.parser import text_string_to_metric_families
 import midturn as mt
 from midturn import otel
 from midturn.errors import StoreError
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 from support.serving import free_port
 
 WORDS = "What nobody but the person should read"

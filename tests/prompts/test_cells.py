@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.cells import CONTINUED, cells, clip, continued_rows, hang, steady, wrap
+from midturn.terminal.prompts.cells import CONTINUED, cells, clip, continued_rows, hang, steady, wrap
 
 TEXT = st.text(alphabet="ab 本e\u0301👍", max_size=60)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from midturn.prompts.body import argument_lines
-from midturn.prompts.rich.prompt import body
-from midturn.prompts.rich.screen import row_text
-from midturn.record.events import ToolCall
-from midturn.record.prompt import CallSubject, Prompt
-from midturn.values.json_value import Json
+from midturn.events.prompt import CallSubject, Prompt
+from midturn.events.types import ToolCall
+from midturn.question.json_value import Json
+from midturn.terminal.prompts.body import argument_lines
+from midturn.terminal.prompts.rich.prompt import body
+from midturn.terminal.prompts.rich.screen import row_text
 from support.plain_talk import Talk
 from support.prompt_catalogue import RUN
 from support.rich_talk import Keys

@@ -8,14 +8,14 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.prompts.answer_text import reply_text
-from midturn.prompts.field_walk import FieldWalk, field_walk
-from midturn.prompts.keys import AsJson, BackTo
-from midturn.prompts.schema_controls import flat_fields
+from midturn.events.prompt import FormSubject, Prompt
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
+from midturn.question.json_value import Json
 from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.record.prompt import FormSubject, Prompt
-from midturn.values.json_value import Json
+from midturn.terminal.prompts.answer_text import reply_text
+from midturn.terminal.prompts.field_walk import FieldWalk, field_walk
+from midturn.terminal.prompts.keys import AsJson, BackTo
+from midturn.terminal.prompts.schema_controls import flat_fields
 from midturn.web.schema_fields import fields_of
 from support.plain_talk import Talk
 from support.prompt_catalogue import SCHEMA

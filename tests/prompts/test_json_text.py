@@ -7,8 +7,8 @@ import json
 import pytest
 
 from midturn.errors import Problem
-from midturn.prompts.answer_text import json_path, problem_text, skeleton
-from midturn.values.json_value import Json, JsonObject
+from midturn.question.json_value import Json, JsonObject
+from midturn.terminal.prompts.answer_text import json_path, problem_text, skeleton
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from midturn.prompts.keys import BackTo, Jump
+from midturn.events.prompt import Prompt
 from midturn.question.question import Question
 from midturn.question.reply import WentBack
-from midturn.record.prompt import Prompt
+from midturn.terminal.prompts.keys import BackTo, Jump
 
 PROMPT = Prompt(question=Question.boolean("sure", "Send?"), total=3, id="17-r", conversation="17", tool="plan", arguments={})
 REVIEW = replace(PROMPT, kind="review")

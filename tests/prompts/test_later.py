@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.prompts.keys import LATER, commands
-from midturn.prompts.rich.keyboard import Press
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.question.reply import Answered, Deferred, EndedTurn
-from midturn.record.prompt import Prompt
+from midturn.terminal.prompts.keys import LATER, commands
+from midturn.terminal.prompts.rich.keyboard import Press
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS, SELECT
 from support.rich_talk import Keys, pressed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.prompts.body import rows_shown
-from midturn.prompts.rich.screen import row_text
-from midturn.record.prompt import Prompt
+from midturn.events.prompt import Prompt
+from midturn.terminal.prompts.body import rows_shown
+from midturn.terminal.prompts.rich.screen import row_text
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS, SELECT, TEXT
 from support.rich_talk import Keys

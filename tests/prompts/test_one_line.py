@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.prompts.answer_text import quoted
-from midturn.prompts.keys import one_line
+from midturn.terminal.prompts.answer_text import quoted
+from midturn.terminal.prompts.keys import one_line
 
 
 def test_a_tab_and_a_line_break_are_signs_that_no_other_text_is_shown_as() -> None:

@@ -9,11 +9,11 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.prompts.keys import TAB_STOP, code_line, diff_line, label, one_line
-from midturn.prompts.rich.pager import markdown_lines
 from midturn.question.answer_type import SelectOption
+from midturn.question.text import prose
 from midturn.terminal.flow import margin
-from midturn.values.text import prose
+from midturn.terminal.prompts.keys import TAB_STOP, code_line, diff_line, label, one_line
+from midturn.terminal.prompts.rich.pager import markdown_lines
 
 ALIKE = [
     "echo a",

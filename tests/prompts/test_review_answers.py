@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.prompts.body import subject_lines
+from midturn.events.prompt import FormSubject, Prompt
+from midturn.question.json_value import Json
 from midturn.question.question import Question
-from midturn.record.prompt import FormSubject, Prompt
-from midturn.values.json_value import Json
+from midturn.terminal.prompts.body import subject_lines
 
 
 def reviewed(question: Question[object], answer: Json) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.prompts.keys import OwnWords
-from midturn.prompts.rich.screen import MOST_WITH_KEYS
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectOption, SelectType
 from midturn.question.reply import Answered, Submitted, WentBack
-from midturn.record.prompt import Prompt
+from midturn.terminal.prompts.keys import OwnWords
+from midturn.terminal.prompts.rich.screen import MOST_WITH_KEYS
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS, REVIEW, SELECT
 from support.rich_talk import Keys, pressed

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from midturn.cli.question_rows import question_rows as inbox_rows
-from midturn.prompts.keys import label
-from midturn.prompts.plain_scene import Scene
+from midturn.events.prompt import CallSubject, Prompt, ResultSubject
+from midturn.events.types import ToolCall
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
-from midturn.record.events import ToolCall
-from midturn.record.prompt import CallSubject, Prompt, ResultSubject
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.terminal.prompts.keys import label
+from midturn.terminal.prompts.plain_scene import Scene
 from support.pages import agent_with, asking, wait_for
 from support.prompt_catalogue import PROMPTS
 from support.rich_talk import Keys

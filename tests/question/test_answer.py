@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 from midturn.errors import AnswerError
 from midturn.question.answer import answer_from_words
 from midturn.question.answer_type import SecretType, SelectOption
+from midturn.question.json_value import SecretValue, json_equal
 from midturn.question.question import Question
-from midturn.values.json_value import SecretValue, json_equal
 from support.asked_questions import authored_questions
 from support.json_values import JSON
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from midturn.assistant.responder import inquiry_schema
 from midturn.errors import AnswerError
 from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import SecretType, SelectOption
 from midturn.question.question import Question
+from midturn.runtime.side_responder import inquiry_schema
 from support.asked_questions import authored_questions
 from support.json_values import JSON
 

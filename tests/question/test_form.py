@@ -10,8 +10,8 @@ import pytest
 from midturn.errors import QuestionError
 from midturn.question.answer_type import When
 from midturn.question.form import Form
+from midturn.question.json_value import Json, Limits
 from midturn.question.question import Question
-from midturn.values.json_value import Json, Limits
 
 APPLY = Question.boolean("apply", "Apply the migration?")
 ENV = Question.select("env", "Which environment?", ["staging", "production"])

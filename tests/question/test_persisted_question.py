@@ -10,12 +10,12 @@ from hypothesis import given
 from inline_snapshot import snapshot
 
 from midturn.errors import QuestionError
-from midturn.log.codec import decode_event, encode_event
+from midturn.events.codec import decode_event, encode_event
+from midturn.events.types import InquiryRequest, Source
 from midturn.question.answer_type import SecretType, SelectOption, SelectType, UnknownType
+from midturn.question.json_value import Json, canonical
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
-from midturn.record.events import InquiryRequest, Source
-from midturn.values.json_value import Json, canonical
 from support.asked_questions import authored_questions
 from support.json_values import JSON, TEXTS
 

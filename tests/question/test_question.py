@@ -14,9 +14,9 @@ from inline_snapshot import snapshot
 
 from midturn.errors import AnswerError, QuestionError
 from midturn.question.answer_type import SelectOption, SelectType, When
+from midturn.question.json_value import Limits, json_equal
 from midturn.question.people import time_left
 from midturn.question.question import Question
-from midturn.values.json_value import Limits, json_equal
 from support.asked_questions import authored_questions
 from support.json_values import JSON
 

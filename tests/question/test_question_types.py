@@ -8,8 +8,8 @@ from typing import Any, assert_type
 from msgspec import Struct
 
 from midturn.question.answer_type import OtherAnswer, SelectOption, When
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.question import Question
-from midturn.values.json_value import Json, SecretValue
 
 
 class Size(Enum):

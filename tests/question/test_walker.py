@@ -8,10 +8,10 @@ from msgspec import UNSET
 from midturn.errors import AnswerError
 from midturn.question.answer_type import When
 from midturn.question.form import Form
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, FormReply, FormWalker, MisplacedReplyError, Review, Step
-from midturn.values.json_value import Json, SecretValue
 
 APPLY = Question.boolean("apply", "Apply the migration?")
 ENV = Question.select("env", "Which environment?", ["staging", "production"], when=When("apply", True))

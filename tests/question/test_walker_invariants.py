@@ -11,9 +11,9 @@ from msgspec import UNSET
 
 from midturn.errors import AnswerError
 from midturn.question.form import Form
+from midturn.question.json_value import SecretValue, json_equal
 from midturn.question.reply import Answered, WentBack
 from midturn.question.walker import Ask, Completed, FormWalker, MisplacedReplyError, Review, Step
-from midturn.values.json_value import SecretValue, json_equal
 from support.depth import tries
 from support.walks import Action, Draw, action, answering, draws, expected_step, fold, forms, kind_of
 

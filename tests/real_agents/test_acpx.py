@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.foreign.errand import QUICKEST
+from midturn.integrations.hooks.external_call import QUICKEST
 from support.cli import CommandLine, asks, calls
 from support.hooks import until, wait_for
 from support.installed import installed, or_skip

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from midturn.foreign.errand import QUICKEST
+from midturn.integrations.hooks.external_call import QUICKEST
 from real_agents.agents import AGENTS, Agent
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider, Reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.foreign import errand
+from midturn.integrations.hooks import external_call
 from real_agents.agents import AGENTS
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider
@@ -61,7 +61,7 @@ def test_what_is_always_allowed_is_not_asked_again_until_its_session_ends(midtur
 def test_where_too_many_questions_wait_its_model_reads_that_nobody_was_asked(midturn: CommandLine) -> None:
     """Codex tells its model that such a call was rejected; the truth is its next prompt."""
     program = or_skip(CODEX.program)
-    for session in range(errand.MOST_OF_ALL // errand.MOST):
+    for session in range(external_call.MOST_OF_ALL // external_call.MOST):
         flood(midturn, "Codex", "codex", f"s{session}")
     with FakeProvider([[escalated("touch one")], "All done.", "I see."]) as provider:
         environment = {**CODEX.surroundings(midturn, provider), "PATH": f"{program.parent}:{midturn.environment['PATH']}"}

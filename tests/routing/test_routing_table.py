@@ -12,10 +12,10 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.routing.policy import DetachedPolicy, TargetKind
 from midturn.routing.table import AskAssistant, AskUser, Fail, Route, Suspend, UseCached, UseConfigured, UseDefault, route
-from midturn.values.json_value import SecretValue
 
 Given: TypeAlias = Literal["none", "valid", "invalid"]
 _ROW = re.compile(r"\| (\d+) \| (.*) \| (.*) \| (.*) \|")

@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 
 from midturn.cli.tools import examined
 from midturn.errors import ConfigError
+from midturn.question.json_value import Json, JsonObject
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling, RunRule, RunRules, exact_rule, in_words, not_covered, read_run_rules, strictest
-from midturn.values.json_value import Json, JsonObject
 from support.turns import DEPLOY
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.record.events import InquiryAnswered
+from midturn.events.types import InquiryAnswered
 from midturn.runtime.driver import Happenings
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores.memory_conversations import MemoryStore
 from midturn.turn import forms
 from midturn.turn.call import Call
 from midturn.turn.walk import Walk

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import midturn as mt
+from midturn.events.open_question import OpenQuestion
+from midturn.events.prompt import Prompt
 from midturn.question.form import Form
 from midturn.question.reply import Answered, Reply
-from midturn.record.open_question import OpenQuestion
-from midturn.record.prompt import Prompt
 from midturn.turn.step import TurnRequested
 from support.sessions import OneConversation
 

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import midturn as mt
+from midturn.events.prompt import Prompt
+from midturn.events.types import AnsweredBy, InquiryAnswered
 from midturn.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
 from midturn.ports import Notice, TextShown
+from midturn.question.json_value import Limits
 from midturn.question.reply import Answered, Reply
-from midturn.record.events import AnsweredBy, InquiryAnswered
-from midturn.record.prompt import Prompt
 from midturn.testing.prompter import ScriptedPrompter
 from midturn.turn.step import FormWanted, TurnRequested
-from midturn.values.json_value import Limits
 from support.sessions import OneConversation
 from support.waiting import until
 

@@ -9,9 +9,9 @@ import pytest
 
 import midturn as mt
 from midturn.errors import AlreadyAnswered, NotOpen
-from midturn.record.events import Event, InquiryAnswered, inquiry_requests, turn_ends
+from midturn.events.types import Event, InquiryAnswered, inquiry_requests, turn_ends
 from midturn.runtime.driver import Driver
-from midturn.store.memory_conversations import MemoryJournal, MemoryStore
+from midturn.stores.memory_conversations import MemoryJournal, MemoryStore
 from midturn.turn.view import TurnView
 from support.curious_turns import WORDS, play_curious_turn
 from support.yielding_store import YieldingStore

@@ -7,10 +7,10 @@ from base64 import b64encode
 import pytest
 
 import midturn as mt
-from midturn.record.events import Image, ToolCallResponse
-from midturn.record.outcome import Success
-from midturn.store.memory_conversations import MemoryStore
-from midturn.values.json_value import DEFAULT_LIMITS, Limits
+from midturn.events.outcome import Success
+from midturn.events.types import Image, ToolCallResponse
+from midturn.question.json_value import DEFAULT_LIMITS, Limits
+from midturn.stores.memory_conversations import MemoryStore
 
 PICTURE = Image("image/png", b64encode(b"\x89PNG" + b"x" * 899_996).decode())
 HUGE = Image("image/png", b64encode(b"\x89PNG" + b"x" * 2_999_996).decode())

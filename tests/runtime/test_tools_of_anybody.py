@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 import midturn as mt
 from midturn.question.answer_type import BooleanType
+from midturn.question.json_value import Json
 from midturn.turn.step import FormWanted
-from midturn.values.json_value import Json
 from support.agents import CONFIRM, calling, told
 
 

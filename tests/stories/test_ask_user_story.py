@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import midturn as mt
+from midturn.events.types import Event, InquiryRequest, ToolCallResponse
+from midturn.question.json_value import Json, JsonObject
 from midturn.question.walker import Cancelled
-from midturn.record.events import Event, InquiryRequest, ToolCallResponse
-from midturn.store.sync_forms import drive
+from midturn.stores.sync_forms import drive
 from midturn.testing.tool_run import RecordedPair, recorded_pairs
 from midturn.tools.ask_user_call import AskUserTool
-from midturn.values.json_value import Json, JsonObject
 
 MIGRATION: JsonObject = {
     "questions": [

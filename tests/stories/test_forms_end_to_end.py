@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.record.events import ToolCallResponse
+from midturn.events.types import ToolCallResponse
 from midturn.testing.tool_run import recorded_pairs
 from support.cli import CommandLine, asks, calls
 from support.form_person import FormPerson

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from midturn.log.codec import decode_lines
-from midturn.record.events import Approval, Event, InquiryAnswered
-from midturn.store.conversation import Conversation
+from midturn.events.codec import decode_lines
+from midturn.events.types import Approval, Event, InquiryAnswered
+from midturn.stores.conversation import Conversation
 from midturn.turn.view import pairs
 from support.depth import tries
 from support.places import workspace_store

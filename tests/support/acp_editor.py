@@ -14,12 +14,12 @@ import acp
 from acp import schema
 from acp.stdio import spawn_agent_process
 
-from midturn.acp.agent import serve
 from midturn.cli.acp_serving import editor_agent
+from midturn.cli.command_context import StoreAddress
 from midturn.cli.loading import Flags
-from midturn.cli.place import StoreAddress
 from midturn.clock import SYSTEM, SystemClock
 from midturn.config.assign import Assignment
+from midturn.integrations.acp.agent import serve
 from support.cli import CommandLine
 from support.warm_commands import started_by_others
 

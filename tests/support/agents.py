@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import midturn as mt
-from midturn.record.events import ToolCallResponse
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
-from midturn.values.json_value import Json
+from midturn.events.types import ToolCallResponse
+from midturn.question.json_value import Json
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 
 CONFIRM = mt.Question.boolean("confirm", "Sure?")
 

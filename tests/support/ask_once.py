@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 from midturn.errors import TerminalGone
+from midturn.question.json_value import SecretValue
 from midturn.question.reply import Answered, Reply
-from midturn.terminal.gate import Gate
-from midturn.terminal.look import TerminalSettings
+from midturn.terminal.capabilities import TerminalSettings
+from midturn.terminal.output_pair import Gate
 from midturn.terminal.prompter import TerminalPrompter
-from midturn.values.json_value import SecretValue
 from support.prompt_catalogue import PROMPTS, WALKED
 
 

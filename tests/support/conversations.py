@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midturn.exchange import ModelRequest, ToolDefinition
-from midturn.log.provider_view import provider_view
-from midturn.question.answer_type import BooleanType
-from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import (
+from midturn.events.provider_view import provider_view
+from midturn.events.types import (
     ChatRequest,
     ChatResponse,
     Event,
@@ -19,6 +16,9 @@ from midturn.record.events import (
     TurnEnd,
     TurnStart,
 )
+from midturn.exchange import ModelRequest, ToolDefinition
+from midturn.question.answer_type import BooleanType
+from midturn.question.persisted_question import PersistedQuestion
 
 REQUEST = InquiryRequest(
     event_id="q1",

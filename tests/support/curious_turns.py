@@ -6,8 +6,8 @@ import asyncio
 import random
 
 import midturn as mt
-from midturn.record.events import InquiryAnswered, InquiryRequest, ToolCallResponse
-from midturn.store.store import ConversationStore
+from midturn.events.types import InquiryAnswered, InquiryRequest, ToolCallResponse
+from midturn.stores.store import ConversationStore
 
 WORDS = [mt.Question.text(id, f"{id}?") for id in "abc"]
 ASKED: list[mt.Question[object]] = [*WORDS, mt.Question.boolean("sure", "Sure?", optional=True)]

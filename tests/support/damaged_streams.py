@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from midturn.record.events import (
+from midturn.events.types import (
     Approval,
     ChatRequest,
     ChatResponse,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from midturn.prompts.cells import cut_ranges
-from midturn.prompts.rich.screen import row_text
+from midturn.terminal.prompts.cells import cut_ranges
+from midturn.terminal.prompts.rich.screen import row_text
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS
 from support.rich_talk import Keys

@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 from midturn.config.load import LoadRequest, load
-from midturn.log.codec import decode_event
+from midturn.events.codec import decode_event
+from midturn.events.types import OpaqueEvent
 from midturn.models.script_reader import build_script, read_script
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.record.events import OpaqueEvent
 from midturn.tools.command import read_outcome
 from support.documents import Block, is_updating, replace_block
 from support.programs import ALONE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from midturn.events.types import ChatResponse, Event, ToolCallRequest
 from midturn.exchange import Finished, ModelEvent, ModelRequest, Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart
 from midturn.ports import Model
-from midturn.record.events import ChatResponse, Event, ToolCallRequest
 
 
 def ask(model: Model, request: ModelRequest | None = None) -> list[ModelEvent]:

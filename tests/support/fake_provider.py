@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
-from midturn.values.json_value import members, objects
+from midturn.question.json_value import members, objects
 from support.listening import JsonHandler, Listening
 from support.no_lie import heard
 from support.providers.answers import Says, ToolUse

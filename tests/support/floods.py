@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import patch
 
-from midturn.cli.place import place_in
+from midturn.cli.command_context import place_in
 from midturn.clock import SYSTEM
-from midturn.foreign import errand
-from midturn.foreign.errand import Errand
-from midturn.foreign.errands import Errands
-from midturn.record.open_question import Asker
-from midturn.store.store import ConversationStore
+from midturn.events.open_question import Asker
+from midturn.integrations.hooks import external_call
+from midturn.integrations.hooks.external_call import Errand
+from midturn.integrations.hooks.external_calls import Errands
+from midturn.stores.store import ConversationStore
 from support.cli import CommandLine
 
 
-def flood(midturn: CommandLine, name: str, agent: str, session: str, count: int = errand.MOST) -> ConversationStore:
+def flood(midturn: CommandLine, name: str, agent: str, session: str, count: int = external_call.MOST) -> ConversationStore:
     """Ask so often in a session of an agent where a user of `midturn` has the inbox of other agents; return where that is."""
     with patch.dict(os.environ, midturn.environment, clear=True):
         store = place_in(Path(midturn.root), None).store

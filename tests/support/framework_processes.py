@@ -17,10 +17,10 @@ from typing import Annotated, Any
 
 import midturn as mt
 from midturn.agent.inquirer_call import InquirerCall
-from midturn.record.events import Event
-from midturn.store.held import HeldConversation
-from midturn.store.opening import FileStore
-from midturn.tools.asker import CALL
+from midturn.events.types import Event
+from midturn.stores.locked import HeldConversation
+from midturn.stores.opening import FileStore
+from midturn.tools.asking import CALL
 
 FRAMEWORK, HERE, CONVERSATION = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 STAY = HERE / "stay"
@@ -101,7 +101,7 @@ async def pydantic_ai() -> str | None:
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-    from midturn.adapters.pydantic_ai import run
+    from midturn.integrations.pydantic_ai import run
 
     def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         read = [str(part.content) for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
@@ -120,7 +120,7 @@ async def openai_agents() -> str | None:
     from agents import Agent, RunConfig, RunState
     from agents.testing import ScriptedModel, assistant_message, function_call
 
-    from midturn.adapters.openai_agents import Asking
+    from midturn.integrations.openai_agents import Asking
 
     asking = Asking(inquirer())
     calls = [function_call("deploy", {"env": env}, call_id=env) for env in ("eu", "us")]
@@ -175,7 +175,7 @@ async def langgraph() -> str | None:
     from langgraph.graph import START, StateGraph
     from typing_extensions import TypedDict
 
-    from midturn.adapters import langgraph as adapter
+    from midturn.integrations import langgraph as adapter
 
     def both(left: list[str], right: list[str]) -> list[str]:
         return [*left, *right]

@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 from playwright.sync_api import Locator, Page
 
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 from midturn.web.controls import Control
 from midturn.web.schema_fields import SchemaField
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from midturn.foreign.errand import Room
-from midturn.foreign.errands import Errands
-from midturn.foreign.hook import HookRun
-from midturn.foreign.hook_agent import HookAgent, Said, asker_of
+from midturn.events.open_question import ProcessMark
+from midturn.integrations.hooks.external_call import Room
+from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.hook import HookRun
+from midturn.integrations.hooks.hook_agent import HookAgent, Said, asker_of
 from midturn.ports import Clock
-from midturn.record.open_question import ProcessMark
-from midturn.store.opening import FileStore
-from midturn.values.json_value import JsonObject
+from midturn.question.json_value import JsonObject
+from midturn.stores.opening import FileStore
 from support.clocks import FakeClock
 
 CLAUDE_ALONE = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}

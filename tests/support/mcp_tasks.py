@@ -12,10 +12,10 @@ from mcp import Client, types
 from mcp.server.lowlevel import Server
 
 from midturn.clock import SYSTEM
-from midturn.mcp_server.asking import ServerWait
-from midturn.mcp_server.server import make_server
-from midturn.record.events import InquiryAnswered
-from midturn.store.opening import FileStore
+from midturn.events.types import InquiryAnswered
+from midturn.integrations.mcp_server.asking import ServerWait
+from midturn.integrations.mcp_server.server import make_server
+from midturn.stores.opening import FileStore
 from support.mcp_clients import MODERN, LeavesToRunOn, Person, Task, about_task
 
 _LOOK = 0.05

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 import midturn as mt
+from midturn.events.types import ToolCallResponse
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.record.events import ToolCallResponse
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 
 SURE = mt.Question.boolean("sure", "Sure?")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import midturn as mt
-from midturn.record.events import Escalated, Notified, Reminded
-from midturn.store.store import ConversationStore
+from midturn.events.types import Escalated, Notified, Reminded
+from midturn.stores.store import ConversationStore
 from support.pages import agent_with, asking, wait_for
 from support.serving import free_port
 

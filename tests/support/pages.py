@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 import midturn as mt
 from midturn.question.question import Question
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 
 HOST = "qwertyuiopasdfgh.localhost:7478"  # a name of the page's own
 OWN = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}  # what a browser says of a form on a page without referrers

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from midturn.prompts.plain_prompt import plain_dialog
-from midturn.prompts.plain_scene import Edit, Say, Scene
+from midturn.events.prompt import Prompt
 from midturn.question.reply import Reply
-from midturn.record.prompt import Prompt
+from midturn.terminal.prompts.plain_prompt import plain_dialog
+from midturn.terminal.prompts.plain_scene import Edit, Say, Scene
 
 
 class Talk:

@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from midturn.events.types import ToolCall
 from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
-from midturn.record.events import ToolCall
-from midturn.terminal.gate import Gate
-from midturn.terminal.look import TerminalSettings
+from midturn.terminal.capabilities import TerminalSettings
 from midturn.terminal.output import OutputSettings, TerminalDisplay
+from midturn.terminal.output_pair import Gate
 from midturn.terminal.prompter import TerminalPrompter
 from support.prompt_catalogue import PROMPTS
 

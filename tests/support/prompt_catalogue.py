@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from midturn.events.prompt import CallSubject, FormSubject, Prompt, ResultSubject
+from midturn.events.types import ToolCall
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.question.question import Question
-from midturn.record.events import ToolCall
-from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject
 
 PATCH = """I want to change the retry loop:
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from midturn.prompts.plain_scene import Edit
-from midturn.prompts.rich.keyboard import Key, Paste, Press
-from midturn.prompts.rich.pager import ContextRows, Pager, plain_context
-from midturn.prompts.rich.prompt import RichScene, Settle
-from midturn.prompts.rich.screen import POINTER, Frame, Sign, Size, row_text
+from midturn.events.prompt import Prompt
 from midturn.question.reply import Reply
-from midturn.record.prompt import Prompt
+from midturn.terminal.prompts.plain_scene import Edit
+from midturn.terminal.prompts.rich.keyboard import Key, Paste, Press
+from midturn.terminal.prompts.rich.pager import ContextRows, Pager, plain_context
+from midturn.terminal.prompts.rich.prompt import RichScene, Settle
+from midturn.terminal.prompts.rich.screen import POINTER, Frame, Sign, Size, row_text
 
 
 class Keys:

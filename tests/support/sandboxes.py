@@ -6,13 +6,13 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from midturn.sandbox.confine import Means
+from midturn.security.confine import Means
 
 _CHOSEN = """
 import shutil
 import sys
 from midturn.__main__ import main
-from midturn.sandbox import box, confine
+from midturn.security import box, confine
 chosen = confine.Offer("bubblewrap")
 box.offer = confine.offer = lambda: chosen
 confine.bubblewrap = lambda: shutil.which("bwrap")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from midturn.compose.agent import AgentSettings, compose_agent
-from midturn.compose.session import RunParts
+from midturn.agent.assembly.agent import AgentSettings, compose_agent
+from midturn.agent.assembly.session import RunParts
 from midturn.ports import Happening, Model, Tool
 from midturn.prompter import Prompter
+from midturn.question.json_value import DEFAULT_LIMITS, Limits
 from midturn.runtime.driver import Session
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.sync_forms import drive
-from midturn.values.json_value import DEFAULT_LIMITS, Limits
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.stores.sync_forms import drive
 
 
 class Seen:

@@ -14,7 +14,7 @@ from midturn.cli.completing import completion_script
 from midturn.cli.main import midturn
 from midturn.config.keys import KEYS, Leaf, Node
 from midturn.question.answer_schema import KEYWORDS
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 from support.command_tables import options_of
 from support.documents import ROOT
 

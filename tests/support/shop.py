@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 import midturn as mt
-from midturn.record.events import ToolCallRequest, ToolCallResponse
-from midturn.store.store import ConversationStore
+from midturn.events.types import ToolCallRequest, ToolCallResponse
+from midturn.stores.store import ConversationStore
 from midturn.testing import Clock
 
 TWO = mt.People(ask=["ana", "bo"], only=True, approvals=2)

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import midturn as mt
 from midturn.question.question import Question
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.pages import asking, asking_form
 from support.schemas import WINDOW
 

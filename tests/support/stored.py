@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from midturn.events.types import Event, InquiryRequest
 from midturn.journal import Handed, Journal
-from midturn.record.events import Event, InquiryRequest
-from midturn.store.file_conversations import FileConversations
-from midturn.store.folder import Folder
-from midturn.store.held import HeldConversation
-from midturn.store.opening import FileStore
-from midturn.store.port import HeldBy, LastTurn
-from midturn.store.store import ConversationStore
-from midturn.store.submission import HandedOver, HandoverFolder
-from midturn.store.sync_forms import drive
+from midturn.stores.file_conversations import FileConversations
+from midturn.stores.folder import Folder
+from midturn.stores.locked import HeldConversation
+from midturn.stores.opening import FileStore
+from midturn.stores.port import HeldBy, LastTurn
+from midturn.stores.queued_answer import HandedOver, HandoverFolder
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 from support.tapes import Tape
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -6,9 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from midturn.question.answer_type import BooleanType
-from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import (
+from midturn.events.types import (
     AnsweredBy,
     Approval,
     ChatRequest,
@@ -24,7 +22,9 @@ from midturn.record.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.values.json_value import Json
+from midturn.question.answer_type import BooleanType
+from midturn.question.json_value import Json
+from midturn.question.persisted_question import PersistedQuestion
 
 E = TypeVar("E", bound=Event)
 CONFIRM = PersistedQuestion(text="Deploy to production?", answer_type=BooleanType())

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from midturn.events.outcome import Outcome
+from midturn.events.types import ToolCall
 from midturn.ports import Tool, ToolRun
-from midturn.record.events import ToolCall
-from midturn.record.outcome import Outcome
+from midturn.question.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 from midturn.runtime import tool_runs
 from midturn.runtime.surroundings import CallSecrets
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
-from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 
 Scripted: TypeAlias = Json | SecretValue | Answer[Json | SecretValue] | NoAnswer
 

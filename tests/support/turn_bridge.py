@@ -9,16 +9,16 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
+from midturn.events.types import AnsweredBy, Escalated, Note, Reassigned, Reminded, Source, Vote
 from midturn.question.answer_type import When
 from midturn.question.form import Form
+from midturn.question.json_value import Json, Limits, SecretValue
 from midturn.question.people import Escalation, People
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.record.events import AnsweredBy, Escalated, Note, Reassigned, Reminded, Source, Vote
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
 from midturn.routing.rules import RunRule, RunRules
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer, OnFailure, TurnSettings
-from midturn.values.json_value import Json, Limits, SecretValue
 from support.turn_crowd import AT_PROMPT, LEAD, LOGINS, MEMBERS
 from support.turn_people import EDITED, EDITED_RESULT, Deed, Does, Says
 from support.turn_script import CONFIGURED, DEFAULTS, VALUES, Ask, Crowd, Deal, How, Round, Rule, Script, Tool, Value, asks_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from midturn.record.events import (
+from midturn.events.types import (
     Approval,
     Event,
     InquiryAnswered,

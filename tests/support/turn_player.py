@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotAllowed
+from midturn.events.open_question import Address, OpenQuestion
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
 from midturn.question.reply import Reply
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
-from midturn.record.open_question import Address, OpenQuestion
 from midturn.routing.policy import DetachedPolicies
 from midturn.turn.pending import pending
 from midturn.turn.people import note_batch

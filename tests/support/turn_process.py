@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 from midturn.errors import MidturnError
+from midturn.events.open_question import Address
+from midturn.events.outcome import Success, ToolError
+from midturn.events.prompt import Prompt
+from midturn.events.types import AnsweredBy, InquiryRequest
 from midturn.question.reply import Reply, Unavailable
-from midturn.record.events import AnsweredBy, InquiryRequest
-from midturn.record.open_question import Address
-from midturn.record.outcome import Success, ToolError
-from midturn.record.prompt import Prompt
 from midturn.turn.people import note_batch
 from midturn.turn.state import Ticket
 from midturn.turn.step import (

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from midturn.question.answer_type import SecretType
-from midturn.record.events import (
+from midturn.events.types import (
     Approval,
     Escalated,
     Event,
@@ -22,6 +21,7 @@ from midturn.record.events import (
     ToolCallResponse,
     Vote,
 )
+from midturn.question.answer_type import SecretType
 from support.turn_bridge import plain, question
 from support.turn_expected import Outcome, Pair
 from support.turn_script import Ask, Called, asks_of

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from midturn.events.types import Approval, ChatResponse, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
 from midturn.question.reply import Reply
-from midturn.record.events import Approval, ChatResponse, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
+from midturn.question.text import rfc3339
 from midturn.turn.step import Happened, Interrupted, ModelAnswered, ModelFailed, TurnFailed
-from midturn.values.text import rfc3339
 from support.turn_bridge import reply
 from support.turn_crowd import Came, came, next_deals
 from support.turn_oracle import called_name

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from midturn.events.outcome import Success, ToolError
+from midturn.events.types import AnsweredBy, ChatResponse, Event, InquiryRequest, Source, ToolCallRequest
 from midturn.question.form import Form
+from midturn.question.json_value import Json
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Reply
-from midturn.record.events import AnsweredBy, ChatResponse, Event, InquiryRequest, Source, ToolCallRequest
-from midturn.record.outcome import Success, ToolError
 from midturn.routing.policy import ToolPolicy
 from midturn.turn.step import (
     Effect,
@@ -31,7 +32,6 @@ from midturn.turn.step import (
     UserReplied,
 )
 from midturn.turn.turn import Turn
-from midturn.values.json_value import Json
 
 E = TypeVar("E")
 

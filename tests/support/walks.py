@@ -10,10 +10,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.question.answer_type import When
 from midturn.question.form import Form
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, Step
-from midturn.values.json_value import Json, SecretValue
 
 Action: TypeAlias = Answered | WentBack | Replied | EndedTurn | Submitted
 

@@ -42,14 +42,14 @@ LARGE_PAGE = 2 << 20
 COLLAPSE = 25  # MADV_COLLAPSE, which neither `mmap` nor `ctypes` names
 MANY = 50  # modules: after so many more, what is loaded is settled again
 COSTS = "MIDTURN_TESTS_COSTS"  # names a file, where somebody wants to know what commands cost
-_LOADED = ("cli", "compose", "config", "prompts", "runtime", "store", "terminal", "tools")
-_SERVING = ("acp", "foreign", "mcp", "mcp_server", "models", "web")
+_LOADED = ("agent.assembly", "cli", "config", "runtime", "stores", "terminal", "tools")
+_SERVING = ("inbox", "integrations.acp", "integrations.hooks", "integrations.mcp_server", "mcp", "models", "web")
 _PROVIDERS = ("pydantic_ai.models.anthropic", "pydantic_ai.models.google", "pydantic_ai.models.openai")
 _WHEN_NEEDED = (  # what is loaded late, by many
     "click.shell_completion",
     "encodings.idna",
     "encodings.utf_8_sig",
-    "midturn.foreign.hook",
+    "midturn.integrations.hooks.hook",
     "prompt_toolkit.key_binding.bindings.search",
 )
 _SCRIPTS = ("midturn.cli.demo.publish",)  # tools of the demo, which run when they are imported
@@ -350,12 +350,12 @@ def _rehearse() -> None:
 def _rehearse_reading() -> None:
     """Read something of each kind once: types are looked at, and patterns compiled, when they are first needed."""
     from midturn.config.load import LoadRequest, load
-    from midturn.log.codec import decode_event, decode_visible
+    from midturn.events.codec import decode_event, decode_visible
     from midturn.models.script_reader import build_script
+    from midturn.question.json_text import read_json
     from midturn.question.question import Question
-    from midturn.store.folder import host
-    from midturn.store.metadata import slug
-    from midturn.values.json_text import read_json
+    from midturn.stores.folder import host
+    from midturn.stores.metadata import slug
 
     nowhere = Path(__file__) / "nowhere"
     load(LoadRequest(cwd=nowhere, user_file=nowhere, state=nowhere))

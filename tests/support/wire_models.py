@@ -16,7 +16,7 @@ from midturn.exchange import Finished, ModelEvent, ModelRequest
 from midturn.models.profiles import Family, ModelSpec
 from midturn.models.reached_model import ReachedModel
 from midturn.ports import Model
-from midturn.values.json_value import SecretValue
+from midturn.question.json_value import SecretValue
 from support.providers.loopback import Loopback
 
 KEY = "sk-loopback-1234567890"

@@ -9,7 +9,7 @@ from midturn.config.approvals import Approvals
 from midturn.config.assign import Assignment
 from midturn.config.load import Loaded, LoadRequest, load
 from midturn.config.settings import Toggle
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 
 
 class Workspace:

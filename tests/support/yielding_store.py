@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from midturn.record.events import Event
-from midturn.store.memory_conversations import MemoryConversation, MemoryConversations, MemoryJournal
-from midturn.store.store import ConversationStore
-from midturn.values.json_value import DEFAULT_LIMITS
+from midturn.events.types import Event
+from midturn.question.json_value import DEFAULT_LIMITS
+from midturn.stores.memory_conversations import MemoryConversation, MemoryConversations, MemoryJournal
+from midturn.stores.store import ConversationStore
 
 During = Callable[[int, MemoryJournal], Awaitable[None]]
 """Runs during a write, before anything of it is recorded. The number counts the writes of the store, from 1."""

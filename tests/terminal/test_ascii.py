@@ -8,10 +8,10 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.prompts.keys import code_line, one_line
-from midturn.prompts.rich.screen import POINTER, Frame, Size, Span, row_cells, row_text
+from midturn.question.text import exact
 from midturn.terminal.ascii import as_ascii, ascii_frame
-from midturn.values.text import exact
+from midturn.terminal.prompts.keys import code_line, one_line
+from midturn.terminal.prompts.rich.screen import POINTER, Frame, Size, Span, row_cells, row_text
 
 ALIKE = [
     *("café", r"caf\xe9", r"caf\x5cxe9", "cafe\u0301", "echo a\tb", "echo a>  b", r"echo a\x09b", "echo a⇥  b", r"echo a\tb"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.keys import about
-from midturn.prompts.plain_scene import Edit
 from midturn.terminal.editor import comment_lines, without_comment
+from midturn.terminal.prompts.keys import about
+from midturn.terminal.prompts.plain_scene import Edit
 from support.prompt_catalogue import PROMPTS, RUN, TEXT
 
 COMMENT = comment_lines(Edit("none"), about(TEXT))

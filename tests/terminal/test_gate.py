@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from midturn.terminal.gate import Gate
+from midturn.terminal.output_pair import Gate
 
 
 class Screen(io.StringIO):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.terminal.look import choose_mode
+from midturn.terminal.capabilities import choose_mode
 
 
 @pytest.mark.parametrize("term", ["", "dumb", "unknown", "emacs"])

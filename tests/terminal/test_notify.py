@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.terminal.look import TerminalSettings
+from midturn.terminal.capabilities import TerminalSettings
 from midturn.terminal.notify import called_off, calling
 from support.prompt_catalogue import HOSTILE, SECRET
 

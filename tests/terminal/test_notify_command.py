@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from midturn.question.json_value import Json
 from midturn.terminal.notify import NotifyCommand, question_of
-from midturn.values.json_value import Json
 from support.prompt_catalogue import BOOLEAN, RUN, SECRET
 from support.waiting import until
 

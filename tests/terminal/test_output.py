@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from midturn.events.types import ToolCall
 from midturn.ports import (
     ConsultFinished,
     ConsultStarted,
@@ -23,11 +24,10 @@ from midturn.ports import (
     ToolBegan,
     ToolEnded,
 )
-from midturn.record.events import ToolCall
 from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED
-from midturn.terminal.asides import FRAMES
-from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
+from midturn.terminal.output_pair import Gate
+from midturn.terminal.status_output import FRAMES
 from support.waiting import until
 
 CALL = ToolCall("ev", "call", "deploy", {})
@@ -246,7 +246,7 @@ def test_in_a_file_two_messages_are_two_paragraphs() -> None:
 LOADED_MEANWHILE = """
 import asyncio, io, sys
 from midturn.ports import ModelStarted
-from midturn.terminal.gate import Gate
+from midturn.terminal.output_pair import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 
 class Terminal(io.StringIO):

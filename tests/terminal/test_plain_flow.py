@@ -7,8 +7,8 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.prompts.cells import cells
 from midturn.terminal.flow import PlainFlow, Untouched
+from midturn.terminal.prompts.cells import cells
 from support.streamed_markdown import in_pieces
 
 ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e]")

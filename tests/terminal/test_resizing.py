@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.prompts.rich.screen import row
+from midturn.terminal.prompts.rich.screen import row
 from midturn.terminal.resizing import reflowed
 from support.pty_session import ask_once
 from support.tmux import Tmux, needs_tmux

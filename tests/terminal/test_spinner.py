@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from midturn.terminal.asides import FRAMES, Spinner
-from midturn.terminal.gate import Gate, Outlet
+from midturn.terminal.output_pair import Gate, Outlet
+from midturn.terminal.status_output import FRAMES, Spinner
 
 
 class Screen(io.StringIO):

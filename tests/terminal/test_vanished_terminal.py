@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pytest
 
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 from support.cli import CommandLine, calls
 from support.pty_session import PtySession
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.store.held import HeldConversation
-from midturn.store.memory_conversations import MemoryConversations
-from midturn.store.metadata import Metadata
-from midturn.store.port import HeldBy, MayGo, Which
-from midturn.store.store import ConversationStore
-from midturn.store.submission import HandedOver
+from midturn.stores.locked import HeldConversation
+from midturn.stores.memory_conversations import MemoryConversations
+from midturn.stores.metadata import Metadata
+from midturn.stores.port import HeldBy, MayGo, Which
+from midturn.stores.queued_answer import HandedOver
+from midturn.stores.store import ConversationStore
 from midturn.testing import check_store, check_store_sync
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import midturn as mt
-from midturn.record.events import ToolCallResponse
+from midturn.events.types import ToolCallResponse
 
 TWO = mt.People(ask=["ana", "bo"], only=True, approvals=2)
 

@@ -12,7 +12,7 @@ TEST = """
 import asyncio
 import midturn as mt
 import pytest
-from midturn.record.prompt import Prompt
+from midturn.events.prompt import Prompt
 from midturn.question.question import Question
 
 PROMPT = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.record.events import ASSISTANT, AnsweredBy, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
+from midturn.events.types import ASSISTANT, AnsweredBy, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.testing import RecordedPair, assert_answers, recorded_pairs
 from support.conversations import REQUEST, asked_events
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import BooleanType
+from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
-from midturn.record.prompt import Prompt
 from midturn.testing import OutOfScript, ScriptedPrompter
-from midturn.values.json_value import SecretValue
 
 CONFIRM = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")
 REGIONS = Prompt(question=Question.multi_select("regions", "Where?", ["eu", "us", "ap"]), tool="deploy")

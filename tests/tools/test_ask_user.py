@@ -9,13 +9,13 @@ from typing import cast
 import pytest
 from msgspec import UNSET
 
+from midturn.events.outcome import Success, ToolError
+from midturn.events.types import ASSISTANT
 from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType, TextType, When
 from midturn.question.form import Form
-from midturn.record.events import ASSISTANT
-from midturn.record.outcome import Success, ToolError
+from midturn.question.json_value import Json, SecretValue
 from midturn.tools.ask_user_call import AskUserTool
 from midturn.turn.step import Answer, NoAnswer
-from midturn.values.json_value import Json, SecretValue
 from support.tool_running import Around, Responder, Scripted, execute
 
 MIGRATION: list[Json] = [

@@ -9,8 +9,8 @@ from typing import cast
 
 import msgspec
 
+from midturn.question.json_value import Json, JsonObject
 from midturn.tools.ask_user_call import ENTRY_KEYS, SINGLE_KEYS, AskUserTool
-from midturn.values.json_value import Json, JsonObject
 
 DEFINITION = AskUserTool().definition
 

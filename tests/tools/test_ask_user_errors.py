@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from midturn.errors import Problem, QuestionError
+from midturn.events.outcome import ToolError
 from midturn.question.form import Form
-from midturn.record.outcome import ToolError
+from midturn.question.json_value import Json, JsonObject, Limits
 from midturn.tools.ask_user_call import ENTRY_KEYS, SINGLE_KEYS, AskUserTool, read_arguments
-from midturn.values.json_value import Json, JsonObject, Limits
 from support.depth import tries
 from support.tool_running import Around, Responder, execute
 

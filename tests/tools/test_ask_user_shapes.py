@@ -11,10 +11,10 @@ from hypothesis import given, settings, strategies as st
 
 from midturn.errors import QuestionError
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectOption, SelectType, TextType
+from midturn.question.json_value import Json, JsonObject
 from midturn.question.question import Question
 from midturn.tools.ask_user_call import read_arguments
 from midturn.tools.ask_user_shapes import own_shape
-from midturn.values.json_value import Json, JsonObject
 from support.depth import tries
 
 OPTIONS: list[Json] = [{"label": "main", "description": "The newest."}, {"label": "backup"}]

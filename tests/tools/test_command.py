@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from midturn.record.events import Source
-from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.events.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.events.types import Source
+from midturn.question.json_value import Json, JsonObject, Limits, SecretValue
+from midturn.question.text import OutputProtocol
 from midturn.tools.command import CommandSpec, CommandTool, taken_as_data
-from midturn.values.json_value import Json, JsonObject, Limits, SecretValue
-from midturn.values.text import OutputProtocol
 from support.tool_running import Around, execute
 
 DEPLOY = """

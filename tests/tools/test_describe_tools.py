@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from midturn.record.events import Source
-from midturn.record.outcome import Outcome, Success, ToolError
+from midturn.events.outcome import Outcome, Success, ToolError
+from midturn.events.types import Source
+from midturn.question.json_value import Json
 from midturn.tools.ask_user_call import AskUserTool
 from midturn.tools.command import CommandSpec, CommandTool
 from midturn.tools.describe_tools import DescribeTools
-from midturn.values.json_value import Json
 from support.tool_running import execute
 
 DEPLOY = CommandTool(

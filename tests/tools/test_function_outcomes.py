@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
+from midturn.events.outcome import NeedsInput, Success, ToolError
+from midturn.events.types import Source
 from midturn.question.form import Form
+from midturn.question.json_value import Limits, SecretValue
 from midturn.question.question import Question
-from midturn.record.events import Source
-from midturn.record.outcome import NeedsInput, Success, ToolError
-from midturn.tools.asker import ToolContext
+from midturn.tools.asking import ToolContext
 from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
-from midturn.values.json_value import Limits, SecretValue
 from support.tool_running import Around, execute
 
 CONFIRM = Question.boolean("confirm", "Deploy?")

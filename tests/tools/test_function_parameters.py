@@ -9,10 +9,10 @@ import pytest
 from msgspec import Meta
 
 from midturn.errors import ConfigError
-from midturn.record.outcome import Success, ToolError
-from midturn.tools.asker import ToolContext
+from midturn.events.outcome import Success, ToolError
+from midturn.question.json_value import Json
+from midturn.tools.asking import ToolContext
 from midturn.tools.function import tool
-from midturn.values.json_value import Json
 from support.tool_running import execute
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from midturn.record.outcome import Success, ToolError
+from midturn.events.outcome import Success, ToolError
+from midturn.question.json_value import Json
 from midturn.tools.function import FunctionTool, tool
-from midturn.values.json_value import Json
 from support.tool_running import execute
 
 pydantic: Any = pytest.importorskip("pydantic")

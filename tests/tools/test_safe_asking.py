@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 import midturn as mt
-from midturn.assistant.request import question_text
+from midturn.runtime.side_request import question_text
 from support.agents import CONFIRM, calling, told
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -11,9 +11,9 @@ from urllib.parse import quote, quote_plus, urlencode
 import pytest
 from hypothesis import given, strategies as st
 
+from midturn.question.json_value import SecretValue
 from midturn.tools.decoded_text import views
 from midturn.tools.returned import REDACTED, scrub
-from midturn.values.json_value import SecretValue
 
 SECRET = "p\"ä/ss+w & or'd?\\n=1"
 

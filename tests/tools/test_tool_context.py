@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from midturn.events.outcome import Outcome, Success, ToolError
+from midturn.events.types import Source
 from midturn.ports import Tool
 from midturn.question.form import Form
+from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
-from midturn.record.events import Source
-from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.tools.asker import ToolContext, Unanswered
+from midturn.tools.asking import ToolContext, Unanswered
 from midturn.tools.function import tool
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
-from midturn.values.json_value import SecretValue
 from support.tool_running import Around, Responder, execute, tool_run
 
 

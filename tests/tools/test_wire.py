@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
+from midturn.events.outcome import NeedsInput, Success, ToolError
 from midturn.question.answer_type import BooleanType
-from midturn.record.outcome import NeedsInput, Success, ToolError
+from midturn.question.json_value import Json, SecretValue
 from midturn.tools.command import CommandSpec, CommandTool, WireError, WireWorkspace, read_outcome, request_document
-from midturn.values.json_value import Json, SecretValue
 from support.tool_running import tool_run
 
 

@@ -24,8 +24,8 @@ from msgspec import UNSET, UnsetType
 import midturn as mt
 from midturn.cli.main import run
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, StoreError
-from midturn.record.events import InquiryRequest
-from midturn.values.json_value import Json
+from midturn.events.types import InquiryRequest
+from midturn.question.json_value import Json
 
 RIVALS = 0.1
 EDITS, REASSIGNMENTS, WITHDRAWALS = 0.1, 0.05, 0.1

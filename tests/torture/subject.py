@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import midturn as mt
+from midturn.events.types import ChatRequest
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.record.events import ChatRequest
 
 EFFECTS = Path(os.environ.get("TORTURE_EFFECTS", os.devnull))
 SLOW = 0.005

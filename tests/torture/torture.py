@@ -39,7 +39,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import midturn as mt
 from midturn.errors import StoreLocked
-from midturn.record.events import (
+from midturn.events.open_question import arguments_sha256
+from midturn.events.types import (
     Approval,
     Child,
     Event,
@@ -50,10 +51,9 @@ from midturn.record.events import (
     TurnEnd,
     Vote,
 )
-from midturn.record.open_question import arguments_sha256
-from midturn.record.window import parent_of
-from midturn.store.metadata import Metadata
-from midturn.values.json_value import members
+from midturn.events.window import parent_of
+from midturn.question.json_value import members
+from midturn.stores.metadata import Metadata
 
 PATIENCE = 90.0
 PERSONS = 2

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.log.codec import encode_event
+from midturn.events.codec import encode_event
+from midturn.events.types import AnsweredBy, Approval, ToolCallRequest, ToolCallResponse
 from midturn.question.reply import Answered, Edited, Unavailable
-from midturn.record.events import AnsweredBy, Approval, ToolCallRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.turn.step import CallModel, ModelAnswered, PromptUser, RunTool, SuspendTurn

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from midturn.events.prompt import FormSubject
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Submitted
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
-from midturn.record.prompt import FormSubject
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target
 from midturn.turn.pending import pending
 from midturn.turn.step import (
@@ -23,7 +24,6 @@ from midturn.turn.step import (
     UserReplied,
 )
 from midturn.turn.visit import Visit
-from midturn.values.json_value import SecretValue
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 
 A = Question.text("a", "A?")

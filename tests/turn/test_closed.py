@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, MidturnError, NotOpen
+from midturn.events.open_question import Address
+from midturn.events.types import AnsweredBy, Event, InquiryRequest, TurnEnd
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Reply, WentBack
-from midturn.record.events import AnsweredBy, Event, InquiryRequest, TurnEnd
-from midturn.record.open_question import Address
 from midturn.routing.policy import DetachedPolicies
 from midturn.turn.ending import ending_batch, failed
 from midturn.turn.view import TurnView, describe, why_closed

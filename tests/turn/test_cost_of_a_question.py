@@ -7,10 +7,10 @@ from pathlib import Path
 from types import FrameType
 
 import midturn
+from midturn.events.outcome import Success
+from midturn.question.json_value import Limits
 from midturn.question.question import Question
-from midturn.record.outcome import Success
 from midturn.turn.step import ToolDone
-from midturn.values.json_value import Limits
 from support.turns import Played, settings
 
 PACKAGE = str(Path(midturn.__file__).parent)

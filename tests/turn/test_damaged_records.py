@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.log.codec import decode_event, encode_event
+from midturn.events.codec import decode_event, encode_event
+from midturn.events.types import AnsweredBy, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallRequest, TurnEnd
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Answered
-from midturn.record.events import AnsweredBy, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallRequest, TurnEnd
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.pending import pending
 from midturn.turn.step import CallModel, EndTurn, PromptUser, RunTool, Warn

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
+from midturn.events.types import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.question.question import Question
 from midturn.question.reply import Answered, WentBack
-from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.turn.step import Answer, ClosePrompt, GiveAnswers, PromptUser, RunTool, TimePassed
 from midturn.turn.view import TurnView, expired_requests

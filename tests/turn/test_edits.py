@@ -9,10 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, DigestMismatch, NotAllowed
-from midturn.question.people import Directory, People, Person
-from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited
-from midturn.record.events import (
+from midturn.events.open_question import Address, OpenQuestion, arguments_sha256
+from midturn.events.prompt import CallSubject
+from midturn.events.types import (
     PROPOSALS,
     AnsweredBy,
     Approval,
@@ -23,8 +22,10 @@ from midturn.record.events import (
     ToolCallResponse,
     Vote,
 )
-from midturn.record.open_question import Address, OpenQuestion, arguments_sha256
-from midturn.record.prompt import CallSubject
+from midturn.question.json_value import Json, JsonObject
+from midturn.question.people import Directory, People, Person
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.routing.rules import Ruling, RunRules, read_run_rules
 from midturn.turn.pending import pending
@@ -46,7 +47,6 @@ from midturn.turn.step import (
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
-from midturn.values.json_value import Json, JsonObject
 from support.turns import DEPLOY, Played, counting_ids, settings
 
 ANA, BO, DORA = (AnsweredBy("user", via="web", user=name) for name in ("ana", "bo", "dora"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from midturn.events.types import AnsweredBy, InquiryCancelled, InquiryRequest, TurnEnd
 from midturn.question.form import Form
 from midturn.question.people import People
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn
-from midturn.record.events import AnsweredBy, InquiryCancelled, InquiryRequest, TurnEnd
 from midturn.routing.policy import ToolPolicy
 from midturn.turn.record import TurnRecord
 from midturn.turn.step import AnsweredElsewhere, FormWanted, Interrupted, PromptUser, SuspendTurn, ToolReturned, Warn

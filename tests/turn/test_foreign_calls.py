@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from midturn.events.outcome import Success
+from midturn.events.types import AnsweredBy, Event, InquiryCancelled, ToolCallRequest, TurnEnd, TurnStart
 from midturn.question.reply import Answered
-from midturn.record.events import AnsweredBy, Event, InquiryCancelled, ToolCallRequest, TurnEnd, TurnStart
-from midturn.record.outcome import Success
 from midturn.routing.policy import DetachedPolicies
 from midturn.turn.step import (
     CallBegun,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from midturn.log.codec import decode_event, encode_event
-from midturn.log.entries import agreed
+from midturn.events.codec import decode_event, encode_event
+from midturn.events.transcript import agreed
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest, ToolCallRequest
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest, ToolCallRequest
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
 from midturn.turn.pending import pending
 from midturn.turn.step import ConsultAssistant, Foretell, Foretold, ModelAnswered, PromptUser, RunTool, SuspendTurn

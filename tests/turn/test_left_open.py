@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from midturn.events.types import ToolCallResponse
 from midturn.question.reply import Answered, Deferred
-from midturn.record.events import ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, ToolPolicy
 from midturn.turn.step import PromptUser, RunTool, SuspendTurn
 from support.turns import CONFIRM, DEPLOY, REGION, UNATTENDED, Played, settings

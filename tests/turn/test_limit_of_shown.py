@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from midturn.events.types import AnsweredBy, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.question.form import Form
+from midturn.question.json_value import Limits
 from midturn.question.people import People
 from midturn.question.question import Question
 from midturn.question.reply import Answered
-from midturn.record.events import AnsweredBy, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.turn.step import AnsweredElsewhere, FormWanted, ToolReturned
-from midturn.values.json_value import Limits
 from support.turns import DEPLOY, Played, settings
 
 LIMITS = Limits(shown=2)

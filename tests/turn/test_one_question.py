@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from midturn.events.types import InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
+from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied
-from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
 from midturn.turn.step import CallModel, EndTurn, PromptUser, Record, RunTool, TimeIsUp, UserReplied
-from midturn.values.json_value import SecretValue
 from support.turns import CONFIRM, REGION, TOKEN, Played
 
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from midturn.record.events import Event, FormAuthored, InquiryRequest, TurnStart
-from midturn.record.open_question import recorded_at
+from midturn.events.open_question import recorded_at
+from midturn.events.types import Event, FormAuthored, InquiryRequest, TurnStart
+from midturn.question.text import rfc3339
 from midturn.turn.pending import pending
-from midturn.values.text import rfc3339
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 

@@ -8,11 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.errors import QuestionError
-from midturn.question.form import Form
-from midturn.question.people import Directory, People, Person
-from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited
-from midturn.record.events import (
+from midturn.events.open_question import arguments_sha256
+from midturn.events.types import (
     AnsweredBy,
     Approval,
     Escalated,
@@ -26,7 +23,10 @@ from midturn.record.events import (
     ToolCallResponse,
     Vote,
 )
-from midturn.record.open_question import arguments_sha256
+from midturn.question.form import Form
+from midturn.question.people import Directory, People, Person
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.turn.people import Poll, handed_as

@@ -8,9 +8,9 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, Suspended, ToolCallResponse
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Reply
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, Suspended, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, ResultPolicy, RunPolicy, Target, ToolPolicy
 from midturn.turn.pending import pending
 from midturn.turn.step import ConsultAssistant, PromptUser, RunTool, SuspendTurn, TurnSettings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from midturn.events.types import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.question.answer_type import When
+from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Submitted, WentBack
-from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.step import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, SuspendTurn
-from midturn.values.json_value import SecretValue
 from support.turns import CONFIRM, DEPLOY, REGION, TOKEN, Played, settings
 
 NOTE = Question.text("note", "A note?")

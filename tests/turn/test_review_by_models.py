@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from midturn.events.types import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
+from midturn.events.window import refused
 from midturn.question.question import Question
 from midturn.question.reply import Unavailable, WentBack
-from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
-from midturn.record.window import refused
 from midturn.routing.messages import REVIEWER_FAILED
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
 from midturn.turn.step import (

@@ -10,12 +10,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError
+from midturn.events.prompt import Prompt
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
-from midturn.record.prompt import Prompt
 from midturn.routing.policy import DetachedPolicies
 from midturn.turn.step import PromptUser
 from midturn.turn.visit import Visit

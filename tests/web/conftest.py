@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores.memory_conversations import MemoryStore
 from support.stores import own_home
 
 __all__ = ["own_home"]

@@ -12,15 +12,15 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 import midturn as mt
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
 from midturn.question.question import Question
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores.memory_conversations import MemoryStore
 from midturn.web.app import application, inbox
-from midturn.web.board import Board
+from midturn.web.app_state import Site
+from midturn.web.conversation_cache import Library
 from midturn.web.gate import MOST_BYTES, CookieAccess, HeaderAccess, Names, is_shared
 from midturn.web.keyring import CODE_SECONDS, SIGN_IN_SECONDS, Keyring
-from midturn.web.library import Library
-from midturn.web.port import Port
-from midturn.web.site import Site
 from support.pages import HOST, OWN, ada, agent_with, asking, browsing, send, wait_for
 
 COOKIE = "midturn-7478"

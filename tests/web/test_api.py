@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 import midturn as mt
 from midturn.question.question import Question
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.watching import Watch
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.stores.watching import Watch
 from midturn.testing import Clock
 from midturn.web import inbox
 from midturn.web.openapi import document

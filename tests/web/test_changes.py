@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.prompts.changes import ROWS, FileChange, change_in, change_of, read_diff
-from midturn.store.memory_conversations import MemoryStore
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.terminal.prompts.changes import ROWS, FileChange, change_in, change_of, read_diff
 from midturn.tools.fs.changing import modify_file
 from midturn.tools.fs.paths import Replacement
 from midturn.web.app import application
-from midturn.web.board import Board
+from midturn.web.app_state import Site
+from midturn.web.conversation_cache import Library
 from midturn.web.gate import ProgramAccess
-from midturn.web.library import Library
-from midturn.web.port import Port
-from midturn.web.site import Site
 from support.pages import ada, agent_with, browsing, wait_for
 
 DIFF = """--- a/docs/plan.md

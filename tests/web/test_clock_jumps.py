@@ -37,7 +37,7 @@ def jump(monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta], None]:
 
     monkeypatch.setattr(time, "time", lambda: real() + by.total_seconds())
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + int(by.total_seconds() * 1e9))
-    for module in ("midturn.clock", "midturn.web.templating", "midturn.web.sums"):
+    for module in ("midturn.clock", "midturn.web.templating", "midturn.web.statistics"):
         monkeypatch.setattr(f"{module}.datetime", Jumping)
     return jump
 

@@ -16,11 +16,11 @@ import pytest
 
 import midturn as mt
 from midturn.question.question import Question
-from midturn.store import tail
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores import log_tail
+from midturn.stores.memory_conversations import MemoryStore
 from midturn.web import inbox, timeline
-from midturn.web.library import FormFact
-from midturn.web.sums import sums
+from midturn.web.conversation_cache import FormFact
+from midturn.web.statistics import sums
 from support.pages import ada, agent_with, asking, browsing, send, wait_for
 from support.stored import keep, path_of
 from support.tapes import Tape
@@ -85,7 +85,7 @@ def _numbers(page: str) -> list[int]:
 
 @pytest.mark.parametrize("place", ["disk", "memory"])
 def test_a_long_conversation_is_shown_in_pieces_from_its_end(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "LARGEST_BLOCK", 700)
+    monkeypatch.setattr(log_tail, "LARGEST_BLOCK", 700)
     long_store = mt.open_store(tmp_path) if place == "disk" else MemoryStore()
     conversation = _long(long_store, 120)
     with browsing(inbox(long_store, user=ada)) as client:
@@ -121,7 +121,7 @@ def test_of_a_turn_of_very_many_events_the_last_are_shown(store: MemoryStore, mo
 
 def test_a_page_of_a_large_log_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more of it is at hand than what is shown, and a few parts."""
-    monkeypatch.setattr(tail, "LARGEST_BLOCK", 100_000)
+    monkeypatch.setattr(log_tail, "LARGEST_BLOCK", 100_000)
     monkeypatch.setattr(timeline, "_TURNS", 3)
     store = mt.open_store(tmp_path)
     conversation = _long(store, 200, said=2, words="x" * 50_000)

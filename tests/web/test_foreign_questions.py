@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from midturn.foreign.clients import AGENTS
-from midturn.store.opening import FileStore
-from midturn.values.json_value import JsonObject
+from midturn.integrations.hooks.clients import AGENTS
+from midturn.question.json_value import JsonObject
+from midturn.stores.opening import FileStore
 from midturn.web import inbox
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns

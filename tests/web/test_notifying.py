@@ -14,12 +14,12 @@ import pytest
 import midturn as mt
 from midturn.clock import now
 from midturn.errors import ConfigError
+from midturn.inbox.notifications import Notifying, NotifyServices, NotifyWhen
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
 from midturn.question.people import after
 from midturn.question.question import Question
-from midturn.store.store import ConversationStore
-from midturn.web.board import Board
-from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
-from midturn.web.port import Port
+from midturn.stores.store import ConversationStore
 from support.ntfy import Ntfy
 from support.pages import agent_with, asking
 from support.waiting import until

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 import midturn as mt
 import midturn.testing
-from midturn.record.events import Approval, InquiryAnswered, Vote
-from midturn.store.store import ConversationStore
+from midturn.events.types import Approval, InquiryAnswered, Vote
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from support.pages import OWN, agent_with, asking
 

@@ -29,17 +29,17 @@ from starlette.testclient import TestClient
 
 import midturn as mt
 from midturn.errors import AnswerError
-from midturn.record.events import AnsweredBy, Approval, InquiryResponse
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.watching import StoreChange
+from midturn.events.types import AnsweredBy, Approval, InquiryResponse
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.stores.watching import StoreChange
 from midturn.web.app import application
-from midturn.web.board import Board
+from midturn.web.app_state import Site
+from midturn.web.conversation_cache import Library
 from midturn.web.gate import CookieAccess, Names, Visitor
 from midturn.web.keyring import SIGN_IN_SECONDS, Keyring, SignIn
-from midturn.web.library import Library
-from midturn.web.port import Port
 from midturn.web.push import Push, PushKeys, PushService, Subscribed, encrypted, is_public, whole_text
-from midturn.web.site import Site
 from support.pages import HOST, OWN, agent_with, asking, browsing, wait_for
 from support.served import Served
 from support.serving import asked_here, enter, free_port, running

@@ -11,15 +11,15 @@ import pytest
 pytest.importorskip("py_vapid")
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
+from midturn.stores.store import ConversationStore
 from midturn.web.app import application
-from midturn.web.board import Board
+from midturn.web.app_state import Site
+from midturn.web.conversation_cache import Library
 from midturn.web.gate import CookieAccess, Names
 from midturn.web.keyring import Keyring
-from midturn.web.library import Library
-from midturn.web.port import Port
 from midturn.web.push import Push, PushKeys, PushService, Subscribed, encrypted
-from midturn.web.site import Site
 from support import firefox
 from support.pages import agent_with
 from support.serving import free_port, serving

@@ -13,14 +13,14 @@ from starlette.testclient import TestClient
 
 import midturn as mt
 from midturn.cli.question_rows import question_rows
+from midturn.events.types import InquiryAnswered, InquiryCancelled
+from midturn.inbox.form_session import Drafts
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
 from midturn.question.question import Question
-from midturn.record.events import InquiryAnswered, InquiryCancelled
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.opening import FileStore
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.stores.opening import FileStore
 from midturn.web import inbox, pages
-from midturn.web.board import Board
-from midturn.web.port import Port
-from midturn.web.walk import Drafts
 from support.agents import told
 from support.pages import OWN, ada, agent_with, asking, asking_form, browsing, carried, send, wait_for
 

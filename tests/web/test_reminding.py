@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
+from midturn.events.types import Escalated, Event, Notified, Reminded
+from midturn.inbox.deliveries import LEASE, Deliveries
+from midturn.inbox.notifications import NotifyWhen, Reminding
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
 from midturn.question.people import Directory, Person
-from midturn.record.events import Escalated, Event, Notified, Reminded
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore, record_notice
-from midturn.values.text import rfc3339
-from midturn.web.board import Board
-from midturn.web.deliveries import LEASE, Deliveries
-from midturn.web.notifying import NotifyWhen, Reminding
-from midturn.web.port import Port
+from midturn.question.text import rfc3339
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore, record_notice
 from support.ntfy import Ntfy, told_by_two_servers
 from support.pages import agent_with, asking
 

@@ -10,9 +10,9 @@ import pytest
 from msgspec import UNSET
 
 from midturn.errors import AnswerError
+from midturn.events.types import InquiryAnswered
 from midturn.question.question import Question
-from midturn.record.events import InquiryAnswered
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores.memory_conversations import MemoryStore
 from midturn.web import inbox
 from midturn.web.body import Fields
 from midturn.web.controls import control_of, sent_answer

@@ -9,10 +9,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import midturn as mt
+from midturn.events.types import Approval, InquiryAnswered, Standing
 from midturn.question.question import Question
 from midturn.question.reply import Scope
-from midturn.record.events import Approval, InquiryAnswered, Standing
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from support.pages import OWN, asking
 

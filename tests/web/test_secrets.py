@@ -13,10 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import midturn as mt
+from midturn.events.types import InquiryAnswered, InquiryRedacted
 from midturn.question.question import Question
-from midturn.record.events import InquiryAnswered, InquiryRedacted
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from support.agents import told
 from support.pages import OWN, ada, agent_with, asking, browsing, carried, send, wait_for

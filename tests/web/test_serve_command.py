@@ -15,7 +15,7 @@ import pytest
 
 from midturn.extras import install_command
 from midturn.question.question import Question
-from midturn.store.opening import FileStore
+from midturn.stores.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.serving import asked_here, enter, free_port
 

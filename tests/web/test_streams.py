@@ -15,7 +15,7 @@ import pytest
 
 import midturn as mt
 from midturn.question.question import Question
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores.memory_conversations import MemoryStore
 from midturn.web import inbox
 from support.pages import ada, agent_with, asking, browsing, wait_for
 from support.serving import serving

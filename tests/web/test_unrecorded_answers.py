@@ -9,7 +9,7 @@ import pytest
 import midturn as mt
 from midturn.errors import MidturnError, PersonNeeded
 from midturn.question.question import Question
-from midturn.store.memory_conversations import MemoryStore
+from midturn.stores.memory_conversations import MemoryStore
 from midturn.web import inbox
 from support.pages import ada, agent_with, asking, browsing, send, wait_for
 

@@ -29,8 +29,8 @@ from midturn.cli.serve_options import announce, door_for_codes
 from midturn.http import Listening
 from midturn.http_server import HEAD_SECONDS, MOST_STRANGERS, serving
 from midturn.question.question import Question
-from midturn.sandbox.marks import marked
-from midturn.store.opening import FileStore
+from midturn.security.process_ancestry import marked
+from midturn.stores.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.processes import Forked
 from support.served import MIDTURN, Served
@@ -344,7 +344,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from midturn.store.opening import FileStore
+from midturn.stores.opening import FileStore
 from midturn.web import inbox
 pages = inbox(FileStore(sys.argv[1]), user=lambda _: "ada")
 app = pages

@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from midturn.collector import loading
-from midturn.store.sync_forms import in_a_loop, refuse_inside_a_loop, sync_form
-from midturn.values.public_names import public_repr
+from midturn.question.public_names import public_repr
+from midturn.stores.sync_forms import in_a_loop, refuse_inside_a_loop, sync_form
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from midturn.agent.assembly.arguments import GivenDetached, GivenRoute, GivenTool
+    from midturn.agent.assembly.program_servers import Lease
     from midturn.agent.given_secrets import GivenSecret
     from midturn.agent.message_replies import OnOpen
     from midturn.agent.result import HistoryMessage, RunResult
     from midturn.agent.turn_stream import OnEvent, OnWork, SyncTurnStream, TurnStream
     from midturn.agent.turns import Turns
-    from midturn.compose.given import GivenDetached, GivenRoute, GivenTool
-    from midturn.compose.program_servers import Lease
     from midturn.mcp.spec import McpServer
     from midturn.models.provider_model import LibraryModel
     from midturn.ports import Model
     from midturn.prompter import Prompter
-    from midturn.store.admission import MayAnswer
-    from midturn.store.store import ConversationStore
-    from midturn.values.json_value import Json, JsonObject, Limits
+    from midturn.question.json_value import Json, JsonObject, Limits
+    from midturn.stores.authorization import MayAnswer
+    from midturn.stores.store import ConversationStore
 
     Deps = TypeVar("Deps", default=Any)
     Shape = TypeVar("Shape", default=None)

@@ -18,9 +18,9 @@ from psycopg import sql
 from midturn.clock import Outage
 from midturn.errors import NotOpen, StoreError, StoreLocked
 from midturn.ports import show_claimed
-from midturn.store.held import HeldConversation
-from midturn.store.postgres.conversations import PostgresConversations
-from midturn.store.store import ConversationStore
+from midturn.stores.locked import HeldConversation
+from midturn.stores.postgres.conversations import PostgresConversations
+from midturn.stores.store import ConversationStore
 
 _LOG = logging.getLogger("midturn.worker")
 _POLL = 0.1

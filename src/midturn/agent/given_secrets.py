@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from midturn.errors import AnswerError, Problem
+from midturn.events.open_question import OpenQuestion, parse_address, secrets_of_form
+from midturn.events.prompt import Prompt
+from midturn.events.types import AnsweredBy, FormAuthored
 from midturn.prompter import Prompter
 from midturn.question.answer_type import SecretType
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.reply import Answered, Reply, Submitted, Unavailable
-from midturn.record.events import AnsweredBy, FormAuthored
-from midturn.record.open_question import OpenQuestion, parse_address, secrets_of_form
-from midturn.record.prompt import Prompt
-from midturn.store.outside_answers import too_late
-from midturn.store.store import ConversationStore
+from midturn.stores.answer_service import too_late
+from midturn.stores.store import ConversationStore
 from midturn.turn.view import no_question
-from midturn.values.json_value import Json, SecretValue
 
 GivenSecret: TypeAlias = "str | SecretValue | Mapping[str, Json | SecretValue]"
 """A secret; for a form with one, the answers by the ids of its questions."""

@@ -8,11 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TypeAlias, cast
 
-from midturn.agent.inquirer_call import OUTER, CallUnfinished, InquirerCall, check_call
-from midturn.agent.message_replies import OnOpen, check_on_open, reply_with_message
-from midturn.agent.turn_stream import Asked, QuestionAnswered, ToolFinished, ToolStarted, streamed
-from midturn.compose.agent import AgentSettings, compose_inquirer
-from midturn.compose.given import (
+from midturn.agent.assembly.agent import AgentSettings, compose_inquirer
+from midturn.agent.assembly.arguments import (
     GivenDetached,
     GivenRoute,
     check_model,
@@ -23,30 +20,33 @@ from midturn.compose.given import (
     routes_of,
     tools_of,
 )
-from midturn.compose.models import Models
-from midturn.compose.reviewers import Reviewers
-from midturn.compose.session import Prompter, RunParts
+from midturn.agent.assembly.models import Models
+from midturn.agent.assembly.reviewers import Reviewers
+from midturn.agent.assembly.session import Prompter, RunParts
+from midturn.agent.inquirer_call import OUTER, CallUnfinished, InquirerCall, check_call
+from midturn.agent.message_replies import OnOpen, check_on_open, reply_with_message
+from midturn.agent.turn_stream import Asked, QuestionAnswered, ToolFinished, ToolStarted, streamed
 from midturn.errors import CallEnded, ConfigError, Suspended
+from midturn.events.outcome import ToolError
+from midturn.events.types import Source
+from midturn.events.window import last_turn, open_turn
 from midturn.journal import Journal
 from midturn.models.provider_model import LibraryModel
 from midturn.ports import Happening, Model, Tool
-from midturn.record.events import Source
-from midturn.record.outcome import ToolError
-from midturn.record.window import last_turn, open_turn
-from midturn.runtime.foreign_turn import CallContent, ForeignTurn
+from midturn.question.json_value import JsonObject, Limits
+from midturn.question.public_names import public_repr
+from midturn.question.text import BUILT_IN_TOOLS, check_text
+from midturn.runtime.external_loop import CallContent, ForeignTurn
 from midturn.runtime.keyed_turn import first_message
 from midturn.runtime.loop_thread import LoopThread, loop_thread
 from midturn.runtime.surroundings import Silence
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import refuse_inside_a_loop
-from midturn.tools.asker import CALL
-from midturn.tools.call_life import in_thread
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import refuse_inside_a_loop
+from midturn.tools.asking import CALL
+from midturn.tools.call_scope import in_thread
 from midturn.tools.names import source_of
 from midturn.tools.returned import Rejected
 from midturn.turn.step import CallBegun
-from midturn.values.json_value import JsonObject, Limits
-from midturn.values.public_names import public_repr
-from midturn.values.text import BUILT_IN_TOOLS, check_text
 
 Watcher: TypeAlias = Callable[[Asked | QuestionAnswered | ToolStarted | ToolFinished], None]
 """Takes each event of an inquirer (see `Inquirer.watch`)."""

@@ -10,19 +10,19 @@ from typing import Any, TypeVar, cast
 from msgspec.structs import replace
 
 from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
+from midturn.events.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.events.types import Source
 from midturn.ports import Tool, ToolRun
 from midturn.question.form import Form
-from midturn.record.events import Source
-from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.runtime.foreign_turn import CallContent, ForeignCall, ForeignTurn
+from midturn.question.json_value import JsonObject, json_problem
+from midturn.question.text import check_text
+from midturn.runtime.external_loop import CallContent, ForeignCall, ForeignTurn
 from midturn.runtime.tool_runs import execute, failed
-from midturn.tools.asker import CallContext, ToolContext
-from midturn.tools.call_life import CallLife, UnaskedError
+from midturn.tools.asking import CallContext, ToolContext
+from midturn.tools.call_scope import CallLife, UnaskedError
 from midturn.tools.names import name_problem
 from midturn.tools.returned import deliverable, outcome_of
 from midturn.turn.step import Given, OnFailure
-from midturn.values.json_value import JsonObject, json_problem
-from midturn.values.text import check_text
 
 T = TypeVar("T")
 

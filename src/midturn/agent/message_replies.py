@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, get_args
 
 from midturn.errors import AlreadyAnswered, AnswerError, ConfigError, NotAllowed, NotOpen
-from midturn.record.open_question import OpenQuestion, holds_secret
-from midturn.store.store import ConversationStore
+from midturn.events.open_question import OpenQuestion, holds_secret
+from midturn.stores.store import ConversationStore
 
 OnOpen: TypeAlias = Literal["error", "reply"]
 """What becomes of a message while questions are open: it is refused with `TurnOpen`, or it is the reply to them."""

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from midturn.clock import now
 from midturn.errors import NoConversation
+from midturn.events.types import Child, Event
+from midturn.events.window import Window, turn_of_child
 from midturn.journal import Journal
-from midturn.record.events import Child, Event
-from midturn.record.window import Window, turn_of_child
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.nesting import OuterCall
-from midturn.store.metadata import Metadata, conversation_number, title
-from midturn.store.store import ConversationStore
+from midturn.stores.metadata import Metadata, conversation_number, title
+from midturn.stores.store import ConversationStore
 from midturn.turn.view import TurnView
 
 

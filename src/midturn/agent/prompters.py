@@ -10,20 +10,20 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from midturn.errors import ConfigError
+from midturn.events.prompt import Prompt
 from midturn.prompter import Prompter
-from midturn.prompts.field_walk import field_walk
-from midturn.prompts.plain_prompt import plain_dialog
-from midturn.prompts.plain_scene import Dialog, Say, Saying, Scene
 from midturn.question.answer_type import SecretType
+from midturn.question.json_value import JsonObject
 from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
-from midturn.record.prompt import Prompt
+from midturn.question.text import did_you_mean
 from midturn.routing.rules import Conditional, argument_of, read_rule
-from midturn.values.json_value import JsonObject
-from midturn.values.text import did_you_mean
+from midturn.terminal.prompts.field_walk import field_walk
+from midturn.terminal.prompts.plain_prompt import plain_dialog
+from midturn.terminal.prompts.plain_scene import Dialog, Say, Saying, Scene
 
 if TYPE_CHECKING:
+    from midturn.events.prompt import Prompt
     from midturn.ports import Tool
-    from midturn.record.prompt import Prompt
 
 
 Announce: TypeAlias = Callable[[Prompt], Awaitable[Any] | None]

@@ -11,18 +11,18 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError, MidturnError, ModelError
+from midturn.events.open_question import OpenQuestion
+from midturn.events.types import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart, model_responses, user_requests
+from midturn.events.window import refused
 from midturn.exchange import Spent, Usage, spent_in
 from midturn.journal import Journal
+from midturn.question.json_value import Json, JsonObject, dumped
 from midturn.question.python_types import Mismatch, schema_as_json, value_type
 from midturn.question.schema_check import misfits
-from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart, model_responses, user_requests
-from midturn.record.open_question import OpenQuestion
-from midturn.record.window import refused
 from midturn.runtime.driver import RunEnding
-from midturn.store.batch import event_id
+from midturn.stores.batch import event_id
 from midturn.turn.pending import pending_in
 from midturn.turn.view import TurnView
-from midturn.values.json_value import Json, JsonObject, dumped
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Usage of a run

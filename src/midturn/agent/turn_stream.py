@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from msgspec import Struct
 
 from midturn.agent.result import RunResult
+from midturn.events.open_question import OpenQuestion, address
+from midturn.events.transcript import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
+from midturn.events.types import Approval, Event, InquiryRequest, InquiryResponse, ToolCall
+from midturn.events.window import last_turn, unread_refusals
 from midturn.exchange import ReasoningDelta, TextDelta
 from midturn.journal import Journal
-from midturn.log.entries import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
 from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
-from midturn.record.events import Approval, Event, InquiryRequest, InquiryResponse, ToolCall
-from midturn.record.open_question import OpenQuestion, address
-from midturn.record.window import last_turn, unread_refusals
+from midturn.question.public_names import public_repr
 from midturn.turn.pending import pending
-from midturn.values.public_names import public_repr
 
 if TYPE_CHECKING:
     from midturn.runtime.loop_thread import LoopThread

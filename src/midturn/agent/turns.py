@@ -16,19 +16,22 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.agent.assembly import arguments as program
+from midturn.agent.assembly.agent import AgentSettings, compose_agent
+from midturn.agent.assembly.models import Models
+from midturn.agent.assembly.program_servers import Lease, ProgramServers
+from midturn.agent.assembly.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
+from midturn.agent.assembly.session import DEPS, RunParts
 from midturn.agent.given_secrets import GivenSecret, given_secrets
 from midturn.agent.message_replies import OnOpen, check_on_open, recorded_as_reply, reply_with_message
 from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, ToolFinished, TurnStream, Watching, ended_by_people
 from midturn.agent.worker import worker_of
-from midturn.compose import given as program
-from midturn.compose.agent import AgentSettings, compose_agent
-from midturn.compose.models import Models
-from midturn.compose.program_servers import Lease, ProgramServers
-from midturn.compose.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
-from midturn.compose.session import DEPS, RunParts
 from midturn.errors import ConfigError, DepsMissing, MidturnError, StoreLocked, TurnOpen
+from midturn.events.open_question import OpenQuestion
+from midturn.events.types import TurnEnd, user_requests
+from midturn.events.window import Window, last_turn, open_turn
 from midturn.exchange import Spent
 from midturn.journal import Journal
 from midturn.mcp.spec import McpServer
@@ -36,24 +39,21 @@ from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT
 from midturn.ports import Model
 from midturn.prompter import Prompter
-from midturn.record.events import TurnEnd, user_requests
-from midturn.record.open_question import OpenQuestion
-from midturn.record.window import Window, last_turn, open_turn
+from midturn.question.json_value import JsonObject, Limits
+from midturn.question.text import check_text, check_text_or_none
 from midturn.runtime.driver import RunEnding, Session
 from midturn.runtime.keyed_turn import check_key, keyed_turn
 from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
-from midturn.store.admission import MayAnswer
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import in_a_loop
+from midturn.stores.authorization import MayAnswer
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import in_a_loop
 from midturn.tools.function import FunctionTool
 from midturn.tools.names import missing_deps
 from midturn.tools.parameters import argument_type_of
 from midturn.turn.step import TurnRequested
 from midturn.turn.view import TurnView
-from midturn.values.json_value import JsonObject, Limits
-from midturn.values.text import check_text, check_text_or_none
 
 Wanted: TypeAlias = JsonObject | type | None
 """The type of an answer, or its JSON Schema."""

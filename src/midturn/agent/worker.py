@@ -11,8 +11,8 @@ from midturn.clock import Outage
 from midturn.errors import ConfigError, StoreError
 from midturn.extras import install_command
 from midturn.ports import show_claimed
-from midturn.store.held import HeldConversation
-from midturn.store.store import ConversationStore
+from midturn.stores.locked import HeldConversation
+from midturn.stores.store import ConversationStore
 
 _LOG = logging.getLogger("midturn.worker")
 _PAUSE = 1.0

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from midturn.channels.port import Card, Fits
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.body import context_lines, preview_rows, subject_lines, verdict_lines
-from midturn.prompts.keys import one_line, question_line
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType, TextType
 from midturn.question.decision_words import ClearDecision, Unclear, read_decision, why_unclear
-from midturn.record.prompt import Prompt
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
+from midturn.terminal.prompts.body import context_lines, preview_rows, subject_lines, verdict_lines
+from midturn.terminal.prompts.keys import one_line, question_line
 
 BACK: Final = "back"
 SKIP: Final = "skip"

@@ -23,7 +23,7 @@ import aiohttp
 import discord
 
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
-from midturn.values.text import rfc3339
+from midturn.question.text import rfc3339
 
 _News: TypeAlias = discord.Message | discord.Interaction[Any] | ChannelAway | None
 

@@ -31,7 +31,7 @@ from midturn.channels.mail import Mail, marked, read_mail
 from midturn.channels.mail_server import MailServer, Outbox
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
-from midturn.values.text import rfc3339
+from midturn.question.text import rfc3339
 
 _LOG = logging.getLogger("midturn.channels")
 _READ: Final = "read"

@@ -13,8 +13,8 @@ from midturn.channels import CLASSES
 from midturn.channels.port import Channel
 from midturn.config.settings import ChannelTable
 from midturn.errors import ConfigError
+from midturn.events.open_question import PromptKind
 from midturn.plugins import Registry
-from midturn.record.open_question import PromptKind
 
 _OURS: Final[Mapping[str, str]] = {name.lower(): name for name in CLASSES}
 _ASKS: Final = get_args(PromptKind)

@@ -22,7 +22,7 @@ from nio import AsyncClient, AsyncClientConfig, ErrorResponse  # pyright: ignore
 from midturn.channels.card import plain_text
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
-from midturn.values.text import rfc3339
+from midturn.question.text import rfc3339
 
 _SINCE: Final = "since"
 _SYNC: Final = 30_000  # milliseconds for which the server holds a request on which nothing comes

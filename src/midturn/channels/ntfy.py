@@ -18,7 +18,7 @@ import aiohttp
 
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
-from midturn.values.text import rfc3339
+from midturn.question.text import rfc3339
 
 _SERVER: Final = "https://ntfy.sh"
 _SECONDS: Final = 20.0

@@ -5,7 +5,8 @@ Theory of operation
 
 A channel (Telegram, e-mail, Matrix, …) is one file that speaks a platform's protocol and decides nothing. It sends a `Card`, changes a card
 that it has sent, and yields each `Reply`. Everything else is written once, above it: which questions are sent, to whom, and what
-becomes of a card when another person was faster (`channels/deck.py`), what a typed text means, and who may answer (`channels/replies.py`).
+becomes of a card when another person was faster (`channels/card_reconciler.py`), what a typed text means, and who may answer
+(`channels/replies.py`).
 
 **All connections go out from here.** A channel listens to nothing: it asks its platform for what is new.
 
@@ -17,7 +18,7 @@ again, and the first answer counts.
 text) is kept in the store, and is gone once the card has changed.
 
 **Who is on the other side.** A channel names accounts as its platform does, by something that no user can choose or change. Which person an
-account is says a pairing (`channels/ledger.py`). What comes from anybody else is counted and goes no further.
+account is says a pairing (`channels/state.py`). What comes from anybody else is counted and goes no further.
 """
 
 from __future__ import annotations

@@ -37,23 +37,23 @@ from midturn.channels.card import (
     meant,
     note_act,
 )
-from midturn.channels.deck import CHANGED, Deck, fingerprint, last_words
-from midturn.channels.ledger import Sent, Taking, UnclearNote
+from midturn.channels.card_reconciler import CHANGED, Deck, fingerprint, last_words
 from midturn.channels.port import Reply
+from midturn.channels.state import Sent, Taking, UnclearNote
 from midturn.clock import now
 from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, NotAllowed, NotOpen, Problem, QuestionError
-from midturn.prompts.answer_text import problem_text
+from midturn.events.open_question import OpenQuestion
+from midturn.events.prompt import Prompt
+from midturn.events.types import AnsweredBy, Event
+from midturn.inbox.form_session import FormWalk
+from midturn.inbox.resuming import Vault
 from midturn.question.answer_type import TextType
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.people import is_among
-from midturn.record.events import AnsweredBy, Event
-from midturn.record.open_question import OpenQuestion
-from midturn.record.prompt import Prompt
-from midturn.store.outside_answers import Receipt
-from midturn.store.store import ConversationStore
-from midturn.values.json_value import Json, SecretValue
-from midturn.values.text import is_same_name
-from midturn.web.resuming import Vault
-from midturn.web.walk import FormWalk
+from midturn.question.text import is_same_name
+from midturn.stores.answer_service import Receipt
+from midturn.stores.store import ConversationStore
+from midturn.terminal.prompts.answer_text import problem_text
 
 _LOG = logging.getLogger("midturn.channels")
 _STRANGERS: Final = 600.0  # seconds between two lines about strangers

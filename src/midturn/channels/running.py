@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
-from midturn.channels.deck import Deck, answered_by
-from midturn.channels.ledger import Ledger
+from midturn.channels.card_reconciler import Deck, answered_by
 from midturn.channels.port import Channel, ChannelAway, ChannelRefused, ChannelSettings
 from midturn.channels.replies import Replies
+from midturn.channels.state import Ledger
 from midturn.clock import Outage, now
 from midturn.errors import ConfigError, StoreError
-from midturn.store.store import ConversationStore
-from midturn.store.watching import StoreChange
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
+from midturn.stores.store import ConversationStore
+from midturn.stores.watching import StoreChange
 from midturn.turn.view import describe
-from midturn.web.board import Board
-from midturn.web.port import Port
 
 _LOG = logging.getLogger("midturn.channels")
 _RENEW: Final = 10.0  # seconds between two renewals of the lease

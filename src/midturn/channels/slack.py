@@ -20,7 +20,7 @@ from slack_sdk.errors import SlackApiError, SlackRequestError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
-from midturn.values.text import rfc3339
+from midturn.question.text import rfc3339
 
 _API: Final = "https://slack.com/api/"
 _SECONDS: Final = 30.0

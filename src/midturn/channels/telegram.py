@@ -16,7 +16,7 @@ import telegram
 from telegram.request import HTTPXRequest
 
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
-from midturn.values.text import rfc3339
+from midturn.question.text import rfc3339
 
 _API: Final = "https://api.telegram.org/bot"
 _POLL: Final = 25  # seconds for which Telegram waits for something new before it answers

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import click
 
+from midturn.cli.command_context import Place, StoreAddress
 from midturn.cli.headless import complain, headless_place, prompt_of, say_prose, to_its_end
 from midturn.cli.lazy import CommandEntry, LazyGroup
 from midturn.cli.loading import Flags, rules_in
 from midturn.cli.options import with_model, with_store
 from midturn.cli.output import ExitStatus, note
-from midturn.cli.place import Place, StoreAddress
 from midturn.clock import SYSTEM
 from midturn.config.assign import Assignment
 from midturn.errors import ConfigError
 from midturn.extras import install_command
+from midturn.question.json_value import JsonObject
 from midturn.routing.rules import Ruling
-from midturn.sandbox.doors import for_people_only
-from midturn.values.json_value import JsonObject
+from midturn.security.authorization import for_people_only
 
 # ----------------------------------------------------------------------------------------------------------------------
 # `midturn acp`: our assistant as an agent of the Agent Client Protocol, for editors
@@ -108,7 +108,7 @@ def run_command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None,
 
 
 async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | None) -> ExitStatus:
-    from midturn.acp.running import AcpRun
+    from midturn.integrations.acp.running import AcpRun
 
     rules, program = rules_in(place), Path(agent[0]).stem
 

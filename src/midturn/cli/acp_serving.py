@@ -11,24 +11,24 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from midturn.acp.agent import AssistantAgent, SentServer, SentServers, sent_servers, serve
-from midturn.acp.session import Interrupt
+from midturn.agent.assembly.command_line import CommandLine, CommandParts, discard_turn
+from midturn.agent.assembly.mcp import Servers, can_ask, missing
+from midturn.agent.assembly.session import RunParts
 from midturn.agent.prompters import InboxPrompter
+from midturn.cli.command_context import Place, StoreAddress, environment, place_in
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import ExitStatus
-from midturn.cli.place import Place, StoreAddress, environment, place_in
 from midturn.clock import SYSTEM, now
-from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
-from midturn.compose.mcp import Servers, can_ask, missing
-from midturn.compose.session import RunParts
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
+from midturn.events.types import AnsweredBy
+from midturn.integrations.acp.agent import AssistantAgent, SentServer, SentServers, sent_servers, serve
+from midturn.integrations.acp.session import Interrupt
 from midturn.ports import Clock, Display, Notice
-from midturn.record.events import AnsweredBy
 from midturn.runtime.driver import RunEnding
-from midturn.store.held import HeldConversation
-from midturn.store.metadata import Metadata, title
-from midturn.store.store import ConversationStore
+from midturn.stores.locked import HeldConversation
+from midturn.stores.metadata import Metadata, title
+from midturn.stores.store import ConversationStore
 from midturn.turn.step import TurnRequested
 
 

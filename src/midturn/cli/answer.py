@@ -23,21 +23,21 @@ from midturn.cli.answer_submission import (
     read_value,
     recorded_rows,
 )
-from midturn.cli.held import is_attached
+from midturn.cli.command_context import Place, StoreAddress, environment, find_place
+from midturn.cli.locked import is_attached
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import ExitStatus, Shown, line, note, presented
-from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import answered, place_of, question_rows
 from midturn.config.places import own_name
 from midturn.errors import AnswerError, DigestMismatch, NotAllowed, NotOpen, Problem
+from midturn.events.open_question import SHORT_DIGEST, Asker, OpenQuestion, holds_secret, parse_address
+from midturn.events.types import AnsweredBy
+from midturn.question.json_value import shown
 from midturn.question.people import Directory
 from midturn.question.reply import Deferred, EndedTurn
-from midturn.record.events import AnsweredBy
-from midturn.record.open_question import SHORT_DIGEST, Asker, OpenQuestion, holds_secret, parse_address
-from midturn.sandbox.doors import for_people_only
-from midturn.store.outside_answers import Receipt, too_late
-from midturn.store.port import HeldBy
-from midturn.values.json_value import shown
+from midturn.security.authorization import for_people_only
+from midturn.stores.answer_service import Receipt, too_late
+from midturn.stores.port import HeldBy
 
 if TYPE_CHECKING:
     from midturn.config.settings import Settings

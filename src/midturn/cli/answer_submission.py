@@ -8,20 +8,20 @@ from typing import Any, TypeAlias, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.cli.place import Place
+from midturn.cli.command_context import Place
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.accept import argument_problems
-from midturn.prompts.answer_text import value_text
+from midturn.events.open_question import OpenQuestion
+from midturn.events.types import AnsweredBy
 from midturn.question.answer import options_listed
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType
 from midturn.question.decision_words import ClearDecision, Unclear, read_decision
 from midturn.question.form import Form
-from midturn.record.events import AnsweredBy
-from midturn.record.open_question import OpenQuestion
-from midturn.store.outside_answers import Receipt
-from midturn.store.store import ConversationStore
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json
+from midturn.stores.answer_service import Receipt
+from midturn.stores.store import ConversationStore
+from midturn.terminal.prompts.accept import argument_problems
+from midturn.terminal.prompts.answer_text import value_text
 
 # ----------------------------------------------------------------------------------------------------------------------
 # VALUE on the command line: read like typed text everywhere. A typo means nothing

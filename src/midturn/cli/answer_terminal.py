@@ -10,22 +10,22 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from midturn.agent.assembly.command_line import definition_of, known_tools
 from midturn.cli.asking import terminal
+from midturn.cli.command_context import Place
 from midturn.cli.config import project_asked_from
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import ExitStatus, note
-from midturn.cli.place import Place
-from midturn.compose.command_line import definition_of, known_tools
 from midturn.config.settings import Settings
 from midturn.errors import AnswerError, DigestMismatch, MidturnError, Problem
-from midturn.foreign.claude_deferring import resuming
+from midturn.events.open_question import Asker, OpenQuestion
+from midturn.events.prompt import Prompt
+from midturn.events.types import AnsweredBy
+from midturn.inbox.answering_session import StoredVisit
+from midturn.integrations.hooks.claude_deferring import resuming
 from midturn.prompter import Prompter, ask_once
+from midturn.question.json_value import JsonObject
 from midturn.question.reply import Answered, Deferred, EndedTurn, Replied, Reply, Submitted, Unavailable
-from midturn.record.events import AnsweredBy
-from midturn.record.open_question import Asker, OpenQuestion
-from midturn.record.prompt import Prompt
-from midturn.store.visiting import StoredVisit
-from midturn.values.json_value import JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Parameters of a call's tool, by the configuration of its conversation

@@ -10,19 +10,19 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
+from midturn.cli.command_context import environment
 from midturn.cli.loading import load_here, model_to_be_trusted, settings_if_right
 from midturn.cli.output import ExitStatus
-from midturn.cli.place import environment
 from midturn.config.places import own_name, project_of
 from midturn.config.settings import Settings
+from midturn.events.prompt import Prompt
 from midturn.prompter import Prompter, ask_once
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable
-from midturn.record.prompt import Prompt
-from midturn.store.workspace import Workspace
-from midturn.terminal.gate import Gate
-from midturn.terminal.look import TerminalSettings
+from midturn.stores.workspace import Workspace
+from midturn.terminal.capabilities import TerminalSettings
+from midturn.terminal.output_pair import Gate
 
 ASKED_BY = "midturn"
 

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 import click
 
 from midturn.channels.kinds import channel_of
-from midturn.channels.ledger import Ledger
 from midturn.channels.port import Card, ChannelSettings, Choice
+from midturn.channels.state import Ledger
+from midturn.cli.command_context import Place, StoreAddress, find_place
 from midturn.cli.lazy import CommandEntry, lazy_group
 from midturn.cli.loading import load_here
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import ExitStatus, line, note, say, say_json, table
-from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.clock import now
 from midturn.config.settings import ChannelTable, Settings
 from midturn.errors import ConfigError, MidturnError
 from midturn.question.people import is_among
-from midturn.sandbox.doors import for_people_only
-from midturn.values.text import is_same_name
+from midturn.question.text import is_same_name
+from midturn.security.authorization import for_people_only
 
 if TYPE_CHECKING:
-    from midturn.channels.ledger import Ledger
     from midturn.channels.port import Channel, ChannelSettings
+    from midturn.channels.state import Ledger
 
 channels = lazy_group(
     "channels",

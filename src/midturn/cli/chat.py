@@ -10,26 +10,26 @@ from collections.abc import Callable, Sequence
 import click
 from msgspec import structs
 
+from midturn.agent.assembly.mcp import Servers
+from midturn.agent.assembly.models import refuse_unusable
 from midturn.cli.chat_line import ChatLine, is_there, line_here, offers
-from midturn.cli.held import Held, is_attached
+from midturn.cli.command_context import Place, StoreAddress, environment, find_place
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted
+from midturn.cli.local_turns import check_is_free, record, run_own, said_of_move, summary
+from midturn.cli.locked import Held, is_attached
 from midturn.cli.main import run
 from midturn.cli.options import LOCAL, with_id, with_model, with_store, without
 from midturn.cli.output import ExitStatus, block, line, note, presented, table
-from midturn.cli.own_turns import check_is_free, record, run_own, said_of_move, summary
-from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.query import Around, Query, begin, go_on
 from midturn.cli.resume import AFTER_A_FAILURE, BEFORE_A_CHAT, IN_A_CHAT, check_is_ours, resolve_open_turn, resume_held
 from midturn.cli.turn_flags import TogglingCommand, with_toggles
-from midturn.compose.mcp import Servers
-from midturn.compose.models import refuse_unusable
 from midturn.config.settings import Toggle
 from midturn.errors import MidturnError, TerminalGone
-from midturn.record.window import open_turn
+from midturn.events.window import open_turn
+from midturn.question.text import did_you_mean
 from midturn.terminal.device import HUSH, Restored, open_device
 from midturn.terminal.typed_ahead import LEAVE_PASTES, LEAVES, Message
 from midturn.turn.step import TurnRequested
-from midturn.values.text import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
 # `midturn chat`: a loop of turns in one conversation

@@ -30,16 +30,16 @@ from midturn.cli.completing import item, known
 from midturn.cli.output import line
 from midturn.config.places import state_directory
 from midturn.errors import MidturnError
-from midturn.files import ensure_private
-from midturn.prompts.keys import TAB, TAB_STOP
-from midturn.prompts.rich.burst import TypingSpeed
-from midturn.prompts.rich.screen import POINTER
-from midturn.prompts.settings import Mode
+from midturn.security.private_files import ensure_private
 from midturn.terminal.attributes import key_mode
+from midturn.terminal.capabilities import choose_mode
 from midturn.terminal.device import Restored, open_device
 from midturn.terminal.lines import InputEnded, LineInterrupted, LineReader
 from midturn.terminal.live import Canvas
-from midturn.terminal.look import choose_mode
+from midturn.terminal.prompts.keys import TAB, TAB_STOP
+from midturn.terminal.prompts.rich.burst import TypingSpeed
+from midturn.terminal.prompts.rich.screen import POINTER
+from midturn.terminal.prompts.settings import Mode
 from midturn.terminal.typed_ahead import Folds, TypedAhead
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import click
 from midturn.cli.lazy import COMPLETING
 from midturn.cli.output import ExitStatus, block, say
 from midturn.errors import MidturnError
-from midturn.values.text import exact
+from midturn.question.text import exact
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from midturn.cli.offers import Offers, What
+    from midturn.cli.completions import Offers, What
 
 Completing: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
 _LONGEST = 72
@@ -42,7 +42,7 @@ def _completing(what: What) -> Completing:
 
 def known(what: What, key: str = "") -> Offers:
     """Return what an argument of a command may be; `key` is the one whose values are asked for."""
-    from midturn.cli.offers import offered
+    from midturn.cli.completions import offered
 
     return offered(what, key)
 

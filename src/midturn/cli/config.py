@@ -18,14 +18,13 @@ import click
 import msgspec
 from msgspec import Struct
 
-from midturn.assistant.request import INHERIT
+from midturn.agent.assembly.models import refuse_no_model, refuse_unusable
+from midturn.cli.command_context import Place, environment
 from midturn.cli.completing import complete_keys, complete_values
 from midturn.cli.lazy import CommandEntry, lazy_group
 from midturn.cli.loading import load_here, loaded_if_right, report_ignored, said_of_ignored
 from midturn.cli.options import with_json
 from midturn.cli.output import ExitStatus, Shown, block, columns, line, note, say, say_json, table, tell
-from midturn.cli.place import Place, environment
-from midturn.compose.models import refuse_no_model, refuse_unusable
 from midturn.config.approvals import Approvals
 from midturn.config.edit import Explanation, Setting, SetValue, explain, get, keep_trust, remove_rule, set_value, show
 from midturn.config.load import Loaded
@@ -34,15 +33,16 @@ from midturn.config.settings import Settings
 from midturn.config.standing import OwnRule, own_rules, rules_here, write_rule
 from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
-from midturn.prompts.keys import one_line
+from midturn.events.open_question import OpenQuestion
+from midturn.events.prompt import CallSubject, Prompt, RuleDraft
+from midturn.question.json_value import Json, JsonObject
 from midturn.question.reply import Scope
-from midturn.record.open_question import OpenQuestion
-from midturn.record.prompt import CallSubject, Prompt, RuleDraft
+from midturn.question.text import exact
 from midturn.routing.rules import exact_rule, in_words, not_covered, read_run_rules
-from midturn.sandbox.doors import for_people_only
-from midturn.store.workspace import Workspace
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.text import exact
+from midturn.runtime.side_request import INHERIT
+from midturn.security.authorization import for_people_only
+from midturn.stores.workspace import Workspace
+from midturn.terminal.prompts.keys import one_line
 
 command = lazy_group(
     "config",

@@ -14,35 +14,35 @@ import click
 from msgspec import Struct
 
 from midturn import __version__
+from midturn.agent.assembly.command_line import TOOLS, side_models
+from midturn.agent.assembly.mcp import Connected
+from midturn.agent.assembly.models import providers_json, refuse_unusable
 from midturn.channels.kinds import CHANNELS
 from midturn.cli.asking import project_here
 from midturn.cli.channels import reached
+from midturn.cli.command_context import environment, find_place
 from midturn.cli.config import where
-from midturn.cli.held import SWITCHES, is_attached
 from midturn.cli.loading import load_here, said_of_ignored, settings_if_right
+from midturn.cli.locked import SWITCHES, is_attached
 from midturn.cli.log import log_file
 from midturn.cli.main import COMMANDS
 from midturn.cli.options import with_json
 from midturn.cli.output import ExitStatus, Shown, line, say, say_json, table
-from midturn.cli.place import environment, find_place
-from midturn.compose.command_line import TOOLS, side_models
-from midturn.compose.mcp import Connected
-from midturn.compose.models import providers_json, refuse_unusable
 from midturn.config.places import shown, user_config_file
 from midturn.config.settings import Settings
 from midturn.config.standing import own_rules
 from midturn.errors import ConfigError, MidturnError, StoreError
-from midturn.foreign.clients import AGENTS_ADDED
-from midturn.models.at_hand import providers_at_hand
+from midturn.integrations.hooks.clients import AGENTS_ADDED
+from midturn.models.available import providers_at_hand
 from midturn.models.registry import Lookup
 from midturn.routing.rules import in_words
-from midturn.sandbox.confine import offer
-from midturn.sandbox.marks import State
-from midturn.store.opening import STORES
-from midturn.store.store import ConversationStore
-from midturn.store.workspace import Workspace
+from midturn.security.confine import offer
+from midturn.security.process_ancestry import State
+from midturn.stores.opening import STORES
+from midturn.stores.store import ConversationStore
+from midturn.stores.workspace import Workspace
+from midturn.terminal.capabilities import choose_mode
 from midturn.terminal.editor import NoEdit, editor_command
-from midturn.terminal.look import choose_mode
 from midturn.tools.command import is_question, taken_as_data
 from midturn.turn.view import calls
 

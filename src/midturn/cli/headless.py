@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import click
 
+from midturn.cli.command_context import Place, StoreAddress, place_in
 from midturn.cli.output import line, note
-from midturn.cli.place import Place, StoreAddress, place_in
 from midturn.errors import TerminalGone
-from midturn.sandbox import marks
-from midturn.values.text import prose
+from midturn.question.text import prose
+from midturn.security import process_ancestry
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Signals during a turn
@@ -63,7 +63,7 @@ async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[]
 
 def headless_place(store: StoreAddress | None) -> Place:
     """Return where what an agent asks is kept. This process, and whatever the agent starts, answers nothing from now on."""
-    marks.mark(os.getpid())
+    process_ancestry.mark(os.getpid())
     return place_in(Path.cwd(), store)
 
 

@@ -23,16 +23,16 @@ from midturn.cli.log import begin_command
 from midturn.cli.output import ExitStatus, dumped
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
-from midturn.foreign import hook_agent, words
-from midturn.foreign.claude_deferring import POLICY
-from midturn.foreign.clients import OURS
-from midturn.record.open_question import Asker
-from midturn.sandbox.doors import remember
-from midturn.store.sync_forms import in_a_loop
-from midturn.values.json_value import JsonObject, members, text
+from midturn.events.open_question import Asker
+from midturn.integrations.hooks import hook_agent, model_messages
+from midturn.integrations.hooks.claude_deferring import POLICY
+from midturn.integrations.hooks.clients import OURS
+from midturn.question.json_value import JsonObject, members, text
+from midturn.security.authorization import remember
+from midturn.stores.sync_forms import in_a_loop
 
 if TYPE_CHECKING:
-    from midturn.cli.place import Place, StoreAddress
+    from midturn.cli.command_context import Place, StoreAddress
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Input of a hook: a JSON object on stdin, from programs that may leave stdin open, or write what is not UTF-8
@@ -75,7 +75,7 @@ def _decoded(content: bytes) -> object:
     try:
         return msgspec.json.decode(content)
     except (ValueError, RecursionError):  # it is not JSON, or not UTF-8
-        from midturn.values.json_text import read_loosely
+        from midturn.question.json_text import read_loosely
 
         return read_loosely(content)
 
@@ -115,7 +115,7 @@ def run_hook(agent: hook_agent.HookAgent, wait: float, store: StoreAddress | Non
         if document is not None:
             given = dict(os.environ)
             occasion = agent.read(document, given)
-            otherwise = hook_agent.without_answer(agent, document, occasion, words.FAILED)
+            otherwise = hook_agent.without_answer(agent, document, occasion, model_messages.FAILED)
             asker = hook_agent.asker_of(agent, document, given)
             remember(asker.itself, asker.name)
             run = _Run(agent=agent, document=document, occasion=occasion, asker=asker, wait=min(wait, agent.wait), say=sink)
@@ -140,7 +140,7 @@ class _Run(Struct, frozen=True, kw_only=True):
     def look(self, store: StoreAddress | None) -> None:
         """Carry out what there is to do, if anything: mostly no one asks, and no one waits."""
         if not isinstance(self.occasion, hook_agent.Nothing):
-            from midturn.cli.place import place_in  # most calls of an agent are nothing to us
+            from midturn.cli.command_context import place_in  # most calls of an agent are nothing to us
 
             cwd = Path(text(self.document.get("cwd")) or ".")
             place = place_in(cwd if cwd.is_dir() else Path.cwd(), store)
@@ -158,13 +158,13 @@ class _Run(Struct, frozen=True, kw_only=True):
             fixed_rules_in,
             rules_in,
         )
-        from midturn.foreign import errands, hook
+        from midturn.integrations.hooks import external_calls, hook
 
         run = hook.HookRun(
             agent=self.agent,
             document=self.document,
             occasion=self.occasion,
-            errands=errands.Errands(place.store, self.asker, SYSTEM, rules=rules_in(place), fixed=fixed_rules_in(place)),
+            errands=external_calls.Errands(place.store, self.asker, SYSTEM, rules=rules_in(place), fixed=fixed_rules_in(place)),
             clock=SYSTEM,
             wait=self.wait,
             say=self.say,

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from midturn.cli.command_context import Place, StoreAddress, environment, every_place, find_place
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import ExitStatus, note, say, say_json, say_line
-from midturn.cli.place import Place, StoreAddress, environment, every_place, find_place
 from midturn.config.places import own_name, shown
 from midturn.errors import StoreError
 
 if TYPE_CHECKING:
-    from midturn.record.open_question import OpenQuestion
-    from midturn.store.watching import StoreChange
+    from midturn.events.open_question import OpenQuestion
+    from midturn.stores.watching import StoreChange
 
 
 @click.command
@@ -100,7 +100,7 @@ def _places(here: Place) -> list[Place]:
 
 def _watch(place: Place, show: Callable[[StoreChange], None]) -> None:
     """Show what happens, until Ctrl-C."""
-    from midturn.cli.held import without_echo  # a look is over before anything is typed
+    from midturn.cli.locked import without_echo  # a look is over before anything is typed
 
     with suppress(KeyboardInterrupt), without_echo():
         for change in place.store.watch_sync():

@@ -9,17 +9,17 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from midturn.cli.command_context import environment
 from midturn.cli.config import set_here
 from midturn.cli.loading import loaded_if_right, model_to_be_trusted
 from midturn.cli.output import ExitStatus, Shown, line, note, tell
-from midturn.cli.place import environment
 from midturn.config.approvals import Approvals, FileSubject, sha256
 from midturn.config.places import state_directory
 from midturn.errors import StoreError
-from midturn.files import create_private
-from midturn.models.at_hand import AtHand, providers_at_hand
+from midturn.models.available import AtHand, providers_at_hand
 from midturn.models.registry import KEYS, PREFERRED, Lookup, preferred_here
-from midturn.store.workspace import Workspace
+from midturn.security.private_files import create_private
+from midturn.stores.workspace import Workspace
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The configuration that `midturn init` writes to begin from: a model that is at hand here, and why it was chosen

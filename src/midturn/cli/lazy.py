@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from midturn.cli.output import columns
 from midturn.errors import ConfigError
-from midturn.values.text import exact, nearest
+from midturn.question.text import exact, nearest
 
 COMPLETING = "_MIDTURN_COMPLETE"
 """The variable with which a shell asks for completions; the shell's line is in others, and there are no arguments."""

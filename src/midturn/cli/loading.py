@@ -9,18 +9,18 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.cli.command_context import Place, environment
 from midturn.cli.output import block, line, note
-from midturn.cli.place import Place, environment
 from midturn.config.assign import Assignment, unreadable
 from midturn.config.load import RECORDED, Loaded, LoadRequest, load
 from midturn.config.settings import Settings, Toggle
 from midturn.config.tree import branch, dotted, entry
 from midturn.errors import ConfigError
-from midturn.record.events import Event
-from midturn.record.window import config_deltas, open_turn
+from midturn.events.types import Event
+from midturn.events.window import config_deltas, open_turn
+from midturn.question.json_value import Json, JsonObject
 from midturn.routing.rules import Ruling
-from midturn.store.workspace import Workspace
-from midturn.values.json_value import Json, JsonObject
+from midturn.stores.workspace import Workspace
 
 _LOG = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ def _with_way_out(said: str) -> str:
 def _unconfined(loaded: Loaded) -> Iterator[str]:
     """Say what the sandbox of the tools does not do here, where it is less than it should be."""
     if any(tool.source == "local" and tool.enable.state and tool.sandbox.enable for tool in loaded.settings.tools.values()):
-        from midturn.sandbox.confine import offer
+        from midturn.security.confine import offer
 
         found = offer()
         if not found.is_whole:

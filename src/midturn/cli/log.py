@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from midturn.cli.output import block, line, note
 from midturn.config.places import shown, state_directory
 from midturn.errors import ConfigError
-from midturn.files import ensure_private
-from midturn.sandbox.marks import keep_to_itself
-from midturn.values.text import exact
+from midturn.question.text import exact
+from midturn.security.private_files import ensure_private
+from midturn.security.process_ancestry import keep_to_itself
 
 if TYPE_CHECKING:
-    from midturn.store.store import ConversationStore
+    from midturn.stores.store import ConversationStore
 
 VARIABLE = "MIDTURN_LOG"
 LEVELS = ("debug", "info", "warning", "error")

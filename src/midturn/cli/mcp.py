@@ -12,16 +12,16 @@ from typing import Any
 
 import click
 
+from midturn.cli.command_context import StoreAddress, environment, place_in
 from midturn.cli.hook.setup import own_program, woken_agents
 from midturn.cli.loading import rules_in
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, block, note, say
-from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
 from midturn.extras import install_command
-from midturn.foreign.registering import AGENTS, registration
 from midturn.http import Listening
+from midturn.integrations.hooks.registering import AGENTS, registration
 
 _LONGEST = 45.0
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -89,7 +89,7 @@ def _listening(address: str, tls_cert: Path | None, tls_key: Path | None, *, beh
 
 
 async def _serve(seconds: float, listening: Listening | None, store: StoreAddress | None, *, tasks: bool) -> int:
-    from midturn.mcp_server import asking, server as serving
+    from midturn.integrations.mcp_server import asking, server as serving
 
     place = place_in(Path.cwd(), store)
     settings = asking.ServerWait(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks, rules=rules_in(place))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
+from midturn.agent.assembly.models import providers_json
+from midturn.cli.command_context import environment
 from midturn.cli.loading import load_here, report_ignored
 from midturn.cli.options import with_json
 from midturn.cli.output import ExitStatus, line, note, say, say_json, table
-from midturn.cli.place import environment
-from midturn.compose.models import providers_json
-from midturn.models.at_hand import AtHand, providers_at_hand
+from midturn.models.available import AtHand, providers_at_hand
 from midturn.models.registry import Lookup
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from midturn.cli.command_context import StoreAddress, option_of, place_in
 from midturn.cli.completing import complete_models, item
-from midturn.cli.place import StoreAddress, option_of, place_in
 from midturn.config.places import LONGEST_KEPT
 from midturn.errors import MidturnError
-from midturn.values.text import seconds_of
+from midturn.question.text import seconds_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -11,9 +11,9 @@ from datetime import datetime
 from enum import IntEnum
 from typing import LiteralString, TextIO
 
-from midturn.prompts.cells import cells, continued_rows, cut_ranges, hang
-from midturn.values.json_value import Json
-from midturn.values.text import exact, exact_block, prose
+from midturn.question.json_value import Json
+from midturn.question.text import exact, exact_block, prose
+from midturn.terminal.prompts.cells import cells, continued_rows, cut_ranges, hang
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Exit statuses

@@ -14,28 +14,28 @@ import click
 import msgspec
 from msgspec import Struct
 
-from midturn.cli.held import Held, is_attached
+from midturn.agent.assembly.command_line import CommandParts, next_request
+from midturn.cli.command_context import Place, StoreAddress, environment, find_place
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted, report_ignored
+from midturn.cli.locked import Held, is_attached
 from midturn.cli.options import LOCAL, with_id, with_model, with_non_interactive, with_output, with_store, without
 from midturn.cli.output import ExitStatus, note, say_json
-from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.resume import BEFORE_A_REQUEST, Offer, resolve_open_turn
 from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_flags import TogglingCommand, check_answers, with_toggles
 from midturn.cli.turn_run import TurnRun, TurnRunner, connected
-from midturn.compose.command_line import CommandParts, next_request
 from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.config.settings import Toggle
 from midturn.errors import ConfigError
+from midturn.events.types import ChatRequest, Event
 from midturn.models.wrapper import request_json
+from midturn.question.json_value import Json, JsonObject
 from midturn.question.schema import check_schema
-from midturn.record.events import ChatRequest, Event
 from midturn.turn.step import TurnRequested
-from midturn.values.json_value import Json, JsonObject
 
 if TYPE_CHECKING:
-    from midturn.compose.mcp import Servers
+    from midturn.agent.assembly.mcp import Servers
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -14,26 +14,26 @@ from msgspec.structs import replace
 from midturn.cli.output import QUOTED, Shown, drawn, joined, line, moment, presented, room_behind, table
 from midturn.clock import now
 from midturn.errors import QuestionError, StoreError
-from midturn.log.entries import ApprovalEntry, RequestEntry, told
-from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
+from midturn.events import types as ev
+from midturn.events.open_question import SHORT_DIGEST, Asker, OpenQuestion, holds_secret
+from midturn.events.prompt import CallSubject, Prompt, ResultSubject, Subject
+from midturn.events.transcript import ApprovalEntry, RequestEntry, told
+from midturn.events.types import ToolCall
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When, has_previews
 from midturn.question.form import Form
+from midturn.question.json_text import compact
 from midturn.question.people import time_left
 from midturn.question.walker import Cancelled
-from midturn.record import events as ev
-from midturn.record.events import ToolCall
-from midturn.record.open_question import SHORT_DIGEST, Asker, OpenQuestion, holds_secret
-from midturn.record.prompt import CallSubject, Prompt, ResultSubject, Subject
-from midturn.store.port import titles
-from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
+from midturn.stores.port import titles
+from midturn.terminal.answer_notice import answer_text, decision_text, reply_text, who_answered, who_decided
+from midturn.terminal.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.turn.view import TurnView, why_superseded
-from midturn.values.json_text import compact
 
 if TYPE_CHECKING:
-    from midturn.cli.place import Place
+    from midturn.cli.command_context import Place
     from midturn.question.question import Question
-    from midturn.store.watching import StoreChange
-    from midturn.terminal.drawn import Drawing
+    from midturn.stores.watching import StoreChange
+    from midturn.terminal.rendering import Drawing
 
 _MOST_OPTIONS = 9
 _LONGEST = 300  # characters of one row of a list
@@ -284,12 +284,12 @@ def drawing(stream: TextIO | None) -> Drawing | None:
     if stream is None or not stream.isatty():
         return None
     from midturn.cli.loading import settings_if_right  # what is printed elsewhere needs no configuration, and loads nothing that draws
-    from midturn.terminal.look import choose_mode
+    from midturn.terminal.capabilities import choose_mode
 
     settings = settings_if_right()
     if choose_mode(settings.prompt.mode if settings else "auto", os.environ) == "plain":
         return None
-    from midturn.terminal.drawn import Drawing
+    from midturn.terminal.rendering import Drawing
 
     return Drawing(stream)
 

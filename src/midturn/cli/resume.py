@@ -8,28 +8,28 @@ from contextlib import nullcontext
 import click
 from msgspec import Struct
 
+from midturn.agent.assembly.command_line import discard_turn
 from midturn.cli.answer_submission import VIA
 from midturn.cli.asking import ask_here
-from midturn.cli.held import Held, is_attached, without_echo
+from midturn.cli.command_context import Place, StoreAddress, environment, find_place
 from midturn.cli.loading import Flags, load_for, report_ignored
+from midturn.cli.locked import Held, is_attached, without_echo
 from midturn.cli.options import LOCAL, with_conversation, with_non_interactive, with_output, with_store, without
 from midturn.cli.output import ExitStatus, block, line, note
-from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
-from midturn.compose.command_line import discard_turn
 from midturn.config.places import own_name
 from midturn.errors import MidturnError, NotAllowed, NotOpen, StoreError, StoreLocked
-from midturn.log.provider_view import last_user_request
+from midturn.events.open_question import asker_of
+from midturn.events.provider_view import last_user_request
+from midturn.events.types import AnsweredBy, Event
+from midturn.events.window import open_turn
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.question.reply import Answered
-from midturn.record.events import AnsweredBy, Event
-from midturn.record.open_question import asker_of
-from midturn.record.window import open_turn
 from midturn.runtime.driver import was_ended_by_user
-from midturn.sandbox.doors import for_people_only
-from midturn.store.ending import as_owner as owner_of
+from midturn.security.authorization import for_people_only
+from midturn.stores.ending import as_owner as owner_of
 from midturn.turn.view import describe
 
 

@@ -17,17 +17,17 @@ from urllib.parse import quote, urlsplit
 import click
 from msgspec.structs import replace
 
-from midturn.cli.held import without_echo
+from midturn.cli.command_context import find_place
+from midturn.cli.locked import without_echo
 from midturn.cli.log import start_measuring
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, is_terminal, note, presented, say, tell
-from midturn.cli.place import find_place
 from midturn.cli.serve_options import OPENED, SCHEMES, Serve, announce, directory_of, door_for_codes, find_running, own_name, withdraw
 from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
 from midturn.http import bound
-from midturn.sandbox.doors import for_people_only
-from midturn.store.pruning import keep_for
+from midturn.security.authorization import for_people_only
+from midturn.stores.pruning import keep_for
 
 if TYPE_CHECKING:
     pass

@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from midturn.cli.place import StoreAddress
+from midturn.cli.command_context import StoreAddress
 from midturn.config.places import state_directory
 from midturn.errors import ConfigError, NotOpen, PersonNeeded
-from midturn.files import ensure_private, read_private, write_private
 from midturn.http import LOOPBACK, Listening
-from midturn.sandbox.doors import not_a_persons_process
+from midturn.security.authorization import not_a_persons_process
+from midturn.security.private_files import ensure_private, read_private, write_private
 
 SCHEMES = {"http": 80, "https": 443}
 _FALLBACK = "127.0.0.1"

@@ -11,34 +11,34 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from midturn.agent.assembly.command_line import CommandLine, CommandParts
+from midturn.agent.assembly.mcp import Connected, can_ask
+from midturn.agent.assembly.session import RunParts
 from midturn.channels.running import ChannelRun
 from midturn.cli.channels import made_channels
+from midturn.cli.command_context import Place
 from midturn.cli.config import write_permission
 from midturn.cli.loading import Flags, load_for, load_here, said_of_ignored
 from midturn.cli.output import note
-from midturn.cli.place import Place
 from midturn.cli.serve_options import Serve, directory_of
-from midturn.compose.command_line import CommandLine, CommandParts
-from midturn.compose.mcp import Connected, can_ask
-from midturn.compose.session import RunParts
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError, ModelError
 from midturn.extras import install_command
-from midturn.files import ensure_private
 from midturn.http_server import Health
+from midturn.inbox.deliveries import fingerprint, run_all
+from midturn.inbox.notifications import Notifying, NotifyServices, NotifyWhen, Reminding
+from midturn.inbox.open_questions import Board
+from midturn.inbox.resuming import Resuming
+from midturn.inbox.store_access import Port
 from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
+from midturn.security.private_files import ensure_private
 from midturn.web.app import application
-from midturn.web.board import Board
-from midturn.web.deliveries import fingerprint, run_all
+from midturn.web.app_state import Site
+from midturn.web.conversation_cache import Library
 from midturn.web.gate import Access, CookieAccess, HeaderAccess, Names, Peers, is_shared
 from midturn.web.keyring import Keyring
-from midturn.web.library import Library
-from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen, Reminding
-from midturn.web.port import Port
-from midturn.web.resuming import Resuming
-from midturn.web.site import Site
 
 if TYPE_CHECKING:
     from midturn.channels.port import Channel, ChannelSettings

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from midturn.cli.command_context import StoreAddress, option_of
 from midturn.cli.lazy import CommandEntry, lazy_group
 from midturn.cli.output import ExitStatus, note, say
-from midturn.cli.place import StoreAddress, option_of
 from midturn.errors import ConfigError
-from midturn.store.opening import postgres_store
-from midturn.store.workspace import SERVERS, scheme_of
+from midturn.stores.opening import postgres_store
+from midturn.stores.workspace import SERVERS, scheme_of
 
 if TYPE_CHECKING:
-    from midturn.store.postgres.conversations import PostgresStore
+    from midturn.stores.postgres.conversations import PostgresStore
 
 
 command = lazy_group(

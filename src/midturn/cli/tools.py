@@ -13,39 +13,39 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.agent.assembly.command_line import CommandLine, CommandParts, definition_of, known_tools
+from midturn.agent.assembly.session import RunParts
 from midturn.agent.result import result_of
 from midturn.cli.asking import project_here, terminal
+from midturn.cli.command_context import environment, find_place
 from midturn.cli.completing import complete_tools
 from midturn.cli.config import print_standing, rule_json, standing_here, where
 from midturn.cli.headless import with_signals
-from midturn.cli.held import is_attached
 from midturn.cli.lazy import CommandEntry, lazy_group
 from midturn.cli.loading import Flags, load_for, load_here, report_ignored
+from midturn.cli.locked import is_attached
 from midturn.cli.options import with_json, with_non_interactive
 from midturn.cli.output import ExitStatus, Shown, block, indented, line, note, say, say_json, table
-from midturn.cli.place import environment, find_place
 from midturn.cli.turn_end import status_of
 from midturn.cli.turn_run import connected
-from midturn.compose.command_line import CommandLine, CommandParts, definition_of, known_tools
-from midturn.compose.session import RunParts
 from midturn.config.assign import Assignment
 from midturn.config.settings import Settings, ToolSettings
 from midturn.config.standing import OwnRule
 from midturn.errors import ConfigError
+from midturn.events.types import Event, call_results
 from midturn.exchange import ToolDefinition
 from midturn.models.scripted import ScriptedModel
 from midturn.ports import Tool
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json, JsonObject
 from midturn.question.people import MOST_REMINDERS, People, amount
-from midturn.record.events import Event, call_results
+from midturn.question.text import BUILT_IN_TOOLS, did_you_mean
 from midturn.routing.rules import Ruling, RunRule, RunRules, in_words
 from midturn.runtime.driver import RunEnding
-from midturn.store.memory_conversations import MemoryStore
-from midturn.store.sync_forms import drive
+from midturn.stores.memory_conversations import MemoryStore
+from midturn.stores.sync_forms import drive
 from midturn.turn.people import listed
 from midturn.turn.step import TurnRequested
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 
 command = lazy_group(
     "tools",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import click
 
 from midturn.cli.asking import confirmed, project_here
+from midturn.cli.command_context import environment
 from midturn.cli.config import print_standing
 from midturn.cli.loading import load_here
 from midturn.cli.output import ExitStatus, note, say, tell
-from midturn.cli.place import environment
 from midturn.config.approvals import Approvals
 from midturn.config.places import state_directory
 from midturn.config.trust import FileTrust
 from midturn.question.question import Question
-from midturn.sandbox.doors import for_people_only
+from midturn.security.authorization import for_people_only
 
 
 @click.command

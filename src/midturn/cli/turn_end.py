@@ -17,13 +17,13 @@ from midturn.cli.output import ExitStatus, Shown, block, forget_stdout, joined, 
 from midturn.cli.question_rows import question_rows
 from midturn.cli.turn_flags import unused_answers
 from midturn.config.settings import Settings
+from midturn.events.open_question import OpenQuestion
+from midturn.events.types import AnsweredBy, Event
 from midturn.exchange import Spent
 from midturn.ports import Display, Happening, Notice, Recorded, TextShown
-from midturn.record.events import AnsweredBy, Event
-from midturn.record.open_question import OpenQuestion
 from midturn.runtime.driver import RunEnding
-from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
+from midturn.terminal.output_pair import Gate
 from midturn.turn.view import TurnView
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -8,16 +8,16 @@ from typing import Any, TypeVar, cast
 import click
 from msgspec import Struct
 
+from midturn.agent.assembly.command_line import known_tools
 from midturn.cli.completing import complete_tools
-from midturn.compose.command_line import known_tools
 from midturn.config.assign import ANSWER, parse_key, read_delta
 from midturn.config.settings import Settings, Toggle
 from midturn.errors import ConfigError
+from midturn.events.types import Event, InquiryResponse, call_requests, inquiry_requests
+from midturn.events.window import config_deltas
 from midturn.question.answer_type import SecretType
-from midturn.record.events import Event, InquiryResponse, call_requests, inquiry_requests
-from midturn.record.window import config_deltas
+from midturn.question.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 from midturn.turn.view import pairs
-from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 
 ANYTHING = "*"
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from midturn.agent.assembly.command_line import CommandLine, CommandParts
+from midturn.agent.assembly.mcp import Connected, Servers, can_ask
+from midturn.agent.assembly.session import RunParts
 from midturn.cli.asking import terminal
+from midturn.cli.command_context import Place
 from midturn.cli.headless import with_signals
-from midturn.cli.held import Held, hush
+from midturn.cli.locked import Held, hush
 from midturn.cli.output import ExitStatus, block, line, note
-from midturn.cli.place import Place
 from midturn.cli.turn_end import Ended, EndReport, OutputFormat, Screen, display_for
-from midturn.compose.command_line import CommandLine, CommandParts
-from midturn.compose.mcp import Connected, Servers, can_ask
-from midturn.compose.session import RunParts
 from midturn.config.load import Loaded
 from midturn.config.settings import Settings
 from midturn.errors import TerminalGone
@@ -26,11 +26,11 @@ from midturn.exchange import Spent
 from midturn.models.wrapper import SPENT
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding, Session
-from midturn.terminal.gate import Gate
+from midturn.terminal.output_pair import Gate
 from midturn.turn.step import TurnRequested
 
 if TYPE_CHECKING:
-    from midturn.compose.mcp import Servers
+    from midturn.agent.assembly.mcp import Servers
     from midturn.ports import Tool
 
 

@@ -16,17 +16,17 @@ from typing import Any, Literal, cast
 import click
 
 from midturn.agent.agent import Agent
+from midturn.cli.command_context import StoreAddress, option_of
 from midturn.cli.log import start_measuring
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, note
-from midturn.cli.place import StoreAddress, option_of
 from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
 from midturn.extras import install_command
 from midturn.http import Listening
-from midturn.store.opening import store_at
-from midturn.store.pruning import keep_for
-from midturn.store.store import ConversationStore
+from midturn.stores.opening import store_at
+from midturn.stores.pruning import keep_for
+from midturn.stores.store import ConversationStore
 
 _PATIENCE = 0.9
 """Seconds that turns have to be handed back in, once the worker is told to stop. What is not by then, others find without its process."""

@@ -15,10 +15,10 @@ from midturn.cli.output import ExitStatus, Shown, line, note, say, say_json, tab
 from midturn.config.places import shown
 from midturn.errors import StoreError
 from midturn.question.question import Question
-from midturn.sandbox.doors import for_people_only
-from midturn.store.directories import Directories
-from midturn.store.folder import telling
-from midturn.store.workspace import Known, Workspace, known_workspaces, move
+from midturn.security.authorization import for_people_only
+from midturn.stores.directories import Directories
+from midturn.stores.folder import telling
+from midturn.stores.workspace import Known, Workspace, known_workspaces, move
 
 command = lazy_group(
     "workspace",

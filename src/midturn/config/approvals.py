@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from midturn.config.tree import Tree, TreeEntry, branch, entry
 from midturn.errors import ConfigError
-from midturn.files import ensure_private, read_private, write_private
+from midturn.security.private_files import ensure_private, read_private, write_private
 
 VARIABLE = "MIDTURN_TRUST"
 _SHA256 = r"[0-9a-f]{64}"

@@ -15,7 +15,7 @@ from midturn.config.keys import KEYS, Branch, Leaf, Node
 from midturn.config.settings import Toggle
 from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
-from midturn.values.json_value import Json, JsonObject, canonical
+from midturn.question.json_value import Json, JsonObject, canonical
 
 PREFIX = "MIDTURN_CFG_"
 ANSWER = "--answer"

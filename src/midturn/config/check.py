@@ -13,11 +13,11 @@ from midturn.config.keys import KEYS, Branch, Leaf, Node, ValueKind
 from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.errors import ConfigError, QuestionError
 from midturn.question.answer_schema import TYPES, meant_type
+from midturn.question.json_value import Json, is_number, pointer_parts
 from midturn.question.people import in_a_table, read_people
 from midturn.question.schema import keyword_problems
+from midturn.question.text import did_you_mean, seconds_of
 from midturn.routing.rules import read_run_rules
-from midturn.values.json_value import Json, is_number, pointer_parts
-from midturn.values.text import did_you_mean, seconds_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Checking one value against its key; every refusal says what is allowed

@@ -22,8 +22,8 @@ from midturn.config.places import parse, read_bytes
 from midturn.config.resolve import effective_tree, spellings
 from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, branch, dotted, entries, entry
 from midturn.errors import ConfigError
-from midturn.files import ensure_private, write_private
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
+from midturn.security.private_files import ensure_private, write_private
 
 TomlTable: TypeAlias = MutableMapping[str, Any]
 Change: TypeAlias = Callable[[TomlTable], None]

@@ -12,12 +12,12 @@ from msgspec import Struct
 
 from midturn.config.settings import AllowToggle, McpProtocol, ToolSource, ToolStyle
 from midturn.exchange import Family
-from midturn.prompts.settings import Mode
 from midturn.question.answer_schema import keyword_refusal
+from midturn.question.json_value import Json, Limits
 from midturn.question.people import LONGEST, SHORTEST
+from midturn.question.text import NAME, PERSON, QUESTION_ID, OutputProtocol
 from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
-from midturn.values.json_value import Json, Limits
-from midturn.values.text import NAME, PERSON, QUESTION_ID, OutputProtocol
+from midturn.terminal.prompts.settings import Mode
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Entries of the table of keys

@@ -22,10 +22,10 @@ from midturn.config.settings import AssistantSettings, DisplaySettings, Settings
 from midturn.config.tree import BUILT_IN, KeyPath, Origin, Tree, branch, dotted, entries, entry, merge
 from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, tightening, waiting, without
 from midturn.errors import ConfigError
-from midturn.prompts.settings import ScreenSettings
+from midturn.question.json_value import DEFAULT_LIMITS, Json, overlay
+from midturn.question.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
 from midturn.routing.policy import DetachedPolicies
-from midturn.values.json_value import DEFAULT_LIMITS, Json, overlay
-from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
+from midturn.terminal.prompts.settings import ScreenSettings
 
 WORKSPACE = ".midturn"
 RECORDED = "recorded"

@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from midturn.errors import ConfigError
-from midturn.files import keep, user_cache, user_config, user_state
-from midturn.values.text import seconds_of
+from midturn.question.text import seconds_of
+from midturn.security.private_files import keep, user_cache, user_config, user_state
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Reading configuration files, with an error for everything that is not a plain, small UTF-8 file

@@ -30,16 +30,16 @@ from midturn.config.settings import (
     WebSettings,
 )
 from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry, plain
+from midturn.events.types import ASSISTANT, Source
 from midturn.exchange import Family
-from midturn.prompts.settings import ScreenSettings
+from midturn.question.json_value import Json, JsonObject, Limits, canonical, overlay, pointer_parts
 from midturn.question.people import Directory, People, Person, read_people
 from midturn.question.schema import check_schema
-from midturn.record.events import ASSISTANT, Source
+from midturn.question.text import ASK_USER, BUILT_IN_TOOLS, canonical_name, did_you_mean, is_same_name, sha256
 from midturn.routing import policy
 from midturn.routing.rules import RunRules, read_run_rules
-from midturn.sandbox.profile import Declared
-from midturn.values.json_value import Json, JsonObject, Limits, canonical, overlay, pointer_parts
-from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, canonical_name, did_you_mean, is_same_name, sha256
+from midturn.security.profile import Declared
+from midturn.terminal.prompts.settings import ScreenSettings
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Targets of a tool's questions

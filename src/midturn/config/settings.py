@@ -9,15 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError
+from midturn.events.types import Source
 from midturn.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
-from midturn.prompts.settings import ScreenSettings
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 from midturn.question.people import Directory
-from midturn.record.events import Source
+from midturn.question.text import OutputProtocol, did_you_mean
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling, RunRules, strictest
-from midturn.sandbox.profile import Declared
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
-from midturn.values.text import OutputProtocol, did_you_mean
+from midturn.security.profile import Declared
+from midturn.terminal.prompts.settings import ScreenSettings
 
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp", "plugin"]
 ToolStyle: TypeAlias = Literal["line", "full"]

@@ -13,9 +13,9 @@ from midturn.config.places import parse, read_bytes, shown, user_config_file
 from midturn.config.settings import Settings
 from midturn.config.tree import KeyPath, key_lines
 from midturn.errors import ConfigError
+from midturn.question.json_value import Json
 from midturn.question.reply import Scope
 from midturn.routing.rules import RunRule, read_run_rules
-from midturn.values.json_value import Json
 
 _PROJECTS = "projects"
 

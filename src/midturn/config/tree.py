@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 from msgspec import Struct
 
 from midturn.config.keys import Branch, Node
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 
 KeyPath: TypeAlias = tuple[str, ...]
 Tree: TypeAlias = "dict[str, Tree | TreeEntry]"

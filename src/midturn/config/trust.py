@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from midturn.config.approvals import FileSubject
 from midturn.config.keys import KEYS, Branch, Node
 from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry, merge
+from midturn.question.json_value import Json
 from midturn.routing.rules import ABOUT_PEOPLE
-from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Keys allowed to unapproved files: those that describe or tighten, nothing else

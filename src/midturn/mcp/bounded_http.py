@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
 from midturn.mcp.spec import ServerSpec
-from midturn.values.json_value import members
+from midturn.question.json_value import members
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Lines out of a stream, each one message, and none of them longer than can be held

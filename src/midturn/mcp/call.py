@@ -14,13 +14,13 @@ from typing import Any, Final, TypeAlias, cast
 from mcp import ClientSession, types
 from mcp.shared.exceptions import MCPError
 
-from midturn.elicitation import form_of, opens, web_address_form
 from midturn.errors import QuestionError
+from midturn.protocol_forms import form_of, opens, web_address_form
 from midturn.question.form import Form
+from midturn.question.json_value import Json, canonical, members, objects
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate
 from midturn.turn.step import NoAnswer
-from midturn.values.json_value import Json, canonical, members, objects
 
 AskForm: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Json] | NoAnswer]]
 """Asks a form; without answers it says why."""

@@ -13,16 +13,16 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from midturn.events.outcome import Outcome, Success, ToolError
+from midturn.events.types import Image, Source
 from midturn.exchange import ToolDefinition, checked_image
 from midturn.mcp.call import Elicitations, TooManyForms, UnfitResult
 from midturn.mcp.connection import Connection, ServerGone
 from midturn.mcp.spec import SILENCE, ServerSpec, registered_name
 from midturn.ports import Tool, ToolRun
 from midturn.question.form import Form
-from midturn.record.events import Image, Source
-from midturn.record.outcome import Outcome, Success, ToolError
+from midturn.question.json_value import Json, JsonObject
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
-from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a server's tool returned, as a model reads and sees it: text, pictures, and for everything else what it is

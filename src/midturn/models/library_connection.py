@@ -22,7 +22,7 @@ from midturn.exchange import Finished, ModelEvent, ModelRequest, StopReason, Tex
 from midturn.models.library_messages import LibraryRequest, delta, parts
 from midturn.models.profiles import ModelSpec, Profile, check_parameters, suggested_models, thinking_ends_with_text
 from midturn.models.wrapper import WORTH_ANOTHER_TRY, Failure
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The library's model for each family of providers, and what is known about it

@@ -33,8 +33,8 @@ from midturn.models.transcript import (
     words_in_result,
 )
 from midturn.question.answer import DEPTH_LIMIT
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, JsonObject, json_problem
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json, JsonObject, json_problem
 
 ANSWER_TOOL = "give_answer"
 _UNSEEN = "(You do not see the picture: it cannot be sent to this model.)"

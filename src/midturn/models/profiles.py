@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from midturn.errors import ConfigError, ModelError
 from midturn.exchange import Family, InquiryAsked
-from midturn.values.json_value import JsonObject, SecretValue
-from midturn.values.text import did_you_mean
+from midturn.question.json_value import JsonObject, SecretValue
+from midturn.question.text import did_you_mean
 
 Shape: TypeAlias = Literal["tail", "native", "tool"]
 ForcedChoice: TypeAlias = Literal["main", "none", "answer"]

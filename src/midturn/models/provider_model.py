@@ -13,7 +13,7 @@ from midturn.models.profiles import ModelSpec
 from midturn.models.reached_model import ReachedModel
 from midturn.models.registry import Lookup, model_named
 from midturn.models.wrapper import RetryPolicy
-from midturn.values.json_value import Json, JsonObject
+from midturn.question.json_value import Json, JsonObject
 
 if TYPE_CHECKING:
     from midturn.models.reached_model import ReachedModel

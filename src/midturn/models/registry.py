@@ -14,8 +14,8 @@ from midturn.errors import ConfigError
 from midturn.extras import install_command
 from midturn.models.profiles import KNOWN_PROFILES, Family, ModelSpec, Profile, suggested_models, writes_text
 from midturn.models.reached_model import ReachedModel
-from midturn.values.json_value import Json, JsonObject, SecretValue
-from midturn.values.text import did_you_mean
+from midturn.question.json_value import Json, JsonObject, SecretValue
+from midturn.question.text import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Installed libraries of providers, and how to install one

@@ -14,12 +14,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from midturn import exchange
 from midturn.errors import ConfigError, ModelError, Problem
-from midturn.log.provider_view import provider_view
+from midturn.events.provider_view import provider_view
+from midturn.events.types import Event, call_requests
 from midturn.models.wrapper import is_transient
-from midturn.record.events import Event, call_requests
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, dumped
-from midturn.values.text import did_you_mean
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json, dumped
+from midturn.question.text import did_you_mean
 
 ANY = "*"
 Filled: TypeAlias = Annotated[str, Meta(min_length=1)]

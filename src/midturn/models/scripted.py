@@ -12,12 +12,12 @@ from msgspec import UNSET, Struct
 
 from midturn import exchange
 from midturn.errors import ModelError, ScriptError
+from midturn.events.types import Event, said_to_model
 from midturn.exchange import ModelEvent, ModelRequest
 from midturn.models import script_reader
-from midturn.record.events import Event, said_to_model
+from midturn.question.json_value import Json, JsonObject, as_json
+from midturn.question.public_names import public_repr
 from midturn.routing.messages import unknown_tool
-from midturn.values.json_value import Json, JsonObject, as_json
-from midturn.values.public_names import public_repr
 
 ReplyEntries: TypeAlias = Sequence[Any]
 """The entries of a script as a program writes them, in literals, for which type checkers find no common type; they are read strictly."""

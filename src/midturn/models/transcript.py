@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct
 
-from midturn.record.events import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
-from midturn.values.json_value import Json, JsonObject
+from midturn.events.types import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
+from midturn.question.json_value import Json, JsonObject
 
 TAIL: Final = (
     "Reply with nothing but one JSON object that is valid under the following JSON Schema: no other text, no code fence, no tool call."

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Struct
 
 from midturn.errors import ModelError
+from midturn.events.types import Event
 from midturn.exchange import DEFAULT_RETRIES, BrokeOff, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
 from midturn.ports import OBSERVERS, Clock, Model
-from midturn.record.events import Event
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
 
 
 class Wrapper:

@@ -10,11 +10,11 @@ from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
 from midturn.errors import AnswerError, Problem
 from midturn.question import answer_type as answers
 from midturn.question.decision_words import ClearDecision, Unclear, read_decision, why_unclear
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue, as_json, json_equal, json_problem, shown
 from midturn.question.schema_check import validate
+from midturn.question.text import exact
 from midturn.question.whole_numbers import whole_numbers
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue, as_json, json_equal, json_problem, shown
-from midturn.values.text import exact
 
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
 _Open: TypeAlias = answers.BooleanType | answers.SelectType | answers.MultiSelectType | answers.TextType | answers.SchemaType

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, assert_never, cast
 
 from midturn.question.answer_type import AnswerType, BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType, TypeTerms
-from midturn.values.json_value import Json, JsonObject, is_number
-from midturn.values.text import did_you_mean
+from midturn.question.json_value import Json, JsonObject, is_number
+from midturn.question.text import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The keywords of the closed subset and the form of their values (JSON Schema 2020-12)

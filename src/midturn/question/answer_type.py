@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from midturn.question.json_value import Json, JsonObject, Scalar, canonical
 from midturn.question.people import People
-from midturn.values.json_value import Json, JsonObject, Scalar, canonical
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

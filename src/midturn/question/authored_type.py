@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeGuard, cast
 
 from midturn.errors import Problem
 from midturn.question import answer_type as answers
+from midturn.question.json_value import Json, Limits, canonical, pointer_to, shown
 from midturn.question.schema import check_schema
-from midturn.values.json_value import Json, Limits, canonical, pointer_to, shown
-from midturn.values.text import did_you_mean
+from midturn.question.text import did_you_mean
 
 # Findings, collected to report all of them at once --------------------------------------------------------------------
 

@@ -24,9 +24,9 @@ from midturn.question.answer_type import (
     When,
 )
 from midturn.question.authored_type import Findings, read_answer_type
+from midturn.question.json_value import Json, Limits, is_number, json_problem, shown
 from midturn.question.people import LONGEST, SHORTEST, People, deadline_as_json, moment_of, read_people
-from midturn.values.json_value import Json, Limits, is_number, json_problem, shown
-from midturn.values.text import QUESTION_ID
+from midturn.question.text import QUESTION_ID
 
 Q = TypeVar("Q", bound=AuthoredFields)
 

@@ -10,9 +10,9 @@ from msgspec import UNSET, Struct
 
 from midturn.question.answer_type import OtherAnswer, Persistence, SelectOption, When
 from midturn.question.authoring import author, plain
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue
 from midturn.question.people import Deadline, People, deadline_as_json
 from midturn.question.python_types import default_as_json, options_as_json, schema_as_json
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue
 
 
 class Constructors:

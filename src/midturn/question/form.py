@@ -10,8 +10,8 @@ from msgspec.structs import force_setattr, replace
 
 from midturn.errors import AnswerError, Problem, QuestionError
 from midturn.question.answer_type import SecretType, When
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 from midturn.question.question import Question
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 
 FOREIGN_LIMITS: Limits = replace(DEFAULT_LIMITS, form=200, options=2_000)
 """Limits of a form that another program asks for: its author does not know the limits of this one."""

@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from midturn.errors import Problem, QuestionError
-from midturn.values.json_value import is_number, pointer_to, shown
-from midturn.values.text import PERSON, canonical_name, did_you_mean, is_same_name, name_key, rfc3339, seconds_of
+from midturn.question.json_value import is_number, pointer_to, shown
+from midturn.question.text import PERSON, canonical_name, did_you_mean, is_same_name, name_key, rfc3339, seconds_of
 
 # Deadlines: as a program gives them, as they are written, and the one that holds for a form ----------------------------
 

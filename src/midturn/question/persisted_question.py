@@ -19,13 +19,13 @@ from midturn.question.answer_type import (
     UnknownType,
     read_persisted_type,
 )
+from midturn.question.json_value import Json, JsonObject, canonical, is_canonical
 from midturn.question.schema import check_schema
-from midturn.values.json_value import Json, JsonObject, canonical, is_canonical
 
 if TYPE_CHECKING:
     from midturn.question.answer_type import AuthoredFields, PersistedType, Persistence
+    from midturn.question.json_value import SecretValue
     from midturn.question.question import Question
-    from midturn.values.json_value import SecretValue
 else:
     PersistedType = Any  # msgspec knows no union of tagged and untagged types: `__post_init__` reads it
 

@@ -14,7 +14,7 @@ import msgspec
 from midturn.errors import AnswerError, Problem, QuestionError
 from midturn.question.answer_schema import FORMATS
 from midturn.question.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
-from midturn.values.json_value import Json, JsonObject, canonical, dumped
+from midturn.question.json_value import Json, JsonObject, canonical, dumped
 
 
 class Mismatch(Exception):  # noqa: N818 (it is a finding, reported as a `ToolError`; it does not leave this package)

@@ -13,11 +13,11 @@ from midturn.question.answer import DEPTH_LIMIT, check_answer, parse_answer
 from midturn.question.answer_type import AuthoredFields, Persistence, When
 from midturn.question.authoring import author, stays_as_authored, written
 from midturn.question.constructors import Constructors, authored, bounded, terms_of
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
 from midturn.question.people import Deadline, People
 from midturn.question.persisted_question import PERSISTED, PersistedQuestion, question_json
+from midturn.question.public_names import name_methods
 from midturn.question.python_types import python_answer
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
-from midturn.values.public_names import name_methods
 
 if TYPE_CHECKING:
     from typing import Unpack

@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.values.json_value import Json, JsonObject, SecretValue
-from midturn.values.text import check_text, check_text_or_none
+from midturn.question.json_value import Json, JsonObject, SecretValue
+from midturn.question.text import check_text, check_text_or_none
 
 Scope: TypeAlias = Literal["conversation", "project", "everywhere"]
 """How far a standing permission reaches: this conversation, this project (a directory), every project of this user."""

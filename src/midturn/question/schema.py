@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from midturn.errors import Problem
 from midturn.question.answer_schema import DEFINITIONS, ONE_SCHEMA, SCHEMA_LISTS, SCHEMA_MAPS, keyword_problem, keyword_refusal
-from midturn.values.json_value import Json, JsonObject, json_problem, pointer_to
+from midturn.question.json_value import Json, JsonObject, json_problem, pointer_to
 
 # Subschemas, each named by its JSON pointer ---------------------------------------------------------------------------
 

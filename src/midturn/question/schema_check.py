@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import msgspec
 
 from midturn.errors import Problem
+from midturn.question.json_value import Json, JsonObject, canonical, is_number, json_equal, pointer_to, shown
 from midturn.question.schema import SIZES, Nodes, check_schema, encode, examine, reference, subschemas
-from midturn.values.json_value import Json, JsonObject, canonical, is_number, json_equal, pointer_to, shown
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidatorMap

@@ -14,11 +14,11 @@ from msgspec import UNSET, Struct, UnsetType
 from midturn.errors import AnswerError, MidturnError
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.form import Form
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json, SecretValue, json_equal
+from midturn.question.public_names import public_repr
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, SecretValue, json_equal
-from midturn.values.public_names import public_repr
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Steps of a walk through a form: the next question, the review, the end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from midturn.values.json_value import Json, JsonObject, items, json_equal, members
+from midturn.question.json_value import Json, JsonObject, items, json_equal, members
 
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 

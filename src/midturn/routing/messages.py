@@ -1,4 +1,4 @@
-"""Sentences of a turn for the model. The one for an interrupted call is a part of the record (`record/events.py`).
+"""Sentences of a turn for the model. The one for an interrupted call is a part of the record (`events/types.py`).
 
 None of them uses our own words for what happens inside.
 """
@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
-from midturn.record.events import CancelReason
-from midturn.values.json_value import Json
+from midturn.events.types import CancelReason
+from midturn.question.json_value import Json
 
 INPUT_CANCELLED = "Tool input cancelled by user."
 TURN_ENDED = "Tool call cancelled: the user ended the turn."

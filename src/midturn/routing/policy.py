@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from midturn.events.types import Source
+from midturn.question.json_value import Json, JsonObject, SecretValue
 from midturn.question.people import People
-from midturn.record.events import Source
 from midturn.routing.rules import Ruling, RunRules, strictest
-from midturn.values.json_value import Json, JsonObject, SecretValue
 
 DetachedPolicy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]
 TargetKind: TypeAlias = Literal["user", "assistant", "assistant_with_escalation"]

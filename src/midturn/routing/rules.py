@@ -17,11 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError, QuestionError
+from midturn.question.json_text import compact
+from midturn.question.json_value import Json, JsonObject, canonical, is_number, pointer_parts, pointer_to
 from midturn.question.people import People, in_a_table, read_people
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate
-from midturn.values.json_text import compact
-from midturn.values.json_value import Json, JsonObject, canonical, is_number, pointer_parts, pointer_to
 
 _WILD: Final = frozenset("*?[")
 _PLAIN: Final = frozenset(" _-./:=@%+,")

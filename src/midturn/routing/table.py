@@ -8,11 +8,11 @@ from typing import Any, TypeAlias, cast, get_args
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, ConfigError
+from midturn.events.types import CancelReason
 from midturn.question.answer_type import SecretType
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.question import Question
-from midturn.record.events import CancelReason
 from midturn.routing.policy import DetachedPolicy, Target, TargetKind
-from midturn.values.json_value import Json, SecretValue
 
 _TARGETS = cast("tuple[str, ...]", get_args(TargetKind))
 _POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))

@@ -38,11 +38,11 @@ from msgspec.structs import replace
 
 from midturn.clock import stamp, trusted
 from midturn.errors import ConfigError, ModelError, NotOpen, TurnOpen
+from midturn.events.types import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd, user_requests
+from midturn.events.window import last_turn, open_turn, standing_decisions
 from midturn.exchange import Usage
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan, ToolEnded
-from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd, user_requests
-from midturn.record.window import last_turn, open_turn, standing_decisions
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold
 from midturn.runtime.prompts import Dialogs, Elsewhere
@@ -55,7 +55,7 @@ from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, expired_requests, waiting_until
 
 if TYPE_CHECKING:
-    from midturn.record.prompt import Prompt
+    from midturn.events.prompt import Prompt
     from midturn.runtime.tool_runs import ToolRuns
 
 

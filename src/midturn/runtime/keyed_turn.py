@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from midturn.errors import ConfigError
-from midturn.record import events as ev
-from midturn.record.window import Window, turns
-from midturn.values.text import check_text
+from midturn.events import types as ev
+from midturn.events.window import Window, turns
+from midturn.question.text import check_text
 
 
 def keyed_turn(events: Sequence[ev.Event], key: str, text: str) -> Window | None:

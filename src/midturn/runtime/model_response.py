@@ -8,21 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from midturn import ports
-from midturn.assistant.request import ChosenAssistant, chosen_assistant
-from midturn.assistant.responder import Consultation, consult
 from midturn.errors import ModelError, ScriptError
+from midturn.events.types import ChatResponse, Event, InquiryRequest
 from midturn.exchange import BrokeOff, Finished, ModelRequest, ReasoningDelta, TextDelta, Usage, recorded
 from midturn.journal import Journal
 from midturn.question.answer_type import BooleanType
+from midturn.question.json_value import JsonObject
 from midturn.question.question import Question
-from midturn.record.events import ChatResponse, Event, InquiryRequest
 from midturn.runtime.loop_thread import is_cancelled
+from midturn.runtime.side_request import ChosenAssistant, chosen_assistant
+from midturn.runtime.side_responder import Consultation, consult
 from midturn.runtime.surroundings import Surroundings
 from midturn.turn import step as steps
-from midturn.values.json_value import JsonObject
 
 if TYPE_CHECKING:
-    from midturn.record.events import ToolCall
+    from midturn.events.types import ToolCall
     from midturn.routing.rules import Ruling
     from midturn.runtime.tool_runs import Spawn
 

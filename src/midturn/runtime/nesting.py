@@ -12,12 +12,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from midturn.errors import MidturnError, StoreError, TurnOpen
+from midturn.events.types import Child, Parent
 from midturn.prompter import Prompter
-from midturn.record.events import Child, Parent
+from midturn.question.json_value import Limits
 from midturn.turn.ending import Ending, left_by_its_call
 from midturn.turn.record import TurnRecord
 from midturn.turn.step import ChildMoved, ChildWanted, Happened
-from midturn.values.json_value import Limits
 
 T = TypeVar("T")
 DEEPEST = 4

@@ -13,19 +13,19 @@ from msgspec.structs import replace
 
 from midturn.clock import stamp
 from midturn.errors import ScriptError, TerminalGone
+from midturn.events.open_question import OpenQuestion
+from midturn.events.prompt import Prompt
+from midturn.events.types import AnsweredBy, put_to_people
 from midturn.journal import AnswerFeed, Handed, Journal
 from midturn.ports import Clock
 from midturn.prompter import Prompter
 from midturn.question.reply import Deferred, EndedTurn, Replied, Reply, Unavailable, WentBack
-from midturn.record.events import AnsweredBy, put_to_people
-from midturn.record.open_question import OpenQuestion
-from midturn.record.prompt import Prompt
+from midturn.question.text import check_text
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.pending import pending
 from midturn.turn.people import under_key
 from midturn.turn.step import AnsweredElsewhere, ClosePrompt, Happened, Noted, PromptFailed, TurnFailed, UserReplied
-from midturn.values.text import check_text
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn

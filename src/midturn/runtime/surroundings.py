@@ -12,22 +12,22 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
+from midturn.events.provider_view import last_user_request, provider_view
+from midturn.events.types import Event, ToolCall
 from midturn.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.journal import AnswerFeed, Journal
-from midturn.log.provider_view import last_user_request, provider_view
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
 from midturn.question.reply import Answered
-from midturn.record.events import Event, ToolCall
-from midturn.tools.asker import refused
+from midturn.tools.asking import refused
 from midturn.turn.step import Answer, FormWanted, Given
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
 
 if TYPE_CHECKING:
     from midturn.question.question import Question
     from midturn.question.reply import Reply
     from midturn.runtime.nesting import Host, Nest
-    from midturn.tools.asker import Check
+    from midturn.tools.asking import Check
 
 
 # ----------------------------------------------------------------------------------------------------------------------

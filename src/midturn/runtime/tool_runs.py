@@ -14,13 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import DepsMissing, MidturnError, NotAnswered, Problem, QuestionError
+from midturn.events.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.events.types import USER, Child, Source
 from midturn.ports import Tool, ToolRun
 from midturn.question.answer_type import When
 from midturn.question.authoring import as_authored, author, written
 from midturn.question.form import FOREIGN_LIMITS, Form, FormPlace
+from midturn.question.json_value import Json, Limits, pointer_to
 from midturn.question.question import Question
-from midturn.record.events import USER, Child, Source
-from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.nesting import OUTER, OuterCall
 from midturn.runtime.surroundings import CallSecrets, Surroundings
@@ -29,7 +30,6 @@ from midturn.tools.returned import Rejected, deliverable, failure
 from midturn.turn import step as steps
 from midturn.turn.ending import Ending
 from midturn.turn.record import CallRecord
-from midturn.values.json_value import Json, Limits, pointer_to
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Check of a tool's questions before anything else sees them: a sound form, without a secret of its call

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midturn.prompts.rich.prompt import RichScene
-from midturn.prompts.rich.screen import Row
 from midturn.terminal.device import Device
 from midturn.terminal.live import Canvas
+from midturn.terminal.prompts.rich.prompt import RichScene
+from midturn.terminal.prompts.rich.screen import Row
 from midturn.terminal.resizing import reflowed
 
 

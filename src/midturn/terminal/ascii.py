@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from re import Match
 from typing import Final
 
-from midturn.prompts.cells import BETWEEN, cells
-from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, row_text, sliced
+from midturn.terminal.prompts.cells import BETWEEN, cells
+from midturn.terminal.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, row_text, sliced
 
 _ALIKE: Final = dict(zip(f"{POINTER[0]}│·…↑↓⇥⏎⟨⟩", "}|-.^v]<()", strict=True))
 _ONE_CELL: Final = str.maketrans("·…↑↓", "-.^v")

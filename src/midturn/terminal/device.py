@@ -20,12 +20,12 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from midturn.errors import TerminalGone
-from midturn.prompts.rich.screen import Size
 from midturn.terminal.ascii import as_ascii
 from midturn.terminal.attributes import Attributes, edited_meanwhile, kept_for_later, open_by_path, terminal_path, without_echo
+from midturn.terminal.prompts.rich.screen import Size
 
 if TYPE_CHECKING:
-    from midturn.terminal.gate import Gate
+    from midturn.terminal.output_pair import Gate
 
 
 _DEFAULT_COLUMNS = 80

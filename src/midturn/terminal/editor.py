@@ -12,8 +12,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from midturn.prompts.plain_scene import Edit
 from midturn.terminal.device import Device, Restored
+from midturn.terminal.prompts.plain_scene import Edit
 
 _USUAL = ("nano", "vi")
 _KILL_AFTER = 1.0

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from midturn.prompts.cells import cells, cut_ranges, wrap_ranges
-from midturn.values.text import prose
+from midturn.question.text import prose
+from midturn.terminal.prompts.cells import cells, cut_ranges, wrap_ranges
 
 _LONGEST_WORD = 400
 _OURS = r"[│|·~]|midturn:"

@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from midturn.prompts.cells import cells
-from midturn.prompts.plain_scene import Say
-from midturn.prompts.rich.burst import HOLD, PAUSE
 from midturn.terminal.attributes import INTERRUPT, SUSPEND, line_mode, silent_mode
 from midturn.terminal.device import Device, Restored, readable_now, watched
+from midturn.terminal.prompts.cells import cells
+from midturn.terminal.prompts.plain_scene import Say
+from midturn.terminal.prompts.rich.burst import HOLD, PAUSE
 
 
 async def until_readable(fd: int) -> None:

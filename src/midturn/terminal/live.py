@@ -27,15 +27,15 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
 from midturn.errors import TerminalGone
-from midturn.prompts.plain_scene import Edit
-from midturn.prompts.rich.burst import HOLD, Bursts, KeyMode, TimedKey
-from midturn.prompts.rich.keyboard import Key, Keyboard
-from midturn.prompts.rich.screen import Frame, Row, Sign, Size
 from midturn.question.reply import Reply
 from midturn.terminal.ascii import ascii_frame, ascii_row
 from midturn.terminal.attributes import key_mode
+from midturn.terminal.capabilities import STYLES
 from midturn.terminal.device import Device, Restored, watched
-from midturn.terminal.look import STYLES
+from midturn.terminal.prompts.plain_scene import Edit
+from midturn.terminal.prompts.rich.burst import HOLD, Bursts, KeyMode, TimedKey
+from midturn.terminal.prompts.rich.keyboard import Key, Keyboard
+from midturn.terminal.prompts.rich.screen import Frame, Row, Sign, Size
 from midturn.terminal.resizing import SteadyApplication, SteadyOutput, reflowed
 
 # ----------------------------------------------------------------------------------------------------------------------

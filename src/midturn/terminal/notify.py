@@ -14,15 +14,15 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from midturn.prompts.cells import clip
-from midturn.prompts.keys import asked_by, question_line
+from midturn.events.prompt import Prompt
+from midturn.events.types import ASSISTANT, Source
 from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import SecretType
-from midturn.record.events import ASSISTANT, Source
-from midturn.record.prompt import Prompt
-from midturn.terminal.look import TerminalSettings
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.text import rfc3339
+from midturn.question.json_value import Json, JsonObject
+from midturn.question.text import rfc3339
+from midturn.terminal.capabilities import TerminalSettings
+from midturn.terminal.prompts.cells import clip
+from midturn.terminal.prompts.keys import asked_by, question_line
 
 _LONGEST = 120
 _SAVE_TITLE = "\x1b[22;2t"

@@ -12,13 +12,13 @@ from typing import TextIO
 from msgspec import Struct
 
 from midturn import ports
-from midturn.prompts.settings import Mode
-from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, ToolCall, TurnEnd, TurnStart
-from midturn.terminal.asides import Asides, Heartbeat, Spinner
+from midturn.events.types import ChatRequest, ChatResponse, ConfigDelta, ToolCall, TurnEnd, TurnStart
+from midturn.question.text import ASK_USER, exact
+from midturn.terminal.capabilities import choose_look
 from midturn.terminal.flow import Flow, PlainFlow, Untouched
-from midturn.terminal.gate import Gate, Outlet, Page, PartKind
-from midturn.terminal.look import choose_look
-from midturn.values.text import ASK_USER, exact
+from midturn.terminal.output_pair import Gate, Outlet, Page, PartKind
+from midturn.terminal.prompts.settings import Mode
+from midturn.terminal.status_output import Asides, Heartbeat, Spinner
 
 # ----------------------------------------------------------------------------------------------------------------------
 # One message of the model as it arrives: its words, or its reasoning

@@ -23,32 +23,32 @@ from msgspec.structs import replace
 
 from midturn.clock import pause
 from midturn.errors import MidturnError, TerminalGone
+from midturn.events.open_question import OpenQuestion
+from midturn.events.prompt import Prompt, RuleDraft
 from midturn.prompter import Prompter
-from midturn.prompts.body import own_context
-from midturn.prompts.field_walk import field_walk
-from midturn.prompts.keys import BackTo, Jump, OwnWords, Ruled, about, exit_reply, loses_answers
-from midturn.prompts.plain_prompt import plain_dialog
-from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
-from midturn.prompts.rich.keyboard import Keyboard
-from midturn.prompts.rich.pager import ContextRows, plain_context
-from midturn.prompts.rich.prompt import RichScene, Settle
-from midturn.prompts.rich.screen import Sign, row
+from midturn.question.json_value import JsonObject
 from midturn.question.reply import DEFAULT_SCOPE, Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
-from midturn.record.open_question import OpenQuestion
-from midturn.record.prompt import Prompt, RuleDraft
+from midturn.question.text import exact
 from midturn.terminal.above import Above
 from midturn.terminal.attributes import can_open_terminal, key_mode
+from midturn.terminal.capabilities import TerminalSettings, choose_mode
 from midturn.terminal.device import HUSH, Device, NoTerminal, Restored, open_device, readable_now
 from midturn.terminal.editor import NoEdit, edit
-from midturn.terminal.gate import Gate
 from midturn.terminal.lines import LineInterrupted, LineReader
 from midturn.terminal.live import Canvas, LiveRows
-from midturn.terminal.look import TerminalSettings, choose_mode
 from midturn.terminal.markdown.context import context_rows
 from midturn.terminal.markdown.layout import ASCII, UNICODE
 from midturn.terminal.notify import NotifyCommand, called_off, calling, question_of
-from midturn.values.json_value import JsonObject
-from midturn.values.text import exact
+from midturn.terminal.output_pair import Gate
+from midturn.terminal.prompts.body import own_context
+from midturn.terminal.prompts.field_walk import field_walk
+from midturn.terminal.prompts.keys import BackTo, Jump, OwnWords, Ruled, about, exit_reply, loses_answers
+from midturn.terminal.prompts.plain_prompt import plain_dialog
+from midturn.terminal.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
+from midturn.terminal.prompts.rich.keyboard import Keyboard
+from midturn.terminal.prompts.rich.pager import ContextRows, plain_context
+from midturn.terminal.prompts.rich.prompt import RichScene, Settle
+from midturn.terminal.prompts.rich.screen import Sign, row
 
 _PASTE_POLL = 0.02  # seconds
 _HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it

@@ -10,7 +10,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from midturn.prompts.rich.screen import Frame, Row, row_cells
+from midturn.terminal.prompts.rich.screen import Frame, Row, row_cells
 
 QUIET = 0.15
 """Seconds without a further change of the size, after which it rests."""

@@ -12,16 +12,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from msgspec import Struct
 
 from midturn.errors import TerminalGone
-from midturn.prompts.cells import cells, clip, clip_start
-from midturn.prompts.keys import one_line, split_lines
-from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.burst import HOLD, Bursts, KeyMode, TimedKey
-from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
-from midturn.prompts.rich.screen import POINTER
 from midturn.terminal.ascii import as_ascii
 from midturn.terminal.device import Device, NoTerminal, open_device, watched
-from midturn.terminal.gate import Footing, Gate
 from midturn.terminal.live import DeviceStream
+from midturn.terminal.output_pair import Footing, Gate
+from midturn.terminal.prompts.cells import cells, clip, clip_start
+from midturn.terminal.prompts.keys import one_line, split_lines
+from midturn.terminal.prompts.rich.buffer import Buffer
+from midturn.terminal.prompts.rich.burst import HOLD, Bursts, KeyMode, TimedKey
+from midturn.terminal.prompts.rich.keyboard import Key, Keyboard, Paste
+from midturn.terminal.prompts.rich.screen import POINTER
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Long pastes: shown as `[200 lines]`, and whole when the line is sent

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 
 from midturn.clock import SYSTEM, SystemClock
-from midturn.values.public_names import public_repr
+from midturn.question.public_names import public_repr
 
 
 class Clock:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from midturn.inbox.notifications import NotifyWhen, Reminding
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
 from midturn.question.people import Directory, Person
-from midturn.store.store import ConversationStore
-from midturn.web.board import Board
-from midturn.web.notifying import NotifyWhen, Reminding
-from midturn.web.port import Port
+from midturn.stores.store import ConversationStore
 
 
 async def tell_people(store: ConversationStore, notify: Mapping[str, Sequence[str]] = {}) -> None:

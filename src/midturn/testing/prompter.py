@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from midturn.errors import AnswerError, ScriptError
+from midturn.events.prompt import Prompt
 from midturn.prompter import Prompter
 from midturn.question.answer_type import MultiSelectType
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
-from midturn.record.prompt import Prompt
-from midturn.values.json_value import Json, SecretValue
 
 Unscripted: TypeAlias = Literal["raise", "unavailable", "end_turn"]
 ScriptedValue: TypeAlias = "Reply | Json | SecretValue"

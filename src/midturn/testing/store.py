@@ -8,15 +8,15 @@ from typing import Final, TypeAlias
 
 from midturn.agent.agent import Agent
 from midturn.errors import AlreadyAnswered, StoreError, StoreLocked
+from midturn.events.types import TurnStart
 from midturn.models.scripted import ScriptedModel
 from midturn.question.question import Question
-from midturn.record.events import TurnStart
-from midturn.store.held import HeldConversation
-from midturn.store.port import HeldBy
-from midturn.store.store import ConversationStore
-from midturn.store.submission import HandedOver, Submission
-from midturn.store.sync_forms import refuse_inside_a_loop
-from midturn.tools.asker import ToolContext
+from midturn.stores.locked import HeldConversation
+from midturn.stores.port import HeldBy
+from midturn.stores.queued_answer import HandedOver, Submission
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import refuse_inside_a_loop
+from midturn.tools.asking import ToolContext
 from midturn.tools.function import tool
 from midturn.turn.view import TurnView
 

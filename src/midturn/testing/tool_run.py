@@ -9,16 +9,16 @@ from typing import Any, Protocol, TypeAlias, cast
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.agent.agent import Agent
+from midturn.agent.assembly.arguments import GivenTool, tools_of
 from midturn.agent.turn_stream import Streamed, ToolFinished
-from midturn.compose.given import GivenTool, tools_of
+from midturn.events.prompt import Prompt
+from midturn.events.types import Event, InquiryRequest, call_requests
 from midturn.models.scripted import ScriptedModel
-from midturn.record.events import Event, InquiryRequest, call_requests
-from midturn.record.prompt import Prompt
-from midturn.store.sync_forms import refuse_inside_a_loop
+from midturn.question.json_value import Json, json_equal
+from midturn.stores.sync_forms import refuse_inside_a_loop
 from midturn.testing.prompter import Scripted, ScriptedPrompter
 from midturn.tools.returned import REDACTED
 from midturn.turn.view import Exchange, pairs
-from midturn.values.json_value import Json, json_equal
 
 
 class ToolRunReport(Struct, frozen=True, kw_only=True):

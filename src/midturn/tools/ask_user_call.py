@@ -8,17 +8,17 @@ from typing import Any, cast
 from msgspec import Struct
 
 from midturn.errors import AnswerError, Problem, QuestionError
+from midturn.events.outcome import Outcome, Success, ToolError
+from midturn.events.types import ASSISTANT, Source
 from midturn.exchange import ToolDefinition
 from midturn.ports import ToolRun
 from midturn.question.form import Form, FormPlace, id_in, when_in
+from midturn.question.json_text import compact
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, shown
 from midturn.question.question import Question
-from midturn.record.events import ASSISTANT, Source
-from midturn.record.outcome import Outcome, Success, ToolError
+from midturn.question.text import ASK_USER
 from midturn.tools.ask_user_shapes import as_written, own_shape
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
-from midturn.values.json_text import compact
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, shown
-from midturn.values.text import ASK_USER
 
 ANSWER_TYPES = ("boolean", "select", "multi_select", "text", "schema")
 

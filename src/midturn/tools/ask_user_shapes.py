@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from midturn.errors import Problem
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, JsonObject, objects, pointer_parts, pointer_to, text
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json, JsonObject, objects, pointer_parts, pointer_to, text
 
 _TEXT: Final = ("question", "label")
 """Other names of an entry's `text`."""

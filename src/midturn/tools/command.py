@@ -16,20 +16,20 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from midturn.errors import Problem, QuestionError
+from midturn.events.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.events.types import Source
 from midturn.exchange import ToolDefinition
 from midturn.ports import ToolRun
 from midturn.question.form import Form
+from midturn.question.json_text import read_json
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, json_problem
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate
-from midturn.record.events import Source
-from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.sandbox.box import Box
-from midturn.sandbox.marks import VARIABLE
+from midturn.question.text import OutputProtocol
+from midturn.security.process_ancestry import VARIABLE
+from midturn.security.tool_sandbox import Box
 from midturn.tools.names import Documentation
 from midturn.tools.process import OUTPUT_CAP, ProcessEnd, Program, run_process
-from midturn.values.json_text import read_json
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, json_problem
-from midturn.values.text import OutputProtocol
 
 _SHOWN = 300  # characters of an unreadable output in a message
 _FIELDS: Mapping[str, frozenset[str]] = {

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.events.outcome import Outcome, Success, ToolError
+from midturn.events.types import Source
 from midturn.exchange import ToolDefinition
 from midturn.ports import Tool, ToolRun
+from midturn.question.json_text import compact
+from midturn.question.json_value import Json, JsonObject
 from midturn.question.question import Question
-from midturn.record.events import Source
-from midturn.record.outcome import Outcome, Success, ToolError
+from midturn.question.text import DESCRIBE_TOOLS
 from midturn.tools.names import Documentation
-from midturn.values.json_text import compact
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.text import DESCRIBE_TOOLS
 
 if TYPE_CHECKING:
-    from midturn.record.outcome import Outcome
+    from midturn.events.outcome import Outcome
 
 
 DESCRIPTION = """\

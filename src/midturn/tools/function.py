@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, c
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError
+from midturn.events.types import Source
 from midturn.exchange import ToolDefinition
-from midturn.record.events import Source
+from midturn.question.text import check_text_or_none
 from midturn.routing.rules import Ruling
 from midturn.tools.names import check_run, name_problem, permission_deadline, read_docstring
 from midturn.tools.parameters import Parameters, TypedFunction, deps_type_of, written_function
-from midturn.values.text import check_text_or_none
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from midturn.events.outcome import Outcome
     from midturn.ports import ToolRun
+    from midturn.question.json_value import JsonObject
     from midturn.question.people import People
     from midturn.question.question import Question
-    from midturn.record.outcome import Outcome
     from midturn.routing.policy import RunPolicy
     from midturn.routing.rules import RuledRun
-    from midturn.tools.asker import ToolContext
-    from midturn.values.json_value import JsonObject
+    from midturn.tools.asking import ToolContext
 
 RunRuleFunction: TypeAlias = "Callable[[JsonObject, ToolContext[Any]], RuledRun | People]"
 """Says whether a call may run, by its arguments and its context."""

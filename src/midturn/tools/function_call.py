@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import cast, get_args
 
 from midturn.errors import ConfigError
+from midturn.events.outcome import Outcome, ToolError
+from midturn.events.types import Source
 from midturn.ports import ToolRun
 from midturn.question.people import People
 from midturn.question.python_types import Mismatch
 from midturn.question.question import Question
-from midturn.record.events import Source
-from midturn.record.outcome import Outcome, ToolError
 from midturn.routing.rules import RuledRun, Ruling
-from midturn.tools.asker import CALL, ToolContext
-from midturn.tools.call_life import CallLife, UnaskedError, in_thread
+from midturn.tools.asking import CALL, ToolContext
+from midturn.tools.call_scope import CallLife, UnaskedError, in_thread
 from midturn.tools.parameters import Parameters, TypedFunction, deps_type_of
 from midturn.tools.returned import outcome_of
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, get_args
 from msgspec import Struct
 
 from midturn.errors import ConfigError, QuestionError
+from midturn.events.types import Source
 from midturn.question.people import brief, deadline_seconds
-from midturn.record.events import Source
+from midturn.question.text import ASK_USER, BUILT_IN_TOOLS, NAME, did_you_mean
 from midturn.routing.policy import RunPolicy
-from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, NAME, did_you_mean
 
 if TYPE_CHECKING:
     from midturn.ports import Tool

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from midturn.errors import Problem
+from midturn.question.json_value import Json, JsonObject
 from midturn.question.python_types import Mismatch, PlainType, PydanticType, ValueType, value_type
-from midturn.values.json_value import Json, JsonObject
 
 _EMPTY: object = inspect.Parameter.empty
 _SHOWN = 400
-_CONTEXT = ("midturn.tools.asker", "ToolContext")
+_CONTEXT = ("midturn.tools.asking", "ToolContext")
 
 
 class Parameter(Struct, frozen=True):

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
-from midturn.sandbox import marks
+from midturn.security import process_ancestry
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A group of processes, as one thing to signal and to wait for
@@ -134,7 +134,7 @@ def _place() -> asyncio.Semaphore:
 async def _start(command: Program) -> _Child:
     """Start the child in a thread of its own, which also waits for its end: only a thread may confine itself, and never out again."""
     child = _Child(command.cap)
-    argv = marks.marked(command.argv)
+    argv = process_ancestry.marked(command.argv)
     threading.Thread(target=child.live, args=(command, argv), name="midturn-child", daemon=True).start()
     try:
         await asyncio.shield(child.begun)

@@ -19,13 +19,13 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 from midturn.errors import MidturnError, NotAnswered
+from midturn.events.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.events.types import Image
 from midturn.ports import ToolRun
 from midturn.question.form import Form
+from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
-from midturn.record.events import Image
-from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.tools.decoded_text import DecodedText, unbroken, views, without_breaks
-from midturn.values.json_value import SecretValue
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A secret that a tool echoes is replaced in its result

@@ -9,17 +9,17 @@ from typing import Any, ClassVar, Final, Self, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.events.open_question import PromptKind, address, answers_sha256, approval_text, result_sha256
+from midturn.events.prompt import FormSubject, Prompt, ResultSubject, Subject
+from midturn.events.types import AnsweredBy, Approval, ApprovalState, Image, required_by
 from midturn.question.answer_type import BooleanType
+from midturn.question.json_value import Json, pointer_to
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
-from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, required_by
-from midturn.record.open_question import PromptKind, address, answers_sha256, approval_text, result_sha256
-from midturn.record.prompt import FormSubject, Prompt, ResultSubject, Subject
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
 from midturn.turn import decision as decisions
 from midturn.turn.people import Poll, open_poll
-from midturn.values.json_value import Json, pointer_to
 
 NOT_AN_APPROVAL = decisions.Misfit.because("This is a yes/no decision.")
 

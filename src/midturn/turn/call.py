@@ -9,12 +9,12 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
+from midturn.events.outcome import Success, ToolError
+from midturn.events.types import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, Proposal, ToolCallResponse, Vote
 from midturn.question.answer_type import SecretType
 from midturn.question.people import People, earliest
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Submitted
-from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, Proposal, ToolCallResponse, Vote
-from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling

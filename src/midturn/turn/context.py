@@ -8,13 +8,13 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.record.events import AnsweredBy
-from midturn.record.open_question import CallSubject, Refusal, fenced
+from midturn.events.open_question import CallSubject, Refusal, fenced
+from midturn.events.types import AnsweredBy
+from midturn.question.json_value import Json, json_equal
 from midturn.turn.edits import Edits
 from midturn.turn.people import Poll
 from midturn.turn.record import CallRecord
 from midturn.turn.view import describe
-from midturn.values.json_value import Json, json_equal
 
 
 def call_subject(call: CallRecord, arguments: Json, edits: Edits, poll: Poll | None) -> CallSubject:

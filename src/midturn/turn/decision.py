@@ -29,17 +29,17 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, DigestMismatch, NotAllowed, Problem
+from midturn.events.prompt import Prompt
+from midturn.events.types import AnsweredBy, Event, Image, InquiryRequest, Proposal, Vote
+from midturn.question.json_value import Json
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.walker import Ask
-from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest, Proposal, Vote
-from midturn.record.prompt import Prompt
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn.people import Poll, needs_digest
 from midturn.turn.record import CallRecord, TurnRecord
 from midturn.turn.step import TurnSettings
-from midturn.values.json_value import Json
 
 BY_DEFAULT = AnsweredBy("default")
 Spoken: TypeAlias = Answered | WentBack | Replied | Edited | Submitted

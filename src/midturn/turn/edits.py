@@ -29,9 +29,9 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.record.events import Approval, Event, Note, Proposal, Vote
-from midturn.record.open_question import OpenQuestion, arguments_sha256, result_sha256
-from midturn.values.json_value import Json
+from midturn.events.open_question import OpenQuestion, arguments_sha256, result_sha256
+from midturn.events.types import Approval, Event, Note, Proposal, Vote
+from midturn.question.json_value import Json
 
 
 class Edits(Struct, frozen=True):

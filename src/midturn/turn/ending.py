@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.record.events import INTERRUPTED, AnsweredBy, CancelReason, Event, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
+from midturn.events.types import INTERRUPTED, AnsweredBy, CancelReason, Event, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
+from midturn.question.json_value import Json
 from midturn.routing import messages
 from midturn.turn.record import CallRecord, TurnRecord
-from midturn.values.json_value import Json
 
 
 class Ending(Struct, frozen=True):

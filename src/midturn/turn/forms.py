@@ -9,12 +9,13 @@ from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
+from midturn.events.types import FormAuthored, InquiryRequest, required_by
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.people import People, earliest
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Reply
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, copied
-from midturn.record.events import FormAuthored, InquiryRequest, required_by
 from midturn.routing import messages
 from midturn.turn.approval import ReviewStep
 from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
@@ -24,7 +25,6 @@ from midturn.turn.record import WITH_A_MODEL, Chain
 from midturn.turn.state import TurnState
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
 from midturn.turn.walk import PLACEHOLDER, Replay, Walk, answers_to_form, cancel_marker, recorded, with_reasons
-from midturn.values.json_value import Json, SecretValue
 
 
 class Answers(Struct, frozen=True):

@@ -9,14 +9,15 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
+from midturn.events import types as ev
+from midturn.events.open_question import address
+from midturn.events.prompt import Prompt
 from midturn.question.answer import answer_from_words
 from midturn.question.answer_type import BooleanType, SecretType
+from midturn.question.json_value import Json, SecretValue, shown
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.walker import Ask
-from midturn.record import events as ev
-from midturn.record.open_question import address
-from midturn.record.prompt import Prompt
 from midturn.routing import messages
 from midturn.routing.messages import LimitName
 from midturn.routing.policy import DetachedPolicy, QuestionPolicy, Words
@@ -27,7 +28,6 @@ from midturn.turn.people import Poll, open_poll
 from midturn.turn.standing import answer_event
 from midturn.turn.state import allowed, is_one_too_many, is_repeated_too_often
 from midturn.turn.step import AssistantFailed, AssistantReplied
-from midturn.values.json_value import Json, SecretValue, shown
 
 NO_SECRET_IN_WORDS = "a secret is not taken from the command line, which the shell and the conversation remember; the words were not used."  # noqa: S105  no secret
 ONLY_BOOLEANS_ESCALATE = "only yes/no questions can be escalated; the assistant's answer stands."

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
+from midturn.events.types import Standing
 from midturn.question.answer_type import BooleanType, SecretType
+from midturn.question.json_value import Json
 from midturn.question.reply import Scope
-from midturn.record.events import Standing
-from midturn.values.json_value import Json
-from midturn.values.text import sha256
+from midturn.question.text import sha256
 
 if TYPE_CHECKING:
     from midturn.question.question import Question

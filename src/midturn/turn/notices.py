@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from midturn.events.types import Escalated, Notified, Reassigned, Reminded
 from midturn.question.people import MOST_REMINDERS, after
-from midturn.record.events import Escalated, Notified, Reassigned, Reminded
 from midturn.turn.people import Poll
 
 RETRY_DELAYS: Final = (10.0, 60.0, 300.0, 1800.0)

@@ -7,10 +7,7 @@ from typing import Final, cast
 
 from msgspec import UNSET, UnsetType
 
-from midturn.question.answer_type import BooleanType
-from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import Approval, Event, FormAuthored, InquiryRequest, Source
-from midturn.record.open_question import (
+from midturn.events.open_question import (
     CallSubject,
     OpenQuestion,
     PromptKind,
@@ -25,12 +22,15 @@ from midturn.record.open_question import (
     recorded_at,
     result_sha256,
 )
+from midturn.events.types import Approval, Event, FormAuthored, InquiryRequest, Source
+from midturn.question.answer_type import BooleanType
+from midturn.question.json_value import DEFAULT_LIMITS, Json
+from midturn.question.persisted_question import PersistedQuestion
 from midturn.turn.context import call_context, call_subject
 from midturn.turn.edits import Edits, proposed_arguments, read_edits
 from midturn.turn.people import needs_digest, open_poll
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.view import TurnView
-from midturn.values.json_value import DEFAULT_LIMITS, Json
 
 _CUT: Final = "\n[…]"
 

@@ -13,9 +13,8 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
-from midturn.question.answer_type import BooleanType
-from midturn.question.people import MOST_REMINDERS, Directory, People, is_among
-from midturn.record.events import (
+from midturn.events.open_question import Address, Whose, asked_text
+from midturn.events.types import (
     AnsweredBy,
     Approval,
     Escalated,
@@ -28,12 +27,13 @@ from midturn.record.events import (
     Reminded,
     Vote,
 )
-from midturn.record.open_question import Address, Whose, asked_text
+from midturn.question.answer_type import BooleanType
+from midturn.question.json_value import Json, shown
+from midturn.question.people import MOST_REMINDERS, Directory, People, is_among
+from midturn.question.text import is_same_name
 from midturn.turn.edits import read_edits
 from midturn.turn.record import TurnRecord
 from midturn.turn.view import TurnView, why_closed
-from midturn.values.json_value import Json, shown
-from midturn.values.text import is_same_name
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
 """The ways of the command line: on files it is one person, whatever name it gives."""

@@ -7,15 +7,16 @@ from typing import Any, ClassVar, Final, assert_never
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from midturn.events.open_question import PromptKind, Refusal, arguments_sha256
+from midturn.events.prompt import Prompt
+from midturn.events.types import PROPOSALS, AnsweredBy, Approval, ApprovalState, Proposal, Vote
+from midturn.question.json_value import Json, JsonObject, json_equal, members
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.reply import Answered, Edited, Replied, Scope, Submitted, WentBack
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import misfits
 from midturn.question.whole_numbers import whole_numbers
-from midturn.record.events import PROPOSALS, AnsweredBy, Approval, ApprovalState, Proposal, Vote
-from midturn.record.open_question import PromptKind, Refusal, arguments_sha256
-from midturn.record.prompt import Prompt
 from midturn.routing import messages
 from midturn.routing.rules import Ruling
 from midturn.turn import decision as decisions, standing
@@ -24,7 +25,6 @@ from midturn.turn.context import call_context, call_subject
 from midturn.turn.edits import Edits, proposed_arguments, read_edits
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord
-from midturn.values.json_value import Json, JsonObject, json_equal, members
 
 
 class Foretelling(Struct, frozen=True):

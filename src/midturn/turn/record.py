@@ -45,14 +45,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from midturn.events import types as ev
+from midturn.events.open_question import Refusal
+from midturn.events.types import ToolCall
+from midturn.events.window import CallSoFar, Pairing, asking_call, is_foretold
 from midturn.question.answer_type import BooleanType
-from midturn.record import events as ev
-from midturn.record.events import ToolCall
-from midturn.record.open_question import Refusal
-from midturn.record.window import CallSoFar, Pairing, asking_call, is_foretold
+from midturn.question.json_value import DEFAULT_LIMITS, Json, Limits, canonical
 from midturn.turn.edits import read_edits
 from midturn.turn.memory import Memory, answer_key
-from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, canonical
 
 WITH_A_MODEL: Final[Mapping[str, Json]] = {"asks": "assistant"}
 """Stands with a request that a model gets. Every other one that is open was put to a person."""

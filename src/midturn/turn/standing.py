@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from midturn.errors import ConfigError
+from midturn.events.types import AnsweredBy, InquiryRequest, Standing
+from midturn.question.json_value import Json, JsonObject, SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import SCOPES, Answered, Scope
-from midturn.record.events import AnsweredBy, InquiryRequest, Standing
+from midturn.question.text import sha256
 from midturn.routing.rules import exact_rule, read_run_rules
 from midturn.turn.memory import scopes_of
-from midturn.values.json_value import Json, JsonObject, SecretValue
-from midturn.values.text import sha256
 
 PEOPLE_DECIDE = "Certain people decide each such call, so a yes cannot count for later calls. Answer without a scope."
 _BY_RULE = (

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from midturn.record.events import AnsweredBy, Event, InquiryCancelled, InquiryRequest
+from midturn.events.types import AnsweredBy, Event, InquiryCancelled, InquiryRequest
+from midturn.question.json_value import Json, Limits
 from midturn.turn.ending import Ending
 from midturn.turn.people import ending_barred
 from midturn.turn.record import CallRecord, TurnRecord
 from midturn.turn.step import ClosePrompt, Effect, Record, StopAssistant, TurnSettings, Warn
-from midturn.values.json_value import Json, Limits
 
 if TYPE_CHECKING:  # what is decided belongs to calls: who only talks has no decisions
     from midturn.routing.messages import LimitName

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from midturn.events.types import AnsweredBy, Child, Event, InquiryRequest, Note, Said, Source, Standing, ToolCall, TurnStart, TurnStatus
+from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
 from midturn.question.people import Directory, People
-from midturn.record.events import AnsweredBy, Child, Event, InquiryRequest, Note, Said, Source, Standing, ToolCall, TurnStart, TurnStatus
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn.record import TurnRecord
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
 
 if TYPE_CHECKING:  # nothing here is read from JSON, and who only talks needs none of these to run
+    from midturn.events.outcome import Success, ToolError
+    from midturn.events.prompt import Prompt
     from midturn.question.form import Form
     from midturn.question.question import Question
     from midturn.question.reply import Reply
-    from midturn.record.outcome import Success, ToolError
-    from midturn.record.prompt import Prompt
 
 OnFailure: TypeAlias = Literal["fail_call", "report", "report_all"]
 

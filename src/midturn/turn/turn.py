@@ -51,19 +51,19 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
+from midturn.events import types as ev
+from midturn.question.json_value import Json, json_equal
 from midturn.question.reply import Deferred, EndedTurn, Unavailable
-from midturn.record import events as ev
 from midturn.routing import messages
 from midturn.turn import step as steps
 from midturn.turn.call import Call
 from midturn.turn.ending import Ending, TurnLeft, ended_by_user, failed, out_of_time
 from midturn.turn.record import CallRecord
 from midturn.turn.state import Stage, Ticket, TurnState, why_the_model_is_not_asked
-from midturn.values.json_value import Json, json_equal
 
 if TYPE_CHECKING:
+    from midturn.events.outcome import Success, ToolError
     from midturn.question.reply import Reply
-    from midturn.record.outcome import Success, ToolError
     from midturn.turn.decision import Misfit
 
 

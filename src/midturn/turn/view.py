@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, Answerer, DeadlinePassed, NoSuchQuestion, NotOpen
-from midturn.record import events as ev
-from midturn.record.open_question import Address, Asker, asker_of
-from midturn.record.window import Window, last_turn, turns
+from midturn.events import types as ev
+from midturn.events.open_question import Address, Asker, asker_of
+from midturn.events.window import Window, last_turn, turns
 from midturn.turn.record import CallRecord, ChildRecord, TurnRecord
 
 E = TypeVar("E", bound=ev.Event)

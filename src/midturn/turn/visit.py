@@ -8,12 +8,13 @@ from itertools import count
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, MidturnError, NotOpen, Problem
+from midturn.events.open_question import Address, asker_of, shown
+from midturn.events.prompt import FormSubject, Prompt, reviewed_places
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
 from midturn.question.form import Form
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.people import Directory
 from midturn.question.reply import Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
-from midturn.record.open_question import Address, asker_of, shown
-from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn.call import Call
@@ -26,7 +27,6 @@ from midturn.turn.state import Ticket, TurnState
 from midturn.turn.step import FormWanted, OnFailure, Record, TurnSettings
 from midturn.turn.view import TurnView, went_on, why_closed
 from midturn.turn.walk import Replay
-from midturn.values.json_value import Json, SecretValue
 
 _EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
 

@@ -9,17 +9,17 @@ from functools import cached_property
 from typing import Any, Final, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
+from midturn.events.outcome import Success, ToolError
+from midturn.events.types import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.question.json_value import Json, SecretValue, json_equal, shown
 from midturn.question.people import People
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Reply, Submitted, WentBack
 from midturn.question.walker import Ask, Cancelled, Completed, FormWalker, Step
-from midturn.record.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
-from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.turn.decision import Give, GoBack, Leave, Refuse, Send
 from midturn.turn.record import Attempt, CallRecord, Chain
 from midturn.turn.step import Answer, FormWanted
-from midturn.values.json_value import Json, SecretValue, json_equal, shown
 
 PLACEHOLDER = SecretValue("")  # stands for a secret that was answered before the process died; never reaches a tool
 

@@ -10,29 +10,29 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, NotOpen, Problem, QuestionError, StoreError
-from midturn.prompts.answer_text import IN_SCOPE
-from midturn.prompts.keys import one_line, pretty, scope
+from midturn.events.open_question import Address, OpenQuestion
+from midturn.events.prompt import FormSubject, Prompt, ResultSubject
+from midturn.events.types import AnsweredBy, Event
+from midturn.inbox.answering_session import StoredVisit
+from midturn.inbox.form_session import Drafts, FormWalk, read_steps, rows_of_review
 from midturn.question.answer_type import SecretType
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json, SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import SCOPES, Answered, EndedTurn, Replied, Scope
-from midturn.record.events import AnsweredBy, Event
-from midturn.record.open_question import Address, OpenQuestion
-from midturn.record.prompt import FormSubject, Prompt, ResultSubject
 from midturn.routing.rules import exact_rule, in_words, not_covered, read_run_rules
-from midturn.store.batch import event_ids
-from midturn.store.ending import check_ending
-from midturn.store.outside_answers import Receipt
-from midturn.store.visiting import StoredVisit
+from midturn.stores.answer_service import Receipt
+from midturn.stores.batch import event_ids
+from midturn.stores.ending import check_ending
+from midturn.terminal.prompts.answer_text import IN_SCOPE
+from midturn.terminal.prompts.keys import one_line, pretty, scope
 from midturn.turn.view import went_on
 from midturn.turn.visit import Visit
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, SecretValue
+from midturn.web.app_state import Site
 from midturn.web.body import Fields
 from midturn.web.controls import DecisionPage, FormPage, PageAgain, ReviewPage, ScopeChoice, ShownPage, control_of, sent_answer
 from midturn.web.gate import Visitor
 from midturn.web.schema_fields import reshapes
-from midturn.web.site import Site
-from midturn.web.walk import Drafts, FormWalk, read_steps, rows_of_review
 
 CHANGED = "This was changed after the page was shown, so nothing was recorded. Look at it again: this is what is asked now."
 

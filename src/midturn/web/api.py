@@ -13,20 +13,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from midturn import errors
+from midturn.events.open_question import OpenQuestion, holds_secret
+from midturn.events.types import AnsweredBy
+from midturn.question.json_value import Json, pointer_to
 from midturn.question.reply import SCOPES
-from midturn.record.events import AnsweredBy
-from midturn.record.open_question import OpenQuestion, holds_secret
-from midturn.store.outside_answers import Receipt
-from midturn.store.port import first_words, following
-from midturn.store.store import ConversationStore
-from midturn.store.tail import Part
+from midturn.stores.answer_service import Receipt
+from midturn.stores.log_tail import Part
+from midturn.stores.port import first_words, following
+from midturn.stores.store import ConversationStore
 from midturn.turn.view import no_question
-from midturn.values.json_value import Json, pointer_to
+from midturn.web.app_state import Site
 from midturn.web.body import problem, read_object
 from midturn.web.closed import begun, closed, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.gate import Visitor
 from midturn.web.openapi import MOST_ON_A_PAGE, WAYS
-from midturn.web.site import Site
 
 _KEYS = (*WAYS, "reason", "remember", "digest", "about", "scope")
 """`about` is the older name of `digest`."""

@@ -25,19 +25,19 @@ from starlette.types import ASGIApp
 from midturn.agent.agent import Agent
 from midturn.errors import NoConversation, StoreError
 from midturn.http_body import BodyRefused
-from midturn.store.admission import MayAnswer
-from midturn.store.store import ConversationStore
-from midturn.store.watching import StoreChange, Watch, happened_and_recorded
+from midturn.inbox.open_questions import Board
+from midturn.inbox.resuming import Resuming
+from midturn.inbox.store_access import Port
+from midturn.stores.authorization import MayAnswer
+from midturn.stores.store import ConversationStore
+from midturn.stores.watching import StoreChange, Watch, happened_and_recorded
 from midturn.web import api, gate
-from midturn.web.board import Board
+from midturn.web.app_state import Site
+from midturn.web.conversation_cache import Library
 from midturn.web.installed import manifest, press, subscribe, worker
-from midturn.web.library import Library
 from midturn.web.openapi import openapi
 from midturn.web.pages import conversation, conversations, export, question, several, stats, waiting
-from midturn.web.port import Port
-from midturn.web.resuming import Resuming
 from midturn.web.sign_in import devices, enter, leave, stranger
-from midturn.web.site import Site
 from midturn.web.templating import STATIC, page, version
 
 # ----------------------------------------------------------------------------------------------------------------------

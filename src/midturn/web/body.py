@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"

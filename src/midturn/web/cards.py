@@ -8,12 +8,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.prompts.changes import FileChanges, change_in, change_of
-from midturn.prompts.keys import scalar_text
+from midturn.events.open_question import OpenQuestion
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType
-from midturn.record.open_question import OpenQuestion
-from midturn.values.json_text import compact
-from midturn.values.json_value import Json
+from midturn.question.json_text import compact
+from midturn.question.json_value import Json
+from midturn.terminal.prompts.changes import FileChanges, change_in, change_of
+from midturn.terminal.prompts.keys import scalar_text
 
 LineKind: TypeAlias = Literal["file", "add", "del", "text", "call"]
 _LINES: Final = 3

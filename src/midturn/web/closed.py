@@ -15,18 +15,18 @@ from starlette.requests import Request
 
 from midturn.clock import SYSTEM_TIME
 from midturn.errors import AlreadyAnswered, Busy, NoConversation, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked, TooOld
-from midturn.log.entries import ApprovalEntry, Entry, RequestEntry, entry_among, told
-from midturn.prompts.answer_text import HIDDEN, value_text
+from midturn.events.open_question import Address, OpenQuestion, asked_text, parse_address
+from midturn.events.transcript import ApprovalEntry, Entry, RequestEntry, entry_among, told
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryResponse
+from midturn.inbox.store_access import Port
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryResponse
-from midturn.record.open_question import Address, OpenQuestion, asked_text, parse_address
-from midturn.store.conversation import turns_in
-from midturn.store.port import HeldBy
-from midturn.store.store import ConversationStore
-from midturn.store.tail import Part
+from midturn.stores.conversation import turns_in
+from midturn.stores.log_tail import Part
+from midturn.stores.port import HeldBy
+from midturn.stores.store import ConversationStore
+from midturn.terminal.prompts.answer_text import HIDDEN, value_text
 from midturn.turn.view import TurnView, why_closed, why_superseded
-from midturn.web.port import Port
-from midturn.web.site import Site
+from midturn.web.app_state import Site
 
 T = TypeVar("T")
 _LOOK = 0.05  # seconds between two looks

@@ -9,13 +9,13 @@ from typing import Any, Literal, NoReturn, TypeAlias, assert_never
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.answer_text import options_of, skeleton, wants_number, written_out
-from midturn.prompts.keys import other_text, position, pretty, scalar_text
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
+from midturn.question.json_text import NotJson, read_json
+from midturn.question.json_value import Json, JsonObject, SecretValue, is_number, members
 from midturn.question.question import Question
 from midturn.question.reply import Scope
-from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, JsonObject, SecretValue, is_number, members
+from midturn.terminal.prompts.answer_text import options_of, skeleton, wants_number, written_out
+from midturn.terminal.prompts.keys import other_text, position, pretty, scalar_text
 from midturn.web.body import Fields
 from midturn.web.hints import number_hints, sentence, text_hints
 from midturn.web.schema_fields import SchemaField, fields_of

@@ -1,6 +1,6 @@
 """Who may: the one place that says so. Every request passes these, in this order.
 
-1. Its connection is its user's own, where the system tells: no other user's, and no tool's or agent's (`midturn.sandbox.peers`).
+1. Its connection is its user's own, where the system tells: no other user's, and no tool's or agent's (`security.peer_credentials`).
 2. It asks for the page under a name of its own (`Names`), once.
 3. A write was sent by a page of ours, or by a program that is no browser.
 4. Its body is small enough.
@@ -29,8 +29,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midturn.http_body import Bodies, BodyLimits, BodyRefused, admit
 from midturn.http_server import connection_of
-from midturn.sandbox.peers import Doubt
-from midturn.values.text import canonical_name, check_text_or_none
+from midturn.question.text import canonical_name, check_text_or_none
+from midturn.security.peer_credentials import Doubt
 from midturn.web.body import FORM, problem, read_fields
 from midturn.web.keyring import Keyring, SignIn
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from midturn.prompts.keys import scalar_text
-from midturn.values.json_value import JsonObject
+from midturn.question.json_value import JsonObject
+from midturn.terminal.prompts.keys import scalar_text
 
 _LENGTHS: Final = (("at least {} character{}", "minLength"), ("at most {} character{}", "maxLength"))
 _FORMATS: Final = {

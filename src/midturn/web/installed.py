@@ -11,11 +11,11 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
 from midturn.web.answering import PageVisit
 from midturn.web.api import gone, late, misfit, problem
+from midturn.web.app_state import Site
 from midturn.web.body import read_object
 from midturn.web.closed import unrecorded
 from midturn.web.controls import PageAgain
 from midturn.web.gate import Visitor, has_shared_name
-from midturn.web.site import Site
 from midturn.web.templating import STATIC, version
 
 if TYPE_CHECKING:

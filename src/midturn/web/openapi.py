@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from midturn import __version__
+from midturn.events.open_question import PromptKind
+from midturn.events.types import AnsweredBy, Source
 from midturn.question.reply import Scope
-from midturn.record.events import AnsweredBy, Source
-from midturn.record.open_question import PromptKind
+from midturn.web.app_state import Site
 from midturn.web.body import PROBLEM
 from midturn.web.gate import CookieAccess, Visitor
-from midturn.web.site import Site
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The shapes of the API: what its document is generated from, and what bodies are read as

@@ -20,28 +20,28 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
-from midturn.log.entries import WordsEntry, told
-from midturn.prompts.changes import FileChanges, change_in
-from midturn.record.events import Event
-from midturn.record.open_question import OpenQuestion, holds_secret
-from midturn.store.conversation import turns_in
-from midturn.store.export import JpFiles, export_jp, export_jsonl, export_markdown
-from midturn.store.outside_answers import Receipt
-from midturn.store.tail import Part
-from midturn.store.waited import people_sums
+from midturn.events.open_question import OpenQuestion, holds_secret
+from midturn.events.transcript import WordsEntry, told
+from midturn.events.types import Event
+from midturn.inbox.open_questions import MOST, Board, Waiting
+from midturn.stores.answer_service import Receipt
+from midturn.stores.conversation import turns_in
+from midturn.stores.export import JpFiles, export_jp, export_jsonl, export_markdown
+from midturn.stores.log_tail import Part
+from midturn.stores.response_times import people_sums
+from midturn.terminal.prompts.changes import FileChanges, change_in
 from midturn.turn.view import no_question
 from midturn.web.answering import PageVisit
-from midturn.web.board import MOST, Board, Waiting
+from midturn.web.app_state import Site
 from midturn.web.body import Fields, read_fields
 from midturn.web.cards import MANY, Wanted, names_of
 from midturn.web.changes import kept_diff
 from midturn.web.closed import Closed, begun, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.controls import FormPage, PageAgain, ShownPage
+from midturn.web.conversation_cache import NEWEST, fitting
 from midturn.web.gate import Visitor
-from midturn.web.library import NEWEST, fitting
 from midturn.web.schema_fields import reshapes
-from midturn.web.site import Site
-from midturn.web.sums import columns, curve, sums, waits
+from midturn.web.statistics import columns, curve, sums, waits
 from midturn.web.templating import page
 from midturn.web.timeline import excerpt
 

@@ -35,19 +35,19 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec import Struct
 
 from midturn.errors import AnswerError, Problem
-from midturn.files import read_private, write_private
+from midturn.events.open_question import OpenQuestion
+from midturn.inbox.deliveries import Sending, fingerprint
+from midturn.inbox.notifications import time_left_of, wording
+from midturn.inbox.open_questions import Board
 from midturn.question.answer_type import BooleanType
-from midturn.record.open_question import OpenQuestion
-from midturn.store.watching import StoreChange
-from midturn.values.json_text import compact
-from midturn.values.json_value import Json
-from midturn.values.text import exact
-from midturn.web.board import Board
+from midturn.question.json_text import compact
+from midturn.question.json_value import Json
+from midturn.question.text import exact
+from midturn.security.private_files import read_private, write_private
+from midturn.stores.watching import StoreChange
 from midturn.web.body import Fields
-from midturn.web.deliveries import Sending, fingerprint
 from midturn.web.gate import Access, CookieAccess, Visitor
 from midturn.web.keyring import SIGN_IN_SECONDS
-from midturn.web.notifying import time_left_of, wording
 
 _MOST_SHOWN: Final = 120
 """The longest text of which every notification shows each character, on three lines: a longer one has no buttons."""

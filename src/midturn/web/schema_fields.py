@@ -12,10 +12,10 @@ from typing import Final, Literal, Protocol, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.prompts.answer_text import kind_of, options_of, written_out
-from midturn.prompts.keys import pretty, scalar_text
-from midturn.prompts.schema_controls import DEEPEST, control_of, plain_schema, properties_of, several_of
-from midturn.values.json_value import Json, JsonObject, items, members, pointer_to, text
+from midturn.question.json_value import Json, JsonObject, items, members, pointer_to, text
+from midturn.terminal.prompts.answer_text import kind_of, options_of, written_out
+from midturn.terminal.prompts.keys import pretty, scalar_text
+from midturn.terminal.prompts.schema_controls import DEEPEST, control_of, plain_schema, properties_of, several_of
 from midturn.web.body import Fields
 from midturn.web.hints import number_hints, sentence, text_hints
 

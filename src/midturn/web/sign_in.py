@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from midturn.web.app_state import Site
 from midturn.web.body import FORM, problem, read_fields
 from midturn.web.gate import KEY_HEADER, CookieAccess, Visitor, has_shared_name, is_for_programs
 from midturn.web.keyring import SIGN_IN_SECONDS, Entered
 from midturn.web.pages import frame
-from midturn.web.site import Site
 from midturn.web.templating import KEY_IN_FORMS, page
 
 _AGAIN: Final = (

@@ -21,13 +21,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from midturn.clock import now, parse_time
-from midturn.prompts.answer_text import value_text
-from midturn.prompts.changes import change_of, is_cut
+from midturn.events.open_question import OpenQuestion
+from midturn.question.json_text import compact
 from midturn.question.people import time_left
-from midturn.record.open_question import OpenQuestion
+from midturn.question.text import exact, exact_block, prose
+from midturn.terminal.prompts.answer_text import value_text
+from midturn.terminal.prompts.changes import change_of, is_cut
 from midturn.turn.view import cancelled, describe
-from midturn.values.json_text import compact
-from midturn.values.text import exact, exact_block, prose
 from midturn.web.cards import card_of
 from midturn.web.gate import has_shared_name
 from midturn.web.schema_fields import SchemaField, each

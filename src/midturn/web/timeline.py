@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.log.entries import (
+from midturn.events.open_question import asked_text
+from midturn.events.transcript import (
     ApprovalEntry,
     CallEntry,
     EndEntry,
@@ -20,14 +21,13 @@ from midturn.log.entries import (
     agreed,
     told,
 )
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
-from midturn.record.open_question import asked_text
-from midturn.record.window import Window
-from midturn.store.conversation import problems_of, turns_in
-from midturn.store.port import first_words
-from midturn.store.store import ConversationStore, parts_from
-from midturn.store.tail import Part
-from midturn.values.json_value import Json
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
+from midturn.events.window import Window
+from midturn.question.json_value import Json
+from midturn.stores.conversation import problems_of, turns_in
+from midturn.stores.log_tail import Part
+from midturn.stores.port import first_words
+from midturn.stores.store import ConversationStore, parts_from
 
 
 class SaidItem(Struct, frozen=True, kw_only=True):

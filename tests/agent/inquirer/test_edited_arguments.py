@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import midturn as mt
-from midturn.store.store import ConversationStore
-from midturn.values.json_value import Json, JsonObject
+from midturn.question.json_value import Json, JsonObject
+from midturn.stores.store import ConversationStore
 
 SCHEMA: JsonObject = {
     "type": "object",

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.record.events import ToolCallRequest, ToolCallResponse, TurnEnd
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
+from midturn.events.types import ToolCallRequest, ToolCallResponse, TurnEnd
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 
 CONFIRM = mt.Question.boolean("confirm", "Sure?")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.record.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
-from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
+from midturn.events.types import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
+from midturn.question.json_value import JsonObject
+from midturn.stores.store import ConversationStore
+from midturn.stores.sync_forms import drive
 from midturn.testing.tool_run import RecordedPair, recorded_pairs
-from midturn.values.json_value import JsonObject
 from support.agents import told
 from support.people import Chat
 from support.waiting import until

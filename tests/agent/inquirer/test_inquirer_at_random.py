@@ -8,8 +8,8 @@ import random
 import pytest
 
 import midturn as mt
-from midturn.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
-from midturn.store.sync_forms import drive
+from midturn.events.types import InquiryRequest, ToolCallRequest, ToolCallResponse
+from midturn.stores.sync_forms import drive
 from midturn.testing.tool_run import recorded_pairs
 
 CALLS = 5

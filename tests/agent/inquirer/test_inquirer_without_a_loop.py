@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 
 CONFIRM = mt.Question.boolean("confirm", "Sure?")
 

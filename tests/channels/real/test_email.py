@@ -10,12 +10,12 @@ import pytest
 
 import midturn as mt
 from midturn.channels.email import Email
-from midturn.channels.ledger import Ledger
 from midturn.channels.mail import marked, read_mail
 from midturn.channels.port import Card, ChannelAway, ChannelRefused
+from midturn.channels.state import Ledger
 from midturn.clock import now
 from midturn.errors import ConfigError
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import answered, answers, ask, pair, running
 from support.channels.dovecot import AUTHSERV, BOT, PASSWORD, MailHouse, no_dovecot
 from support.clocks import MovedTime

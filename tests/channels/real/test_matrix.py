@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 import midturn as mt
-from midturn.channels.ledger import Ledger
 from midturn.channels.matrix import Matrix
 from midturn.channels.port import Card, ChannelRefused
+from midturn.channels.state import Ledger
 from midturn.clock import now
 from midturn.errors import ConfigError
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import answered, answers, ask, pair, running
 from support.channels.synapse import Homeserver, no_synapse
 

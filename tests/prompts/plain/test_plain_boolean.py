@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.prompts.keys import BackTo
+from midturn.events.prompt import CallSubject
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.record.prompt import CallSubject
+from midturn.terminal.prompts.keys import BackTo
 from support.plain_talk import Talk
 from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN
 

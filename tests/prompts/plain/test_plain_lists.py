@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import SelectOption, SelectType
 from midturn.question.reply import Answered, Replied, WentBack
-from midturn.record.prompt import Prompt
 from support.plain_talk import Talk
 from support.prompt_catalogue import CHECKS, MULTI, PROMPTS, SELECT
 

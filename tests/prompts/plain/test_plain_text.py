@@ -6,11 +6,11 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.prompts.plain_scene import Edit, Scene
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import SchemaType
+from midturn.question.json_value import JsonObject, SecretValue
 from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
-from midturn.record.prompt import Prompt
-from midturn.values.json_value import JsonObject, SecretValue
+from midturn.terminal.prompts.plain_scene import Edit, Scene
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT
 

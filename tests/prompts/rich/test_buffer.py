@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.cells import cells
-from midturn.prompts.rich.buffer import Buffer
+from midturn.terminal.prompts.cells import cells
+from midturn.terminal.prompts.rich.buffer import Buffer
 
 KEYS = (
     "left right up down home end c-home c-end backspace delete c-w m-d c-u c-k c-y c-_ m-b m-f m-backspace".split()  # noqa: SIM905 (a list of names)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.rich.burst import HOLD, PAUSE, Bursts, KeyMode, TypingSpeed
-from midturn.prompts.rich.keyboard import Key, Keyboard, Paste, Press
+from midturn.terminal.prompts.rich.burst import HOLD, PAUSE, Bursts, KeyMode, TypingSpeed
+from midturn.terminal.prompts.rich.keyboard import Key, Keyboard, Paste, Press
 
 CHOICE = KeyMode(moves=frozenset({"j", "k", "tab"}))
 TEXT = KeyMode(writes=True, decides=frozenset({"enter"}))

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from midturn.prompts.keys import diff_line
-from midturn.prompts.rich.pager import diff_lines
-from midturn.prompts.rich.screen import Row, row_cells, row_text
+from midturn.terminal.prompts.keys import diff_line
+from midturn.terminal.prompts.rich.pager import diff_lines
+from midturn.terminal.prompts.rich.screen import Row, row_cells, row_text
 
 CHANGE = [
     "--- a/x",

@@ -7,13 +7,13 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from midturn.prompts.body import ROWS_SHOWN
-from midturn.prompts.cells import cells
-from midturn.prompts.plain_scene import Scene
-from midturn.prompts.rich.screen import row_text
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import BooleanType, SelectOption, SelectType
 from midturn.question.question import Question
-from midturn.record.prompt import Prompt
+from midturn.terminal.prompts.body import ROWS_SHOWN
+from midturn.terminal.prompts.cells import cells
+from midturn.terminal.prompts.plain_scene import Scene
+from midturn.terminal.prompts.rich.screen import row_text
 from support.rich_talk import Keys
 
 WORD = "x" * 2_000

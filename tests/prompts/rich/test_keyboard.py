@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.rich.keyboard import Key, Keyboard, Paste, Press
+from midturn.terminal.prompts.rich.keyboard import Key, Keyboard, Paste, Press
 
 
 def keys(data: str) -> list[Key]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.prompts.rich.pager import json_spans, markdown_lines
-from midturn.prompts.rich.screen import Span
+from midturn.terminal.prompts.rich.pager import json_spans, markdown_lines
+from midturn.terminal.prompts.rich.screen import Span
 
 
 def styled(text: str) -> list[list[tuple[str, str]]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.prompts.keys import BackTo, Ruled
-from midturn.prompts.rich.keyboard import Paste
-from midturn.prompts.rich.screen import Sign, row_text
+from midturn.events.prompt import CallSubject, Prompt, RuleDraft
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.record.prompt import CallSubject, Prompt, RuleDraft
+from midturn.terminal.prompts.keys import BackTo, Ruled
+from midturn.terminal.prompts.rich.keyboard import Paste
+from midturn.terminal.prompts.rich.screen import Sign, row_text
 from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN
 from support.rich_talk import Keys, pressed
 

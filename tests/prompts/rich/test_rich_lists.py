@@ -6,11 +6,11 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.prompts.rich.keyboard import Paste
-from midturn.prompts.rich.screen import KEYS, MOST_WITH_KEYS, key_names
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, SelectType
 from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
-from midturn.record.prompt import Prompt
+from midturn.terminal.prompts.rich.keyboard import Paste
+from midturn.terminal.prompts.rich.screen import KEYS, MOST_WITH_KEYS, key_names
 from support.prompt_catalogue import CHECKS, FILES, MULTI, PROMPTS, SELECT
 from support.rich_talk import Keys, pressed
 

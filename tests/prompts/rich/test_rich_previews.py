@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.question.reply import Answered
-from midturn.record.prompt import Prompt
 from support.plain_talk import Talk
 from support.prompt_catalogue import SELECT
 from support.rich_talk import Keys

@@ -7,11 +7,11 @@ from hypothesis import given, settings, strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.prompts.cells import cells
-from midturn.prompts.rich.keyboard import Paste
-from midturn.prompts.rich.screen import row_cells, row_text
+from midturn.events.prompt import CallSubject
 from midturn.question.reply import Answered
-from midturn.record.prompt import CallSubject
+from midturn.terminal.prompts.cells import cells
+from midturn.terminal.prompts.rich.keyboard import Paste
+from midturn.terminal.prompts.rich.screen import row_cells, row_text
 from support.golden import assert_golden
 from support.prompt_catalogue import CALL, MULTI, PROMPTS, RUN, SCHEMA, SECRET, SELECT, TEXT
 from support.rich_talk import Keys

@@ -10,13 +10,13 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.prompts.plain_scene import Edit
-from midturn.prompts.rich.keyboard import Paste
-from midturn.prompts.rich.screen import Span
+from midturn.events.prompt import Prompt
 from midturn.question.answer_type import SchemaType
+from midturn.question.json_value import SecretValue
 from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
-from midturn.record.prompt import Prompt
-from midturn.values.json_value import SecretValue
+from midturn.terminal.prompts.plain_scene import Edit
+from midturn.terminal.prompts.rich.keyboard import Paste
+from midturn.terminal.prompts.rich.screen import Span
 from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, SELECT, TEXT
 from support.rich_talk import Keys, pressed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midturn.prompts.rich.prompt import Settle
+from midturn.terminal.prompts.rich.prompt import Settle
 
 
 def test_keys_count_after_a_pause() -> None:

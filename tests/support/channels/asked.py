@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import midturn as mt
-from midturn.channels.ledger import Ledger
 from midturn.channels.port import Channel, ChannelSettings
 from midturn.channels.running import run
+from midturn.channels.state import Ledger
 from midturn.clock import now
-from midturn.record.events import InquiryAnswered
-from midturn.store.store import ConversationStore
+from midturn.events.types import InquiryAnswered
+from midturn.stores.store import ConversationStore
 from support.pages import agent_with, asking, asking_form
 
 Answer = tuple[object, str | None, str | None, str | None]

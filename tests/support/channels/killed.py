@@ -24,9 +24,9 @@ from midturn.channels.ntfy import Ntfy
 from midturn.channels.slack import Slack
 from midturn.channels.telegram import Telegram
 from midturn.cli import channels, main
-import midturn.cli.log, midturn.store.file_conversations, midturn.store.opening, midturn.web.port
-from midturn.store.file_conversations import FilesBeside
-from midturn.store.store import ConversationStore
+import midturn.cli.log, midturn.stores.file_conversations, midturn.stores.opening, midturn.inbox.store_access
+from midturn.stores.file_conversations import FilesBeside
+from midturn.stores.store import ConversationStore
 from support.channels.phones import aim_discord
 from support.warm_process import settle
 

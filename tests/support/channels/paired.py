@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from midturn.channels.ledger import Ledger, Pairing
-from midturn.store.store import ConversationStore
+from midturn.channels.state import Ledger, Pairing
+from midturn.stores.store import ConversationStore
 from support.channels.phones import OURS, REAL
 
 _KINDS = {*OURS, *REAL, "fake"}

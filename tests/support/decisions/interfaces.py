@@ -15,8 +15,8 @@ from unittest.mock import patch
 from starlette.testclient import TestClient
 
 import midturn as mt
-from midturn.channels.deck import Deck
-from midturn.channels.ledger import Ledger
+from midturn.channels.card_reconciler import Deck
+from midturn.channels.state import Ledger
 from midturn.clock import now
 from midturn.web import inbox
 from support.channels.phones import act, missing

@@ -9,9 +9,9 @@ from typing import Literal
 import msgspec
 
 import midturn as mt
-from midturn.record.events import Approval, InquiryAnswered, ToolCallRequest, ToolCallResponse, TurnEnd, Vote
-from midturn.store.store import ConversationStore
-from midturn.values.json_value import Json, members
+from midturn.events.types import Approval, InquiryAnswered, ToolCallRequest, ToolCallResponse, TurnEnd, Vote
+from midturn.question.json_value import Json, members
+from midturn.stores.store import ConversationStore
 from support.cli import CommandLine, asks, calls
 from support.hooks import until
 from support.stories.askers import ForeignLoop

@@ -26,7 +26,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.runtime import get_runtime
 
 import midturn as mt
-from midturn.adapters import langgraph as adapter
+from midturn.integrations import langgraph as adapter
 from midturn.testing.adapters.program import Capability, Entry, Outcome, Program, ProgramTool, Saved
 
 _THREAD: RunnableConfig = {"configurable": {"thread_id": "7"}}

@@ -23,8 +23,8 @@ from agents import (
 )
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from midturn.adapters.openai_agents import Asking
-from midturn.store.sync_forms import in_a_loop
+from midturn.integrations.openai_agents import Asking
+from midturn.stores.sync_forms import in_a_loop
 from midturn.testing.adapters.program import Capability, Entry, Outcome, Program, ProgramTool, Saved
 
 _CONFIG = RunConfig(tracing_disabled=True)

@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
-from midturn.adapters import pydantic_ai as adapter
+from midturn.integrations import pydantic_ai as adapter
 from midturn.testing.adapters.program import Capability, Entry, ModelReply, Outcome, Program, ProgramTool, Saved
 
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.values.json_value import JsonObject
+from midturn.question.json_value import JsonObject
 
 
 class ToolUse(Struct, frozen=True):

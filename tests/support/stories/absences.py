@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.cli import asks
 from support.stories.elsewhere import no_namespace
 from support.stories.outcome import answered, approval, asked, closed, failed, outcome

@@ -17,14 +17,14 @@ from msgspec import Struct
 
 import midturn as mt
 from midturn.clock import SYSTEM
-from midturn.foreign import hook_agent
-from midturn.foreign.clients import AGENTS
-from midturn.foreign.words import RepliedTo, replied
+from midturn.integrations.hooks import hook_agent
+from midturn.integrations.hooks.clients import AGENTS
+from midturn.integrations.hooks.model_messages import RepliedTo, replied
 from midturn.question.answer_type import SelectType
-from midturn.store.lock import mark
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
-from midturn.values.json_value import canonical
+from midturn.question.json_value import canonical
+from midturn.stores.lock import mark
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 from support.clocks import HurriedClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 from support.hooks import until

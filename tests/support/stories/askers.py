@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.stories.assistants import managing, outcome_with_those_inside
 from support.stories.elsewhere import InAProcess, Silent
 from support.stories.outcome import OPEN, Outcome
@@ -104,7 +104,7 @@ class PydanticLoop(ForeignLoop):
         from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
         from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-        from midturn.adapters.pydantic_ai import run
+        from midturn.integrations.pydantic_ai import run
 
         def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
             read = any(isinstance(part, ToolReturnPart) for message in messages for part in message.parts)
@@ -125,7 +125,7 @@ class LanggraphLoop(ForeignLoop):
         from langgraph.checkpoint.memory import InMemorySaver
         from langgraph.graph import START, StateGraph
 
-        from midturn.adapters import langgraph as adapter
+        from midturn.integrations import langgraph as adapter
 
         async def node(_: dict[str, Any]) -> dict[str, Any]:
             return {"said": await adapter.call("deploy", {}, lambda _: self.deploy())}
@@ -148,7 +148,7 @@ class OpenaiLoop(ForeignLoop):
         from agents import Agent, RunConfig, RunState
         from agents.testing import ScriptedModel, assistant_message, function_call
 
-        from midturn.adapters.openai_agents import Asking
+        from midturn.integrations.openai_agents import Asking
 
         async def deploy() -> str:
             """Deploy."""

@@ -14,20 +14,20 @@ from typing import Any
 from msgspec.structs import replace
 
 import midturn as mt
-from midturn.compose.command_line import CommandLine as Composed, CommandParts
-from midturn.compose.session import RunParts
+from midturn.agent.assembly.command_line import CommandLine as Composed, CommandParts
+from midturn.agent.assembly.session import RunParts
 from midturn.config.load import LoadRequest, load
+from midturn.events.outcome import Outcome as ToolOutcome
 from midturn.exchange import ToolCallPart, ToolDefinition
 from midturn.ports import ToolRun
 from midturn.question.form import Form
-from midturn.record.outcome import Outcome as ToolOutcome
-from midturn.store.port import HeldBy
-from midturn.store.postgres.conversations import PostgresConversations
-from midturn.store.store import ConversationStore
+from midturn.question.json_value import SecretValue
+from midturn.stores.port import HeldBy
+from midturn.stores.postgres.conversations import PostgresConversations
+from midturn.stores.store import ConversationStore
 from midturn.tools.ask_user_call import AskUserTool
 from midturn.turn.step import TurnRequested
 from midturn.turn.view import TurnView
-from midturn.values.json_value import SecretValue
 from support.cli import CommandLine
 from support.hooks import until
 from support.nested_agents import Asked

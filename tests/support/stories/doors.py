@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from midturn.store.opening import FileStore
+from midturn.stores.opening import FileStore
 from midturn.web import inbox
 from support.channels.phones import missing
 from support.cli import CommandLine

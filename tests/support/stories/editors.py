@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from midturn.cli.place import StoreAddress
-from midturn.store.store import ConversationStore
+from midturn.cli.command_context import StoreAddress
+from midturn.stores.store import ConversationStore
 from support.acp_editor import Editor, Form, Permission, began, beside, prompted
 from support.hooks import until
 from support.stories.assistants import Assistant

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import midturn as mt
-from midturn.sandbox.marks import namespace
-from midturn.store.store import ConversationStore
+from midturn.security.process_ancestry import namespace
+from midturn.stores.store import ConversationStore
 from support.hooks import until
 
 _NEW_MOUNTS, _NEW_USERS, _NEW_PIDS = 0x00020000, 0x10000000, 0x20000000

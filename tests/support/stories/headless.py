@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import midturn as mt
-from midturn.acp.running import AcpRun
 from midturn.clock import SYSTEM
-from midturn.elicitation import Outgoing
-from midturn.foreign import words
-from midturn.foreign.codex_server import CodexServer
-from midturn.foreign.headless import Headless
-from midturn.foreign.words import Refused
+from midturn.integrations.acp.running import AcpRun
+from midturn.integrations.hooks import model_messages
+from midturn.integrations.hooks.codex_server import CodexServer
+from midturn.integrations.hooks.headless import Headless
+from midturn.integrations.hooks.model_messages import Refused
+from midturn.protocol_forms import Outgoing
 from support.stories.agents import OtherAgent, reply_in_words
 from support.stories.outcome import Outcome
 from support.stories.scene import Scene
@@ -85,9 +85,9 @@ class HeadlessAgent(OtherAgent):
         if state == "approved":
             return cls.permitted(is_allowed=True)
         if state == "skipped":
-            why = words.refused(Refused(json.loads(said.partition("Reason: ")[2])))
+            why = model_messages.refused(Refused(json.loads(said.partition("Reason: ")[2])))
         else:
-            why = words.edited(json.loads(decision.removeprefix("run: edited to ").removesuffix(" by user")))
+            why = model_messages.edited(json.loads(decision.removeprefix("run: edited to ").removesuffix(" by user")))
         return cls.permitted(is_allowed=False) + cls.next_prompt(f'midturn: "deploy": {why}')
 
     @classmethod

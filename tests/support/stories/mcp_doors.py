@@ -18,10 +18,10 @@ from mcp import Client, types
 from mcp.client.context import ClientRequestContext
 
 from midturn.clock import SYSTEM
-from midturn.mcp_server.asking import ServerWait
-from midturn.mcp_server.server import make_server
-from midturn.store.opening import FileStore
-from midturn.values.json_value import members
+from midturn.integrations.mcp_server.asking import ServerWait
+from midturn.integrations.mcp_server.server import make_server
+from midturn.question.json_value import members
+from midturn.stores.opening import FileStore
 from support.cli import CommandLine
 from support.hooks import until
 from support.lasting import UNTIL_THE_END

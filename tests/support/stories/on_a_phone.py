@@ -10,7 +10,7 @@ from typing import Any
 
 from midturn.channels.port import ChannelSettings
 from midturn.channels.running import run
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.channels.asked import pair
 from support.channels.phones import Shown, ThreadedPhone, act
 from support.hooks import until

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midturn.clock import SYSTEM
-from midturn.foreign.errands import Errands
-from midturn.foreign.opencode import Bridge
-from midturn.record.open_question import Asker
-from midturn.store.lock import mark
-from midturn.values.json_value import Json, JsonObject, canonical
+from midturn.events.open_question import Asker
+from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.opencode import Bridge
+from midturn.question.json_value import Json, JsonObject, canonical
+from midturn.stores.lock import mark
 from support.hooks import until
 from support.stories.agents import ENDED, OtherAgent, as_in, choice, in_words, reply_in_words
 from support.stories.outcome import OPEN, Outcome, outcome_of

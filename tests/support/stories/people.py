@@ -13,7 +13,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.cli import CommandLine
 from support.hooks import until
 from support.pages import OWN, carried

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.stories.outcome import Outcome
 
 CHANGED = "changed"

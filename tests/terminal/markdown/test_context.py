@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.prompts.rich.screen import row_cells, row_text
+from midturn.events.prompt import Prompt
 from midturn.question.question import Question
-from midturn.record.prompt import Prompt
 from midturn.terminal.markdown.context import context_rows
 from midturn.terminal.markdown.layout import UNICODE
 from midturn.terminal.prompter import MARKDOWN
+from midturn.terminal.prompts.rich.screen import row_cells, row_text
 from support.golden import assert_golden
 from support.rich_talk import Keys
 

@@ -7,8 +7,8 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.prompts.cells import cells
 from midturn.terminal.markdown.layout import ASCII
+from midturn.terminal.prompts.cells import cells
 from support.streamed_markdown import SGR, Streamed, in_pieces, seen
 
 ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202a-\u202e\u2066-\u2069]")

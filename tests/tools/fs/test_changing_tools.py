@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from midturn.events.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.question.answer_type import BooleanType
+from midturn.question.json_value import Json
 from midturn.question.question import Question
-from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.runtime import tool_runs
 from midturn.tools.fs.changing import REJECTED
 from midturn.tools.fs.declared import fs_create_file, fs_delete_file, fs_modify_file, fs_move_file
 from midturn.tools.function import FunctionTool
-from midturn.values.json_value import Json
 from support.repositories import committed
 from support.tool_running import Around, tool_run
 

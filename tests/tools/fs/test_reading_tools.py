@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from midturn.record.outcome import Success, ToolError
+from midturn.events.outcome import Success, ToolError
+from midturn.question.json_value import Json
 from midturn.tools.fs.declared import fs_grep_files, fs_list_files, fs_modify_file, fs_read_file
 from midturn.tools.function import FunctionTool
-from midturn.values.json_value import Json
 from support.repositories import committed
 from support.tool_running import Around, execute
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 from support.browser import Elsewhere
 
 

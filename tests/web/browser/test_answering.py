@@ -11,9 +11,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import midturn as mt
+from midturn.events.types import InquiryAnswered, InquiryRedacted
 from midturn.question.question import Question
-from midturn.record.events import InquiryAnswered, InquiryRedacted
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from support.browser import Elsewhere
 from support.hands import tab_to

@@ -10,15 +10,15 @@ import pytest
 from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from midturn.store.opening import FileStore
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
+from midturn.stores.opening import FileStore
 from midturn.web import inbox
 from midturn.web.app import application
-from midturn.web.board import Board
+from midturn.web.app_state import Site
+from midturn.web.conversation_cache import Library
 from midturn.web.gate import CookieAccess
 from midturn.web.keyring import Keyring
-from midturn.web.library import Library
-from midturn.web.port import Port
-from midturn.web.site import Site
 from support.pages import ada
 from support.serving import serving
 from support.shown_pages import ask_for_a_month, finish_one, open_all

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, Request
 
 import midturn as mt
 from midturn.question.question import Question
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from support.browser import Elsewhere
 from support.hostile_markup import HOSTILE

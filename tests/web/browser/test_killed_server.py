@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from midturn.events.types import InquiryAnswered
 from midturn.question.question import Question
-from midturn.record.events import InquiryAnswered
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.browser import Elsewhere, enter
 from support.pages import agent_with, asking
 from support.serving import free_port

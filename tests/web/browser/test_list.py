@@ -7,7 +7,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, expect
 
 from midturn.question.question import Question
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from support.browser import Elsewhere
 from support.pages import ada, agent_with, asking, asking_form

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from starlette.requests import Request
 
 from midturn.question.question import Question
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox, pages
 from support.browser import Elsewhere
 from support.pages import ada, agent_with, asking

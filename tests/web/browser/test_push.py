@@ -12,15 +12,15 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError as NotInTime, expect
 
 import midturn as mt
-from midturn.store.store import ConversationStore
+from midturn.inbox.open_questions import Board
+from midturn.inbox.store_access import Port
+from midturn.stores.store import ConversationStore
 from midturn.web.app import application, inbox
-from midturn.web.board import Board
+from midturn.web.app_state import Site
+from midturn.web.conversation_cache import Library
 from midturn.web.gate import CookieAccess, Names
 from midturn.web.keyring import Keyring
-from midturn.web.library import Library
-from midturn.web.port import Port
 from midturn.web.push import Push, PushKeys, PushService, Subscribed
-from midturn.web.site import Site
 from support.browser import Elsewhere, enter
 from support.pages import agent_with, asking
 from support.serving import free_port, serving

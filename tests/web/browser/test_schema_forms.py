@@ -12,11 +12,11 @@ import pytest
 from msgspec import UNSET
 from playwright.sync_api import Browser
 
+from midturn.events.types import InquiryAnswered
+from midturn.question.json_value import Json
 from midturn.question.question import Question
-from midturn.record.events import InquiryAnswered
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
-from midturn.values.json_value import Json
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from midturn.web.controls import Control, control_of
 from support.browser import Elsewhere

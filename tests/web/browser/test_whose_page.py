@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import midturn as mt
 from midturn.question.question import Question
-from midturn.store.store import ConversationStore
+from midturn.stores.store import ConversationStore
 from support.browser import Elsewhere, enter
 from support.pages import agent_with, asking
 from support.served import Served

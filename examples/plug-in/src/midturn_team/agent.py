@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from midturn.foreign import words
-from midturn.foreign.claude import SpeaksLikeClaude, permission
-from midturn.foreign.clients import AgentSupport
-from midturn.foreign.hook_agent import WAIT, HookEntry, Installation, Nothing, Occasion, Permit, Said, call_in
-from midturn.foreign.words import Decided
-from midturn.values.json_value import JsonObject
+from midturn.integrations.hooks import model_messages as words
+from midturn.integrations.hooks.claude import SpeaksLikeClaude, permission
+from midturn.integrations.hooks.clients import AgentSupport
+from midturn.integrations.hooks.hook_agent import WAIT, HookEntry, Installation, Nothing, Occasion, Permit, Said, call_in
+from midturn.integrations.hooks.model_messages import Decided
+from midturn.question.json_value import JsonObject
 
 
 class Forge(SpeaksLikeClaude):

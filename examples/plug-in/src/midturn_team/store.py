@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import midturn as mt
-from midturn.store.opening import store_at
+from midturn.stores.opening import store_at
 
 
 def open_team_store(address: str, limits: mt.Limits) -> mt.ConversationStore:

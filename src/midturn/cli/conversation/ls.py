@@ -12,14 +12,14 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.cli.command_context import Place, StoreAddress, every_place, find_place
 from midturn.cli.options import with_conversation, with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, block, joined, line, moment, note, say, say_json, table
-from midturn.cli.place import Place, StoreAddress, every_place, find_place
 from midturn.config.places import shown
 from midturn.errors import StoreError
-from midturn.store.metadata import Metadata, read_metadata
-from midturn.store.port import first_words
-from midturn.values.json_value import Json
+from midturn.question.json_value import Json
+from midturn.stores.metadata import Metadata, read_metadata
+from midturn.stores.port import first_words
 
 _JP_DIGITS = 12
 """Ids of `jp` count tenths of a second, ours microseconds."""

@@ -9,21 +9,21 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 from msgspec import Struct
 
+from midturn.cli.command_context import Place, StoreAddress, find_place
 from midturn.cli.conversation.transcript import print_inquiries, print_inquiries_json, print_transcript
 from midturn.cli.options import with_conversation, with_id, with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, block, line, note, say, say_json, table
-from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.errors import StoreError
+from midturn.events.transcript import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
+from midturn.events.types import Event, user_requests
+from midturn.events.window import Window
 from midturn.exchange import Usage, spent_in
-from midturn.log.entries import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
+from midturn.question.json_text import compact
+from midturn.question.json_value import Json
 from midturn.question.people import amount
-from midturn.record.events import Event, user_requests
-from midturn.record.window import Window
-from midturn.store.conversation import Conversation, problems_of, turns_in
-from midturn.store.tail import Part
-from midturn.store.waited import PeopleSums, WaitRow, people_sums, waited_for
-from midturn.values.json_text import compact
-from midturn.values.json_value import Json
+from midturn.stores.conversation import Conversation, problems_of, turns_in
+from midturn.stores.log_tail import Part
+from midturn.stores.response_times import PeopleSums, WaitRow, people_sums, waited_for
 
 # ----------------------------------------------------------------------------------------------------------------------
 # `conversation show --usage`: the tokens of each turn, and apart from them those of questions to models

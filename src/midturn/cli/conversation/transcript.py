@@ -11,18 +11,18 @@ from msgspec import UNSET
 
 from midturn.cli import output
 from midturn.cli.question_rows import drawing
-from midturn.log import entries
-from midturn.prompts.body import argument_lines
+from midturn.events import transcript
+from midturn.events.open_question import approval_text, asked_text
+from midturn.events.types import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, ToolCall, ToolCallRequest, ToolCallResponse
+from midturn.events.window import Window, turns
+from midturn.question.json_value import Json
 from midturn.question.persisted_question import PersistedQuestion
+from midturn.question.text import ASK_USER, exact
 from midturn.question.walker import Cancelled
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, ToolCall, ToolCallRequest, ToolCallResponse
-from midturn.record.open_question import approval_text, asked_text
-from midturn.record.window import Window, turns
-from midturn.store.conversation import Conversation
-from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided
+from midturn.stores.conversation import Conversation
+from midturn.terminal.answer_notice import answer_text, decision_text, label, reply_text, who_answered, who_decided
+from midturn.terminal.prompts.body import argument_lines
 from midturn.turn.people import poll_of
-from midturn.values.json_value import Json
-from midturn.values.text import ASK_USER, exact
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Words in place of an answer, recorded with the question or in the result of the call
@@ -42,7 +42,7 @@ def words(response: InquiryResponse, result: ToolCallResponse | None) -> str:
     return (cancelled.reply or "") if cancelled else ""
 
 
-def replied_at_review(call: entries.CallEntry) -> Cancelled | None:
+def replied_at_review(call: transcript.CallEntry) -> Cancelled | None:
     """Return what was said at the review of a form, where its answers were not sent.
 
     The result of the call is all that tells of it. So this is said of `ask_user` only: another tool may write what it likes.
@@ -50,7 +50,7 @@ def replied_at_review(call: entries.CallEntry) -> Cancelled | None:
     return None if call.event.name != ASK_USER or _has_reply(call) else _marker(call.result)
 
 
-def _has_reply(call: entries.CallEntry) -> bool:
+def _has_reply(call: transcript.CallEntry) -> bool:
     return any(is_reply(asked.response) for asked in call.requests)
 
 
@@ -85,36 +85,38 @@ class _Transcript:
     """The entries of a turn, and what is shown of them."""
 
     def __init__(self, turn: Window) -> None:
-        self.entries = entries.told(turn.events)
-        self._revised = {entry.event.revises for entry in self.entries if isinstance(entry, entries.RequestEntry) and entry.event.revises}
-        self._agreed = entries.agreed(turn.events)
+        self.entries = transcript.told(turn.events)
+        self._revised = {
+            entry.event.revises for entry in self.entries if isinstance(entry, transcript.RequestEntry) and entry.event.revises
+        }
+        self._agreed = transcript.agreed(turn.events)
         self._is_open = turn.open
 
-    def rows(self, entry: entries.Entry) -> Iterable[output.Shown]:  # noqa: PLR0911  one return a kind of entry
+    def rows(self, entry: transcript.Entry) -> Iterable[output.Shown]:  # noqa: PLR0911  one return a kind of entry
         """Return the rows of an entry; of a call all that belongs to it, its result included."""
         match entry:
-            case entries.WordsEntry(kind="request"):
+            case transcript.WordsEntry(kind="request"):
                 return [output.line("{}:", entry.author or "You"), *output.indented(output.spoken(entry.text), _TEXT), output.line("")]
-            case entries.WordsEntry(kind="message"):
+            case transcript.WordsEntry(kind="message"):
                 return [output.line("Assistant:"), *_said(entry.text), output.line("")]
-            case entries.WordsEntry(kind="structured"):
+            case transcript.WordsEntry(kind="structured"):
                 return [
                     output.line("Assistant:"),
                     *output.indented(output.block(json.dumps(entry.value, ensure_ascii=False, indent=2)), _TEXT),
                     output.line(""),
                 ]
-            case entries.CallEntry():
+            case transcript.CallEntry():
                 return [*_called(entry), *self._asked(entry), *self._result(entry), output.line("")]
-            case entries.ResultEntry(call=None):
+            case transcript.ResultEntry(call=None):
                 return [*_result_rows(entry.event), output.line("")]
-            case entries.EndEntry(event=end) if end.status == "failed":
+            case transcript.EndEntry(event=end) if end.status == "failed":
                 return [output.line("The turn failed: {}", end.error or ""), output.line("")]
-            case entries.EndEntry(event=end) if end.status == "ended_by_user":
+            case transcript.EndEntry(event=end) if end.status == "ended_by_user":
                 return [output.line("The turn was ended by the user."), output.line("")]
             case _:
                 return []
 
-    def _asked(self, call: entries.CallEntry) -> list[output.Shown]:
+    def _asked(self, call: transcript.CallEntry) -> list[output.Shown]:
         """Return a row a question, permissions and deliveries included: what was asked, the answer, who gave it and why."""
         decided = [self._decision(approval, call) for approval in _about(call, "run")]
         asked = [self._inquiry(entry, call) for entry in self._shown(call)]
@@ -122,13 +124,13 @@ class _Transcript:
         after = [self._decision(approval, call) for approval in (*reviews, *_about(call, "deliver"))]
         return [row for rows in (*decided, *asked, _replied(call), *after) for row in rows]
 
-    def _shown(self, call: entries.CallEntry) -> list[entries.RequestEntry]:
+    def _shown(self, call: transcript.CallEntry) -> list[transcript.RequestEntry]:
         """Return the questions of a call that have a row: none that was asked again, or that its permission has answered."""
         hidden = self._revised | self._agreed
         asked = [entry for entry in call.requests if entry.event.id not in self._revised and entry.event.event_id not in hidden]
         return [entry for entry in asked if not _is_gone_back(entry.response)]
 
-    def _inquiry(self, entry: entries.RequestEntry, call: entries.CallEntry) -> list[output.Shown]:
+    def _inquiry(self, entry: transcript.RequestEntry, call: transcript.CallEntry) -> list[output.Shown]:
         request, response = entry.event, entry.response
         who = ""
         if response is None:
@@ -142,7 +144,7 @@ class _Transcript:
             answer, who = answer_text(request, response), who_answered(response.answered_by, reason)
         return [*_drawn(request.question), *_row(request.question.text, answer, who)]
 
-    def _decision(self, approval: Approval, call: entries.CallEntry) -> list[output.Shown]:
+    def _decision(self, approval: Approval, call: transcript.CallEntry) -> list[output.Shown]:
         text = asked_text(approval, call.event.name)
         if approval.state == "waiting":
             return [*_drawn(approval.question), *_row(text, self._unanswered(), "")]
@@ -152,7 +154,7 @@ class _Transcript:
     def _unanswered(self) -> str:
         return "(waits for an answer)" if self._is_open else "(the turn ended without an answer)"
 
-    def _result(self, call: entries.CallEntry) -> Iterable[output.Shown]:
+    def _result(self, call: transcript.CallEntry) -> Iterable[output.Shown]:
         """Return the result; answers and replies that stand above are not repeated."""
         if call.result is None or (_has_reply(call) and _marker(call.result) is not None):
             return []
@@ -160,12 +162,12 @@ class _Transcript:
             return []
         return _result_rows(call.result)
 
-    def _all_answered(self, call: entries.CallEntry) -> bool:
+    def _all_answered(self, call: transcript.CallEntry) -> bool:
         of_call = [entry.response for entry in self._shown(call)]
         return bool(of_call) and not any(response is None or response.outcome == "cancelled" for response in of_call)
 
 
-def _called(entry: entries.CallEntry) -> list[output.Shown]:
+def _called(entry: transcript.CallEntry) -> list[output.Shown]:
     """Name a call, with its arguments below it; what a question shows of them is not shown twice."""
     event = entry.event
     call = ToolCall(event.event_id, event.id, event.name, event.arguments)
@@ -177,20 +179,20 @@ def _called(entry: entries.CallEntry) -> list[output.Shown]:
     return [*_hanging(output.line("· {}", event.name)), *_details(argument_lines(call))]
 
 
-def _replied(call: entries.CallEntry) -> list[output.Shown]:
+def _replied(call: transcript.CallEntry) -> list[output.Shown]:
     """Return the row of a reply at the review of a form."""
     cancelled = replied_at_review(call)
     return _row(approval_text("review", call.event.name), reply_text(cancelled.reply or ""), "") if cancelled else []
 
 
-def _about(call: entries.CallEntry, kind: str) -> list[Approval]:
+def _about(call: transcript.CallEntry, kind: str) -> list[Approval]:
     """Return the decisions of a kind about a call, and of what was not decided the request."""
     of_call = [one.event for one in call.approvals if one.event.kind == kind and one.event.state != "superseded"]
     decided = {one.id for one in of_call if one.state != "waiting"}
     return [one for one in of_call if one.state != "waiting" or one.id not in decided]
 
 
-def _says_something(review: Approval, call: entries.CallEntry) -> bool:
+def _says_something(review: Approval, call: transcript.CallEntry) -> bool:
     """Tell whether a review is worth a row; that answers were sent in the same breath, or gone back from, their own rows show."""
     if review.state == "waiting":
         return call.result is None
@@ -257,11 +259,11 @@ _LEFT = "the turn ended without an answer"
 
 def print_inquiries_json(conversation: Conversation) -> None:
     """Print every pair of request and response as JSON."""
-    found = [entry for entry in entries.told(conversation.events) if isinstance(entry, entries.RequestEntry)]
+    found = [entry for entry in transcript.told(conversation.events) if isinstance(entry, transcript.RequestEntry)]
     output.say_json([_pair(entry) for entry in dict.fromkeys(found)])
 
 
-def _pair(entry: entries.RequestEntry) -> Json:
+def _pair(entry: transcript.RequestEntry) -> Json:
     notes: dict[str, Json] = {"notes": [note.event.to_json() for note in entry.notes]} if entry.notes else {}
     return {"request": entry.event.to_json(), "response": entry.response.to_json() if entry.response else None, **notes}
 
@@ -270,8 +272,8 @@ def print_inquiries(conversation: Conversation) -> None:
     """Draw the audit trail."""
     for turn in turns(conversation.events):
         trail = _Trail(is_open=turn.open)
-        for entry in entries.told(turn.events):
-            if isinstance(entry, entries.WordsEntry) and entry.kind == "request":
+        for entry in transcript.told(turn.events):
+            if isinstance(entry, transcript.WordsEntry) and entry.kind == "request":
                 trail.begin()
                 for row in output.wrapped(output.line("Turn: {}", next(iter(entry.text.splitlines()), "")), sys.stdout, "  "):
                     output.say(row)
@@ -291,38 +293,38 @@ class _Trail:
         """Forget what was remembered: the user asks for something else."""
         self._remembered.clear()
 
-    def rows(self, entry: entries.Entry) -> list[_Row]:  # noqa: PLR0911  one return a kind of entry
+    def rows(self, entry: transcript.Entry) -> list[_Row]:  # noqa: PLR0911  one return a kind of entry
         """Return the rows of one entry, the first of them with its time; what was asked has all that became of it."""
         match entry:
-            case entries.RequestEntry(event=request, response=response):
+            case transcript.RequestEntry(event=request, response=response):
                 noted = [*_timed(request, [_asked(request), *_whose(request)]), *self._noted(entry)]
                 if response is None:
                     return [*noted, *_untimed([self._unanswered])]
                 outcome = self._outcome(entry, response)
                 return [*noted, *(_timed(response, outcome) if entry.notes else _untimed(outcome))]
-            case entries.ApprovalEntry(event=approval) if entry.waits:
+            case transcript.ApprovalEntry(event=approval) if entry.waits:
                 put_to = _whose(approval)
                 asked = output.line("{} {}: asked", approval.kind, _tool(entry.call) or "?")
                 was_edited = any(note.kind == "proposed" for note in entry.notes)
                 return [*_timed(approval, [asked, *put_to]), *self._noted(entry)] if put_to or was_edited else []
-            case entries.ApprovalEntry(event=approval):
+            case transcript.ApprovalEntry(event=approval):
                 return _timed(approval, self._decided(approval, _tool(entry.call)))
-            case entries.ResultEntry(event=result, call=entries.CallEntry() as call) if result.call and (
+            case transcript.ResultEntry(event=result, call=transcript.CallEntry() as call) if result.call and (
                 cancelled := replied_at_review(call)
             ):
                 return _timed(result, [output.line("review {}: replied to", call.event.name), *_reply(cancelled.reply or "")])
-            case entries.ResponseEntry(event=response):
+            case transcript.ResponseEntry(event=response):
                 self._keep(entry)
                 return []
             case _:
                 return []
 
-    def _keep(self, entry: entries.ResponseEntry) -> None:
+    def _keep(self, entry: transcript.ResponseEntry) -> None:
         """Keep what is remembered of an answer."""
         if entry.event.outcome == "answered" and entry.event.remembered and entry.request:
             self._remembered[_tool(entry.request.call), entry.request.event.question_id] = entry.request.event
 
-    def _noted(self, entry: entries.RequestEntry | entries.ApprovalEntry) -> list[_Row]:
+    def _noted(self, entry: transcript.RequestEntry | transcript.ApprovalEntry) -> list[_Row]:
         """Return what was noted on a request, in order."""
         rows = list[_Row]()
         for place, note in enumerate(entry.notes, 1):
@@ -330,7 +332,7 @@ class _Trail:
             rows += _timed(note.event, self._note(note, poll.tally if poll else ""))
         return rows
 
-    def _note(self, note: entries.NoteEntry, tally: str) -> list[output.Shown]:
+    def _note(self, note: transcript.NoteEntry, tally: str) -> list[output.Shown]:
         to = ", ".join(note.to)
         said: list[output.Shown] = []
         match note.kind:
@@ -359,7 +361,7 @@ class _Trail:
                 assert_never(other)
         return said
 
-    def _outcome(self, entry: entries.RequestEntry, response: InquiryResponse) -> list[output.Shown]:
+    def _outcome(self, entry: transcript.RequestEntry, response: InquiryResponse) -> list[output.Shown]:
         if response.outcome == "redacted":
             return [output.line("answered <redacted>{}", self._by(response.answered_by))]
         if response.outcome == "answered":
@@ -392,7 +394,7 @@ class _Trail:
         )
 
 
-def _tool(call: entries.CallEntry | None) -> str:
+def _tool(call: transcript.CallEntry | None) -> str:
     return call.event.name if call else ""
 
 

@@ -21,33 +21,33 @@ import msgspec
 
 from midturn.cli.asking import confirmed
 from midturn.cli.chat import fork
+from midturn.cli.command_context import Place, StoreAddress, find_place, place_of
 from midturn.cli.conversation.show import read_for_a_person
-from midturn.cli.held import Held
+from midturn.cli.locked import Held
 from midturn.cli.options import Duration, with_conversation, with_conversations, with_store
 from midturn.cli.output import ExitStatus, block, is_terminal, line, note, say, table
-from midturn.cli.place import Place, StoreAddress, find_place, place_of
 from midturn.cli.resume import owner_may
 from midturn.config.places import configured_keep, own_name, shown, state_directory
 from midturn.errors import ConfigError, NotAllowed, StoreError, StoreLocked
-from midturn.files import LONGEST_IMPORT, ensure_private, read_private, read_regular, user_data, write_parts_private
+from midturn.question.json_value import JsonObject
 from midturn.question.question import Question
-from midturn.sandbox.doors import for_people_only
-from midturn.store.conversation import turns_in
-from midturn.store.export import Copied, Copying, History, Unreadable, export_jp, export_jsonl, export_markdown
-from midturn.store.jp import BASE_CONFIG, JpFiles, labels_lost, read_jp, shortened_for_jp
-from midturn.store.jp_check import refused_by_jp
-from midturn.store.metadata import Metadata
-from midturn.store.opening import store_at
-from midturn.store.store import ConversationStore
-from midturn.store.tail import NAME, Part, is_jp
-from midturn.store.workspace import Workspace, trustworthy
+from midturn.security.authorization import for_people_only
+from midturn.security.private_files import LONGEST_IMPORT, ensure_private, read_private, read_regular, user_data, write_parts_private
+from midturn.stores.conversation import turns_in
+from midturn.stores.export import Copied, Copying, History, Unreadable, export_jp, export_jsonl, export_markdown
+from midturn.stores.jp import BASE_CONFIG, JpFiles, labels_lost, read_jp, shortened_for_jp
+from midturn.stores.jp_check import refused_by_jp
+from midturn.stores.log_tail import NAME, Part, is_jp
+from midturn.stores.metadata import Metadata
+from midturn.stores.opening import store_at
+from midturn.stores.store import ConversationStore
+from midturn.stores.workspace import Workspace, trustworthy
 from midturn.terminal.editor import NoEdit, editor_command
 from midturn.turn.people import listed
-from midturn.values.json_value import JsonObject
 
 if TYPE_CHECKING:
-    from midturn.record.open_question import OpenQuestion
-    from midturn.store.pruning import Prunable
+    from midturn.events.open_question import OpenQuestion
+    from midturn.stores.pruning import Prunable
 
 # ----------------------------------------------------------------------------------------------------------------------
 # `conversation export`: a conversation as a file for other people

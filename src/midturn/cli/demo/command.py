@@ -12,24 +12,24 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from midturn.cli.command_context import Place, StoreAddress, environment, place_at
 from midturn.cli.conversation.transcript import print_inquiries, print_transcript
-from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for
+from midturn.cli.locked import Held, is_attached
 from midturn.cli.options import with_non_interactive
 from midturn.cli.output import ExitStatus, block, note, say
-from midturn.cli.place import Place, StoreAddress, environment, place_at
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.config.assign import Assignment
 from midturn.errors import ConfigError
+from midturn.events.prompt import Prompt
 from midturn.prompter import Prompter
-from midturn.prompts.answer_text import reply_text
+from midturn.question.json_value import Json
 from midturn.question.reply import Reply, WentBack
-from midturn.record.prompt import Prompt
-from midturn.store.tail import NAME
-from midturn.store.workspace import Workspace
+from midturn.stores.log_tail import NAME
+from midturn.stores.workspace import Workspace
+from midturn.terminal.prompts.answer_text import reply_text
 from midturn.testing.prompter import Scripted, ScriptedPrompter
 from midturn.turn.step import TurnRequested
-from midturn.values.json_value import Json
 
 HERE = Path(__file__).parent
 DEMO = "the demo"

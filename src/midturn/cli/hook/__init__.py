@@ -8,7 +8,7 @@ import click
 
 from midturn.cli.hook.run import command_of
 from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
-from midturn.foreign.clients import AGENTS_ADDED
+from midturn.integrations.hooks.clients import AGENTS_ADDED
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Set up": {

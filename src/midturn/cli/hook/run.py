@@ -7,11 +7,11 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from midturn.cli.command_context import StoreAddress
 from midturn.cli.hook_run import run_hook
 from midturn.cli.options import with_store
-from midturn.cli.place import StoreAddress
-from midturn.foreign.claude_deferring import POLICY
-from midturn.foreign.clients import support_of
+from midturn.integrations.hooks.claude_deferring import POLICY
+from midturn.integrations.hooks.clients import support_of
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 WAIT: Final = "wait"

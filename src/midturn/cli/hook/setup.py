@@ -15,28 +15,28 @@ from urllib.parse import urlsplit
 
 import click
 
+from midturn.cli.command_context import StoreAddress, environment, place_in
 from midturn.cli.headless import complain, headless_place, prompt_of, say_prose, to_its_end, with_signals
 from midturn.cli.hook.run import WAIT, with_policy
 from midturn.cli.hook_run import DEFER
 from midturn.cli.loading import rules_in
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, block, note, say, tell
-from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError, MidturnError
-from midturn.files import user_state
-from midturn.foreign.claude_deferring import POLICY
-from midturn.foreign.clients import OURS, known_agents, support_of
-from midturn.foreign.codex_server import COMMAND, COMPLETED, CodexServer
-from midturn.foreign.errand import Room
-from midturn.foreign.errands import Errands
-from midturn.foreign.hook_agent import Installation
-from midturn.foreign.installing import HookFound, install, installed, switched_off, to_add, uninstall, wanted
-from midturn.foreign.opencode import NAME, NAME as OPENCODE, Bridge, OpencodeServer, password_of
-from midturn.foreign.registering import faults
-from midturn.record.open_question import Asker
-from midturn.sandbox.doors import for_people_only
-from midturn.store.lock import mark
+from midturn.events.open_question import Asker
+from midturn.integrations.hooks.claude_deferring import POLICY
+from midturn.integrations.hooks.clients import OURS, known_agents, support_of
+from midturn.integrations.hooks.codex_server import COMMAND, COMPLETED, CodexServer
+from midturn.integrations.hooks.external_call import Room
+from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.hook_agent import Installation
+from midturn.integrations.hooks.installing import HookFound, install, installed, switched_off, to_add, uninstall, wanted
+from midturn.integrations.hooks.opencode import NAME, NAME as OPENCODE, Bridge, OpencodeServer, password_of
+from midturn.integrations.hooks.registering import faults
+from midturn.security.authorization import for_people_only
+from midturn.security.private_files import user_state
+from midturn.stores.lock import mark
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

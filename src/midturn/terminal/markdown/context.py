@@ -13,12 +13,12 @@ from rich.color import Color
 from rich.style import Style as InkStyle
 from rich.text import Text
 
-from midturn.prompts.keys import TAB_STOP, split_lines
-from midturn.prompts.rich.pager import begins_diff, plain_context
-from midturn.prompts.rich.screen import Row, Span, Style, cut, row_cells
+from midturn.question.text import exact
 from midturn.terminal.markdown.ink import CONSOLE, coloured
 from midturn.terminal.markdown.layout import Block, Code, Glyphs, Layout, List, ListItem, Paragraph, Quote, TooDeep, parse
-from midturn.values.text import exact
+from midturn.terminal.prompts.keys import TAB_STOP, split_lines
+from midturn.terminal.prompts.rich.pager import begins_diff, plain_context
+from midturn.terminal.prompts.rich.screen import Row, Span, Style, cut, row_cells
 
 _DIFFS = frozenset({"diff", "patch"})
 _LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
-from midturn.prompts.cells import wrap
+from midturn.question.text import prose
 from midturn.terminal.flow import margin
 from midturn.terminal.markdown.ink import ansi
 from midturn.terminal.markdown.layout import Block, Glyphs, Heading, Layout, RuleBlock, TooDeep, parse, settled
-from midturn.values.text import prose
+from midturn.terminal.prompts.cells import wrap
 
 _PAUSE = 0.04  # seconds between two looks at the text
 _SHARE = 10  # a look is worth that many times its own time

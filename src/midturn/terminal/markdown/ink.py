@@ -18,8 +18,8 @@ from rich.style import Style
 from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
-from midturn.prompts.cells import cut_ranges, wrap_ranges
-from midturn.values.text import exact, prose
+from midturn.question.text import exact, prose
+from midturn.terminal.prompts.cells import cut_ranges, wrap_ranges
 
 PLAIN = Style()
 STRONG = Style(bold=True)

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from rich.style import Style
 from rich.text import Text
 
-from midturn.prompts.cells import cells
 from midturn.terminal.markdown.ink import DIM, HEADING, MARKER, PLAIN, STRONG, cut, highlighted, styled, wrapped
+from midturn.terminal.prompts.cells import cells
 
 Lines: TypeAlias = tuple[int, int]
 """The first line, and the one after the last."""

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from midturn.store.sync_forms import refuse_inside_a_loop
+from midturn.stores.sync_forms import refuse_inside_a_loop
 from midturn.testing.adapters import answers, calls, entries
 from midturn.testing.adapters.program import AdapterHarness, Capability
 from midturn.testing.adapters.scene import Scene

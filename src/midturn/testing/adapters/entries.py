@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from midturn.errors import StoreLocked, TurnOpen
+from midturn.events.prompt import Prompt
 from midturn.prompter import Prompter
 from midturn.question.question import Question
 from midturn.question.reply import Reply
-from midturn.record.prompt import Prompt
 from midturn.testing.adapters.program import ModelCall, ModelReply, Program, ProgramTool, Saved
 from midturn.testing.adapters.scene import MESSAGE, NO, Refusals, Scene, confirm, raises, reads, replies, same
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.message_replies import OnOpen
-from midturn.values.json_value import JsonObject
+from midturn.question.json_value import JsonObject
 
 
 class ModelCall(Struct, frozen=True):

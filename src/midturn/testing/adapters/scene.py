@@ -8,18 +8,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from midturn.agent.assembly.session import Prompter
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.message_replies import OnOpen
-from midturn.compose.session import Prompter
 from midturn.errors import StoreError
+from midturn.events.open_question import OpenQuestion
+from midturn.events.types import Approval, Event, InquiryAnswered, InquiryRequest, TurnEnd
 from midturn.question.question import Question
-from midturn.record.events import Approval, Event, InquiryAnswered, InquiryRequest, TurnEnd
-from midturn.record.open_question import OpenQuestion
-from midturn.store.held import HeldConversation
-from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
+from midturn.stores.locked import HeldConversation
+from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 from midturn.testing.adapters.program import AdapterHarness, Entry, ModelCall, ModelReply, Outcome, Program, ProgramTool, Saved
-from midturn.tools.asker import CALL, ask, ask_sync
+from midturn.tools.asking import CALL, ask, ask_sync
 from midturn.tools.returned import Rejected
 
 T = TypeVar("T")

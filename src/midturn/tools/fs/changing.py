@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import TypeVar
 
+from midturn.question.diff import Change
 from midturn.question.question import Question
-from midturn.tools.asker import ToolContext
+from midturn.tools.asking import ToolContext
 from midturn.tools.fs.beneath import Beneath, uncommitted
 from midturn.tools.fs.paths import Missing, Replacement, check_name, relative, shown
 from midturn.tools.fs.reading import readable, text_of
 from midturn.tools.fs.writing import Changed, check_free, create, move, read_to_change, remove, replace
 from midturn.tools.returned import Rejected, keep
-from midturn.values.diff import Change
 
 _ROOM = 15 * 1024  # bytes; the limit of a context is 16 KiB, and what was left out is said, too
 _FENCE = re.compile(r"`{3,}")

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from midturn.events.outcome import Success
 from midturn.question.question import Question
-from midturn.record.outcome import Success
-from midturn.tools.asker import ToolContext
+from midturn.tools.asking import ToolContext
 from midturn.tools.fs.changing import create_file, delete_file, foretold_overwriting, modify_file, move_file
 from midturn.tools.fs.paths import Counted, FilePath, FolderPath, GlobArgument, Replacement
 from midturn.tools.fs.reading import read_file

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 import msgspec
 
+from midturn.events.types import Source
 from midturn.exchange import ToolDefinition
 from midturn.ports import Tool, ToolRun
-from midturn.record.events import Source
-from midturn.values.json_value import JsonObject
+from midturn.question.json_value import JsonObject
 
 if TYPE_CHECKING:
+    from midturn.events.outcome import Outcome
     from midturn.question.question import Question
-    from midturn.record.outcome import Outcome
     from midturn.tools.function import FunctionTool
 
 DESCRIBED = Path(__file__).with_name("described.json")

@@ -14,9 +14,9 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from midturn.files import is_kept, is_within, own_directories
+from midturn.question.text import exact
+from midturn.security.private_files import is_kept, is_within, own_directories
 from midturn.tools.returned import Rejected
-from midturn.values.text import exact
 
 _OWN = frozenset({".midturn", ".git"})
 _COMMANDS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats, surrogates, line separators

@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from midturn.events.outcome import Success
+from midturn.events.types import Image
 from midturn.exchange import LARGEST_IMAGE, media_type_of
-from midturn.record.events import Image
-from midturn.record.outcome import Success
-from midturn.tools.asker import ToolContext
+from midturn.tools.asking import ToolContext
 from midturn.tools.fs.beneath import LARGEST, Beneath
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.returned import Rejected

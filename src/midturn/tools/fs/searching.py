@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 import jsonschema_rs
 from msgspec import Struct
 
-from midturn.tools.asker import ToolContext
+from midturn.tools.asking import ToolContext
 from midturn.tools.fs.beneath import LARGEST, Beneath, FileTooLarge, ignored
 from midturn.tools.fs.paths import Missing, relative, shown
 from midturn.tools.fs.reading import decoded, lines_of

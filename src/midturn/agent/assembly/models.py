@@ -1,0 +1,135 @@
+"""The model behind a name, with what stands around it: visible retries, and the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+from msgspec import Struct
+
+from midturn.clock import SYSTEM
+from midturn.errors import ConfigError
+from midturn.models import registry
+from midturn.models.wrapper import LoggedModel, ObservedModel, Retrying, RetryingModel, RetryPolicy
+from midturn.ports import Display, Model, Notice
+from midturn.question.json_value import Json, JsonObject
+from midturn.runtime.side_request import ChosenAssistant
+
+if TYPE_CHECKING:
+    from midturn.config.settings import LlmProvider  # a program without a configuration loads none of its settings
+
+SCRIPTED = "scripted:"
+_OWN = -1  # in place of a number of retries: a model object of the program, which says itself how often it is asked again
+_LOG = logging.getLogger("midturn.models")
+
+
+def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: Callable[[str], None] = lambda _: None) -> Model:
+    """Return the model with this id: `scripted:FILE`, or one of a provider. `report` hears what the user should know.
+
+    Raises:
+        ConfigError: There is no such model, or its provider's extra or key is missing; the message says what to do.
+    """
+    if id.startswith(SCRIPTED):
+        from midturn.models.scripted import ScriptedModel  # few models are scripts
+
+        return ScriptedModel.from_file(id.removeprefix(SCRIPTED))
+    return registry.model_named(id, registry.Lookup(providers=providers_json(llm or {}), report=report))
+
+
+def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
+    """Refuse a model that could answer no question at all, before a turn starts. A key is missed when it is asked.
+
+    Raises:
+        ConfigError: Its provider is not known, or it writes no text.
+    """
+    if not id.startswith(SCRIPTED):
+        registry.spec_named(id, registry.Lookup(providers=providers_json(llm)))
+        registry.refuse_mute(id)
+
+
+def refuse_no_model(id: str) -> None:
+    """Refuse what names no model, whatever providers there are.
+
+    Raises:
+        ConfigError: It is neither `<provider>/<model>` nor a script.
+    """
+    if not id.startswith(SCRIPTED):
+        registry.id_parts(id)
+
+
+def providers_json(llm: Mapping[str, LlmProvider]) -> dict[str, JsonObject]:
+    """Return `providers.llm` as the tables that were configured."""
+    tables = {name: cast("dict[str, Json]", msgspec.to_builtins(provider)) for name, provider in llm.items()}
+    return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+
+
+class Models(Struct, frozen=True, kw_only=True):
+    """The models of one run by id, each made once: waits before a retry and advice go to `display`."""
+
+    llm: Mapping[str, LlmProvider]
+    display: Display
+    made: dict[tuple[str, int], Model] = msgspec.field(default_factory=dict[tuple[str, int], Model])
+
+    def get(self, id: str, max_retries: int) -> Model:
+        """Return a model that is asked again when it is down for a moment.
+
+        Raises:
+            ConfigError: No model has this id, or it cannot be used.
+        """
+        found = self.made.get((id, max_retries))
+        if found is None:
+            found = self.made[id, max_retries] = self._make(id, max_retries)
+        return found
+
+    def named(self, id: str) -> Model:
+        """Return the model with this id, with as many retries as by default."""
+        return self.get(id, RetryPolicy().max_retries)
+
+    def around(self, model: Model, id: str | None = None) -> Model:
+        """Return a model that the program made itself, asked again when it is down for a moment. Routes can name it by `id`."""
+        retries: object = getattr(model, "max_retries", None)
+        policy = self._policy(retries if isinstance(retries, int) else RetryPolicy().max_retries)
+        made = ObservedModel(RetryingModel(model, SYSTEM, policy=policy, report=partial(_waits, self.display)))
+        self.made[model.name if id is None else id, _OWN] = made  # to be closed with the others
+        return made
+
+    def for_assistant(self, settings: ChosenAssistant) -> Model:
+        """Return the model that answers a question.
+
+        Raises:
+            ConfigError: As of `get`; or none is named at all.
+        """
+        if not settings.model:
+            raise ConfigError("No model is set that could answer the question: name one as its route's `model.id`.")
+        return self.made.get((settings.model, _OWN)) or self.get(settings.model, settings.max_retries)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for model in self.made.values():
+            close = getattr(model, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _make(self, id: str, max_retries: int) -> Model:
+        model = model_named(id, self.llm, self._notice)
+        watched = _logged(model) if _LOG.isEnabledFor(logging.DEBUG) else model
+        return ObservedModel(RetryingModel(watched, SYSTEM, policy=self._policy(max_retries), report=partial(_waits, self.display)))
+
+    def _policy(self, max_retries: int) -> RetryPolicy:
+        return RetryPolicy(max_retries=max_retries, begins_anew=bool(getattr(self.display, "marks_cuts", False)))
+
+    def _notice(self, text: str) -> None:
+        self.display.show(Notice(text))
+
+
+def _logged(model: Model) -> Model:
+    return LoggedModel(model)
+
+
+def _waits(display: Display, wait: Retrying) -> None:
+    """Say that a model is asked again. A method would be held by what its owner holds: garbage for the collector."""
+    _LOG.warning("%s", wait.sentences())
+    display.show(Notice(wait.sentences(), wait.seconds))

@@ -1,0 +1,93 @@
+"""JSON written by hand or by a model: read strictly, with errors that say what and where; and JSON in one line, for people."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn, cast
+
+from midturn.question.json_value import Json
+
+_HALF = r"\\u[dD][89a-fA-F]|[\ud800-\udfff]"  # only such text can hold a lone surrogate
+
+
+class NotJson(ValueError):  # noqa: N818 (it says what the text is)
+    """The text is not JSON; `offset` is where it stops making sense, None where no place can be named."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        self.offset = offset
+        super().__init__(message)
+
+
+def read_json(text: str) -> Json:
+    """Read JSON as the standard has it: no repeated keys, no `NaN`, no number that overflows, no lone surrogates.
+
+    Raises:
+        NotJson: The text is not JSON; the message says what, where and in which line.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+        if re.search(_HALF, text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise NotJson(f"not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})", error.pos) from None
+    except UnicodeEncodeError:
+        raise NotJson("not valid JSON: half of a surrogate pair") from None
+    except RecursionError:
+        raise NotJson("not accepted: nested too deeply") from None
+    except NotJson:
+        raise
+    except ValueError:
+        raise NotJson("not accepted: a number with too many digits") from None
+    return cast("Json", value)
+
+
+def compact(value: Json) -> str:
+    """Write JSON in one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise NotJson(f"the key {compact(twice)} appears twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise NotJson(f"{name} is not JSON; use a number or null")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise NotJson(f"{digits} is too large for a number")
+    return number
+
+
+# JSON of programs, which need not be text ------------------------------------------------------------------------------
+
+
+def read_loosely(content: bytes) -> object:
+    """Read JSON in which there may be what no text can hold, shown as such, and constants that are none; None where it is not JSON."""
+    try:
+        return _as_text(json.loads(content.decode("utf-8", "replace"), parse_constant=str))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_text(value: object) -> object:
+    """Return a value in which halves of characters are replaced, which JavaScript writes and no store can keep."""
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [_as_text(one) for one in cast("list[Any]", value)]
+        case dict():
+            return {_as_text(name): _as_text(one) for name, one in cast("Mapping[str, Any]", value).items()}
+        case _:
+            return value

@@ -1,0 +1,263 @@
+"""A conversation, read. Reading takes no lock, never writes, and loses nothing that can still be read.
+
+Of those on disk, last turns are kept and read again only where a file has changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from midturn.events.codec import decode_lines
+from midturn.events.open_question import OpenQuestion
+from midturn.events.provider_view import NO_PAST, Past, provider_view
+from midturn.events.types import Event, VisibleEvent, problem_in, user_requests
+from midturn.events.window import Window, open_turn, turns
+from midturn.question.public_names import public_repr
+from midturn.stores import jp
+from midturn.stores.folder import Folder
+from midturn.stores.log_tail import EVENTS, NAME, EventReader, Part, is_jp
+from midturn.stores.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
+from midturn.turn.pending import pending, pending_in
+from midturn.turn.view import Exchange, TurnView, pairs
+
+
+class Conversation:
+    """The events of a conversation as they were when it was read, and what follows from them.
+
+    `id` is its number, `path` its directory (None where it is in memory), `events` everything that was recorded, oldest first,
+    `metadata` what it is called. `problems` says what could not be read, a line each, with file and line number.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        events: Sequence[Event],
+        *,
+        path: Path | None = None,
+        metadata: Metadata | None = None,
+        problems: Sequence[str] = (),
+    ) -> None:
+        """Make one of values; `problems` are those of the files around the events."""
+        self.id = id
+        self.events: tuple[Event, ...] = tuple(events)
+        self.path = path
+        self.metadata = metadata or Metadata()
+        self.problems: tuple[str, ...] = (*problems_of(self.events), *problems)
+
+    def __repr__(self) -> str:
+        return public_repr(self, "Conversation", f"id={self.id!r}")
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Conversation:
+        """Read the conversation in the directory `path`; one that `jp` recorded (`events.json`) is read as well.
+
+        Args:
+            path: The conversation's directory.
+
+        Raises:
+            StoreError: There is no conversation, or it cannot be read; the message names the file.
+        """
+        directory = Path(os.path.realpath(path))
+        if is_jp(directory):
+            return cls._open_jp(directory)
+        with Folder.at(directory) as folder:
+            metadata, problem = read_metadata(folder)
+            with EventReader(folder) as reader:
+                recorded = reader.stream()
+        problems = (*recorded.torn, *([problem] if problem else []))
+        return cls(_id_of(directory), recorded.events, path=directory, metadata=metadata, problems=problems)
+
+    @classmethod
+    def _open_jp(cls, directory: Path) -> Conversation:
+        legacy = jp.read_jp(directory)
+        events = decode_lines(legacy.lines, str(directory / EVENTS))
+        try:
+            metadata, problem = decode_metadata(msgspec.json.encode(legacy.metadata)), ""
+        except ValueError as error:
+            metadata, problem = Metadata(), f"{directory / jp.METADATA}: {error}. The conversation is read without it."
+        return cls(_id_of(directory), events, path=directory, metadata=metadata, problems=[problem] if problem else [])
+
+    @property
+    def title(self) -> str:
+        """Title of the conversation; without one, the first message."""
+        return self.metadata.title or next((title(request.content) for request in user_requests(self.events)), "")
+
+    @cached_property
+    def turns(self) -> tuple[Window, ...]:
+        """The events turn by turn; only the last turn can be `open`."""
+        return tuple(turns(self.events))
+
+    def pairs(self) -> list[Exchange]:
+        """Return every inquiry with its response (None where it has none)."""
+        return pairs(self.events)
+
+    def provider_view(self) -> list[VisibleEvent]:
+        """Return what a model sees: each call with exactly one result, nothing of inquiries and approvals."""
+        return provider_view(self.events)
+
+    def pending(self) -> list[OpenQuestion]:
+        """Return what the open turn waits for, in the order in which it was asked."""
+        return pending(self.turns[-1].events, self.id) if self.turns else []
+
+    def finished_length(self, limit: int | None = None) -> int:
+        """Count the events of the finished turns, or of the first `limit` of them."""
+        finished = [window for window in self.turns if not window.open]
+        return sum(len(window.events) for window in finished[:limit])
+
+
+def turns_in(parts: Iterable[Part]) -> Iterator[Window]:
+    """Yield the turns of a conversation that is read part by part: no more is kept of it than a part, and a turn that is not whole yet."""
+    left: Sequence[Event] = ()
+    for part in parts:
+        events = [*left, *part.decode()]
+        whole = turns(events)
+        if part.following is None:
+            yield from whole
+            return
+        yield from whole[:-1]
+        left = whole[-1].events if whole else events
+
+
+def problems_of(events: Iterable[Event]) -> tuple[str, ...]:
+    """Say what could not be read of events."""
+    return tuple(filter(None, map(problem_in, events)))
+
+
+def _id_of(directory: Path) -> str:
+    return conversation_id(directory.name) or directory.name
+
+
+_MOST_PASTS = 16
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class KnownPasts:
+    """The pasts of the conversations that were held last, by their directories.
+
+    Each is compared with the file, byte by byte, before it counts.
+    """
+
+    def __init__(self) -> None:
+        self._pasts: dict[str, Past] = {}
+        self._bytes = 0
+        self._lock = Lock()
+
+    def of(self, place: str) -> Past:
+        """Return what is known of a conversation."""
+        return self._pasts.get(place, NO_PAST)
+
+    def forget(self) -> None:
+        """Know nothing."""
+        with self._lock:
+            self._pasts.clear()
+            self._bytes = 0
+
+    def keep(self, place: str, past: Past) -> None:
+        """Keep a past, and forget those that were not used for longest where they are many or large."""
+        if not past and place not in self._pasts:
+            return
+        with self._lock:
+            self._bytes -= self._pasts.pop(place, NO_PAST).size
+            if 0 < past.size <= _MOST_BYTES:
+                self._pasts[place] = past
+                self._bytes += past.size
+            while len(self._pasts) > _MOST_PASTS or self._bytes > _MOST_BYTES:
+                self._bytes -= self._pasts.pop(next(iter(self._pasts))).size
+
+
+PASTS = KnownPasts()
+"""Those of this process: a program that opens its store anew for each request reads no history twice."""
+
+_MOST_TURNS = 10_000
+_MOST_OVER = 100  # turns that are kept although they are over
+_State: TypeAlias = tuple[int, int, int]
+
+
+class Seen(Struct, frozen=True, dict=True):
+    """The last turn of a conversation, unless the file says that it is over, and what it waits for."""
+
+    path: Path
+    id: str
+    turn: Sequence[Event]
+    window: Window | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open."""
+        return self.window is not None
+
+    @cached_property
+    def questions(self) -> Sequence[OpenQuestion]:
+        """Its open questions."""
+        return pending_in(TurnView(self.window), self.id) if self.window else ()
+
+
+class SeenTurns:
+    """Remembers what the ends of files held, for programs that look at many of them again and again."""
+
+    def __init__(self, path: Callable[[str], Path]) -> None:
+        """Find directories by `path`, which is asked again where one is gone."""
+        self._path = path
+        self._turns: dict[str, tuple[str, _State, Seen]] = {}
+
+    def look(self, id: str) -> Seen:
+        """Return what a conversation waits for.
+
+        Raises:
+            StoreError: There is none, or it cannot be read.
+        """
+        known = self._turns.get(id)
+        if known and known[1] == _state(known[0]):
+            return known[2]
+        path = self._path(id)
+        file = f"{os.fspath(path)}/{NAME}"
+        state = _state(file)
+        turn = unfinished_turn(path)
+        window = open_turn(turn)
+        seen = Seen(path, id, turn, window)
+        if state and window is not None:
+            if len(self._turns) >= _MOST_TURNS and id not in self._turns:
+                self._turns.popitem()  # the newest: of what is looked at again and again in one order, the oldest comes next
+            self._turns[id] = file, state, seen
+        else:
+            self._turns.pop(id, None)
+        return seen
+
+    def unfinished(self, path: Path) -> Sequence[Event]:
+        """Return the last turn of the conversation in a directory as it is now, kept or not; nothing where it is over."""
+        return unfinished_turn(path)
+
+    def forget(self, id: str) -> None:
+        """Keep nothing of a conversation."""
+        self._turns.pop(id, None)
+
+    def make_room(self, ids: Collection[str]) -> None:
+        """Forget all but these conversations, once there are enough others to be worth the look: they are over."""
+        if len(self._turns) >= min(_MOST_TURNS, len(ids) + _MOST_OVER):
+            for id in self._turns.keys() - set(ids):  # noqa: A001  as everywhere here
+                self._turns.pop(id, None)
+
+
+def unfinished_turn(path: Path) -> Sequence[Event]:
+    """Return the last turn of the conversation in the directory `path`, read from its end; nothing where it says that it is over."""
+    if is_jp(path):
+        return ()
+    with Folder.at(path) as folder, EventReader(folder) as events:
+        return events.unfinished_turn()
+
+
+def _state(file: str) -> _State | None:
+    """Return what changes with every batch: a file only grows, and one in its place is another file."""
+    try:
+        found = os.lstat(file)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,168 @@
+"""Waiting times of people: by person and by group, with reminders, escalations, missed deadlines and votes that came to nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import takewhile
+from statistics import median
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.events import types as ev
+from midturn.events.window import ends_turn, turns
+from midturn.question.json_value import Json
+from midturn.turn.view import TurnView
+
+NAMELESS: Final = "(no name)"
+"""Stands for people who answered where no one is known by name."""
+
+
+class Waited(Struct, kw_only=True):
+    """One thing that was put to people. `answers` has the seconds until each of them answered or voted, by name.
+
+    `groups` are those that it was put to, of the ones that are `known`.
+    """
+
+    asked_at: datetime | None
+    known: tuple[str, ...] = ()
+    answers: dict[str, float] = {}
+    groups: tuple[str, ...] = ()
+    reminders: int = 0
+    escalations: int = 0
+    is_missed: bool = False
+    overturned: int = 0
+
+
+class WaitRow(Struct, frozen=True):
+    """The answers of one person or group; seconds: half of them came within `half`."""
+
+    name: str
+    answers: int
+    half: float
+    longest: float
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the row as JSON."""
+        return {"name": self.name, "answers": self.answers, "half_within_seconds": self.half, "longest_seconds": self.longest}
+
+
+class PeopleSums(Struct, frozen=True, kw_only=True):
+    """Sums over the people who were waited for. `people` and `groups` have one row each, the slowest first."""
+
+    asked: int
+    people: tuple[WaitRow, ...]
+    groups: tuple[WaitRow, ...]
+    reminders: int
+    escalations: int
+    deadlines_missed: int
+    votes_overturned: int
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the sums as JSON."""
+        return {
+            "asked": self.asked,
+            "people": [row.to_json() for row in self.people],
+            "groups": [row.to_json() for row in self.groups],
+            "reminders": self.reminders,
+            "escalations": self.escalations,
+            "deadlines_missed": self.deadlines_missed,
+            "votes_overturned": self.votes_overturned,
+        }
+
+
+def waited_for(events: Iterable[ev.Event]) -> Iterator[Waited]:
+    """Yield what the events of a conversation put to people, once that is over; what only models or settings decided is left out."""
+    for window in turns(events):
+        # What comes after the end of a turn decides nothing in it: another version has written that.
+        view = TurnView(replace(window, events=tuple(takewhile(lambda event: not ends_turn(event), window.events))))
+        for request, decision in view.decided:
+            about = Waited(asked_at=_at(request), known=tuple(request.people.members) if request.people else ())
+            _put_to(about, request.people.ask if request.people else ())
+            for note in view.record.notes.get(request.id, ()):
+                _noted(about, note)
+            if _decided(about, decision):
+                yield about
+
+
+def people_sums(facts: Iterable[Waited]) -> PeopleSums:
+    """Add up."""
+    every = list(facts)
+    people: defaultdict[str, list[float]] = defaultdict(list)
+    groups: defaultdict[str, list[float]] = defaultdict(list)
+    for one in every:
+        for name, seconds in one.answers.items():
+            people[name].append(seconds)
+        for group in one.groups if one.answers else ():
+            groups[group].append(max(one.answers.values()))
+    return PeopleSums(
+        asked=len(every),
+        people=_rows(people),
+        groups=_rows(groups),
+        reminders=sum(one.reminders for one in every),
+        escalations=sum(one.escalations for one in every),
+        deadlines_missed=sum(one.is_missed for one in every),
+        votes_overturned=sum(one.overturned for one in every),
+    )
+
+
+def _rows(times: Mapping[str, Sequence[float]]) -> tuple[WaitRow, ...]:
+    rows = [WaitRow(name, len(waits), median(waits), max(waits)) for name, waits in times.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.half, row.name)))
+
+
+def _decided(about: Waited, decision: ev.InquiryResponse | ev.Approval) -> bool:
+    """Take in what became of it; say whether people had to do with that."""
+    if isinstance(decision, ev.InquiryCancelled):
+        about.is_missed = decision.reason == "deadline"
+        return about.is_missed or bool(about.answers)
+    about.is_missed = isinstance(decision, ev.Approval) and decision.state == "expired"
+    is_no = (
+        decision.state == "skipped"
+        if isinstance(decision, ev.Approval)
+        else isinstance(decision, ev.InquiryAnswered) and not decision.answer
+    )
+    who = decision.answered_by
+    about.overturned = len(about.answers.keys() - {who.user if who else ""}) if is_no else 0  # the no itself is a vote, too
+    if who is not None and who.by == "user":
+        _answered(about, who, decision)
+    return about.is_missed or bool(about.answers)
+
+
+def _noted(about: Waited, note: ev.Note) -> None:
+    match note:
+        case ev.Vote(answered_by=ev.AnsweredBy() as who, withdrawn=True):
+            about.answers.pop(who.user or NAMELESS, None)
+        case ev.Vote(answered_by=ev.AnsweredBy() as who):
+            _answered(about, who, note)
+        case ev.Reassigned(to=to):
+            about.groups = ()
+            _put_to(about, to)
+        case ev.Reminded():
+            about.reminders += 1
+        case ev.Escalated(to=to):
+            about.escalations += 1
+            _put_to(about, to)
+        case _:
+            pass
+
+
+def _answered(about: Waited, who: ev.AnsweredBy, event: ev.Event) -> None:
+    at = _at(event)
+    if at is not None and about.asked_at is not None:
+        about.answers.setdefault(who.user or NAMELESS, max(0.0, (at - about.asked_at).total_seconds()))
+
+
+def _put_to(about: Waited, names: Iterable[str]) -> None:
+    about.groups = (*about.groups, *(name for name in names if name in about.known and name not in about.groups))
+
+
+def _at(event: ev.Event) -> datetime | None:
+    """Return when an event was recorded; None where that cannot be read."""
+    try:
+        return event.at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

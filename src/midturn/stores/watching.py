@@ -1,0 +1,346 @@
+"""Changes of a store's questions and turns, as they happen.
+
+Changes are read from what was recorded since the last look, batch by batch: what begins and ends between two looks is told of, too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Literal, Protocol, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+
+from midturn.clock import pause
+from midturn.errors import StoreError
+from midturn.events.open_question import OpenQuestion
+from midturn.events.types import AnsweredBy, Event
+from midturn.events.window import open_turn, starts_turn
+from midturn.question.json_value import Json
+from midturn.stores.conversation import Conversation
+from midturn.stores.port import Growing, Growth
+from midturn.turn.pending import pending
+from midturn.turn.view import TurnView
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A store as `Watch` looks at it
+
+
+class Store(Protocol):
+    """A store that is watched."""
+
+    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
+        """Return the open questions of one conversation, or of all."""
+        ...
+
+    async def open_turns(self, conversation: str | None = None) -> set[str]:
+        """Return which conversations have an open turn, of all or of one."""
+        ...
+
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation."""
+        ...
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# One change of a question or a turn
+
+
+class StoreChange(Struct, frozen=True, kw_only=True):
+    """One thing that happened.
+
+    `asked`: `question` is open. `changed`: it is open and other than before, by a vote, an edit of the call, a proposal, or other people.
+    `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
+    answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty. `recorded`: `event` is on record, whatever it is, as the
+    `position`-th of its conversation, from 1; only where that was asked for (`watch(events=True)`).
+
+    Args:
+        kind: What happened: one of these words.
+    """
+
+    kind: Literal["asked", "changed", "answered", "withdrawn", "turn_ended", "recorded"]
+    conversation: str
+    id: str = ""
+    question: OpenQuestion | None = None
+    answered_by: AnsweredBy | None = None
+    event: Event | None = None
+    position: int = 0
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON; what is not set is left out."""
+        shown: dict[str, Json] = {"kind": self.kind, "conversation": self.conversation}
+        if self.id:
+            shown["id"] = self.id
+        if self.question:
+            shown["question"] = self.question.to_json()
+        if self.answered_by:
+            shown["answered_by"] = cast("Json", msgspec.to_builtins(self.answered_by))
+        if self.event:
+            shown |= {"event": cast("Json", self.event.to_json()), "position": self.position}
+        return shown
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Changes of a conversation's questions, read from its events one batch at a time
+
+
+def happened(conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]) -> Iterator[StoreChange]:
+    """Yield what each batch after the first `seen` events changed.
+
+    Args:
+        conversation: The id of the conversation.
+        events: All of its events.
+        seen: How many of them were seen.
+        known: The open questions that were told of, by id.
+    """
+    seen, told = min(seen, len(events)), dict(known)
+    start = _start(events, seen)
+    before, running = _waiting(conversation, events[start:seen]), _running(events[start:seen])
+    for end in _ends(events, seen):
+        start = _start(events, end)
+        now, runs = _waiting(conversation, events[start:end]), _running(events[start:end])
+        for question in before.values():
+            if question.id not in now and question.id in told:
+                del told[question.id]
+                yield closed(question, events[:end])
+        for question in now.values():
+            if question.id in told and _is_other(question, told[question.id]):
+                yield changed(question)
+            elif question.id not in before and question.id not in told:
+                yield asked(question)
+            else:
+                continue
+            told[question.id] = question
+        if running and runs != running:
+            yield StoreChange(kind="turn_ended", conversation=conversation)
+        before, running = now, runs
+    # An open turn that its user has edited is not what it was.
+    yield from (asked(question) for question in before.values() if question.id not in told)
+    yield from (closed(question, events) for id, question in known.items() if id in told and id not in before)  # noqa: A001
+
+
+def happened_and_recorded(
+    conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]
+) -> Iterator[StoreChange]:
+    """Yield the events of each batch after the first `seen`, and then what the batch changed (see `happened`)."""
+    told = dict(known)
+    for end in _ends(events, seen):
+        for position in range(seen, end):
+            yield StoreChange(kind="recorded", conversation=conversation, event=events[position], position=position + 1)
+        start = _start(events, seen)
+        for change in happened(conversation, events[start:end], seen - start, told):
+            if change.question:
+                told[change.id] = change.question
+            else:
+                told.pop(change.id, None)
+            yield change
+        seen = end
+
+
+Read: TypeAlias = Callable[[str, Sequence[Event], int, Mapping[str, OpenQuestion]], Iterator[StoreChange]]
+
+
+def open_after(conversation: str, events: Sequence[Event], seen: int) -> dict[str, OpenQuestion]:
+    """Return what was open after the first `seen` events of a conversation."""
+    seen = min(seen, len(events))
+    return _waiting(conversation, events[_start(events, seen) : seen])
+
+
+def asked(question: OpenQuestion) -> StoreChange:
+    """Say that a question is open."""
+    return StoreChange(kind="asked", conversation=question.conversation, id=question.id, question=question)
+
+
+def changed(question: OpenQuestion) -> StoreChange:
+    """Report that an open question is other than before."""
+    return StoreChange(kind="changed", conversation=question.conversation, id=question.id, question=question)
+
+
+def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
+    """Say how a question was closed; `events` are empty where that is unknown."""
+    answer = TurnView.last(events).answer(question.request.event_id)
+    if answer is None:
+        return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
+    return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=answer.answered_by)
+
+
+def _is_other(question: OpenQuestion, before: OpenQuestion) -> bool:
+    """Tell whether the people who answer a question see something else. The processes of the agent that asks do not count."""
+    return msgspec.structs.replace(question, asker=None) != msgspec.structs.replace(before, asker=None)
+
+
+def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuestion]:
+    return {question.id: question for question in pending(events, conversation)}
+
+
+def _running(events: Sequence[Event]) -> str:
+    """Return what names the open turn; nothing where there is none."""
+    window = open_turn(events)
+    return window.events[0].event_id if window else ""
+
+
+def _start(events: Sequence[Event], end: int) -> int:
+    return next((place for place in range(end - 1, -1, -1) if starts_turn(events[place])), 0)
+
+
+def _ends(events: Sequence[Event], seen: int) -> Iterator[int]:
+    """Yield the ends of the batches after the first `seen` events: what is recorded at once happens at once."""
+    return (place + 1 for place in range(seen, len(events)) if not events[place].more)
+
+
+_SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
+
+
+class Watch:
+    """Looks at a store again and again, and says what has changed since the last time."""
+
+    def __init__(
+        self, store: Store, growing: Growing, conversation: str | None = None, read: Read = happened, *, after: int | None = None
+    ) -> None:
+        """Watch the questions of one conversation or of all; `read` says what became of events that were recorded.
+
+        Of one conversation, `after` says how many events were seen: it begins with what has happened since, and not with what is open.
+        """
+        self._store = store
+        self.growing = growing
+        """Growth of the conversations."""
+        self._read = read
+        self._conversation = conversation
+        self._after = after
+        self._known: dict[str, dict[str, OpenQuestion]] = {}
+        self._turns: set[str] = set()
+        self._grown: Growth | None = None
+        self._lengths: dict[str, int] = {}
+        self._events: dict[str, int] = {}
+        self._read_last: set[str] = set()
+
+    async def begin(self) -> list[StoreChange]:
+        """Look for the first time: what is open already is asked, or what is new after the events that were seen has happened.
+
+        Raises:
+            NoConversation: There is none with the id of the one whose events were seen.
+        """
+        await self.look()
+        self._turns |= await self._store.open_turns(self._conversation)
+        if self._conversation is None or self._after is None:
+            return self._noted([*map(asked, await self._store.pending(self._conversation))])
+        self._events[self._conversation] = min(self._after, len((await self._store.read(self._conversation)).events))
+        return self._noted(await self._since(self._conversation, self._lengths.get(self._conversation, 0)))
+
+    async def look(self) -> list[StoreChange]:
+        """Look, and return what has changed since the last look; of the first one nothing is told, and no conversation is read for it."""
+        is_first = self._grown is None
+        grown = await self.growing.lengths(self._grown)
+        self._grown = Growth({}, grown.token)
+        lengths = {each: length for each, length in grown.lengths.items() if self._conversation in {None, each}}
+        if is_first:
+            self._lengths = lengths
+            return []
+        changes: list[StoreChange] = []
+        read: set[str] = set()
+        for id in (*sorted(await self._gone(grown)), *lengths):  # noqa: A001  what the wire calls it
+            if self._lengths.get(id) != lengths.get(id):
+                read.add(id)
+                changes += self._noted(await self._since(id, lengths.get(id, 0)))
+        self._forget_but(read)
+        return changes
+
+    def _forget_but(self, read: set[str]) -> None:
+        """Keep nothing of conversations in which nothing is open.
+
+        Of one that was read just now, how much was told is kept until it grows no more: more was read than `lengths` had said where
+        something happened between the two, and would be told again.
+        """
+        for id in self._read_last - read:  # noqa: A001  as above
+            if not self._known.get(id):
+                self._known.pop(id, None)
+                self._events.pop(id, None)
+        self._read_last = read
+
+    async def _gone(self, grown: Growth) -> Iterable[str]:
+        """Return those with an open turn that are not there any more."""
+        if grown.is_whole:
+            return [id for id in self._lengths.keys() - grown.lengths.keys() if self._known.get(id) or id in self._turns]  # noqa: A001  as above
+        if grown.gone is not None:
+            return [id for id in grown.gone if id in self._lengths]  # noqa: A001  as above
+        running = await self._store.open_turns(self._conversation)
+        gone = self._turns - running - grown.lengths.keys()
+        self._turns |= running
+        return gone
+
+    def _noted(self, changes: Iterable[StoreChange]) -> list[StoreChange]:
+        """Keep in mind what is open after each change."""
+        changes = list(changes)
+        for change in changes:
+            if change.kind == "turn_ended":
+                self._turns.discard(change.conversation)
+            elif change.question:
+                self._known.setdefault(change.conversation, {})[change.id] = change.question
+            else:
+                self._known.get(change.conversation, {}).pop(change.id, None)
+        return changes
+
+    async def _since(self, id: str, length: int) -> list[StoreChange]:
+        """Return what happened in a conversation since it was seen."""
+        try:
+            before = self._events.get(id)
+            if before is None:
+                before = await self.growing.events_within(id, self._lengths[id]) if id in self._lengths else 0
+            events = (await self._store.read(id)).events
+        except StoreError:  # it was removed
+            self._lengths.pop(id, None)
+            self._events.pop(id, None)
+            ended = [StoreChange(kind="turn_ended", conversation=id)] if not length or id in self._turns else []
+            return [*(closed(question, ()) for question in self._known.pop(id, {}).values()), *ended]
+        self._lengths[id], self._events[id] = length, len(events)
+        if id not in self._known:
+            self._known[id] = open_after(id, events, before)
+        return list(self._read(id, events, before, self._known[id]))
+
+
+async def times_to_look(growing: Growing) -> AsyncGenerator[None]:
+    """Yield at once, and then whenever something may have happened. Who is slow with a look is given more time before the next.
+
+    Not so with the first, which may be for all that there is.
+    """
+    since = await growing.stirred(0)
+    yield
+    while True:
+        since, begun = await growing.stirred(since), time.monotonic()
+        yield
+        await pause((time.monotonic() - begun) * _SHARE)
+
+
+async def changes(watch: Watch) -> AsyncGenerator[StoreChange]:
+    """Yield what happens from now on, after what `watch` begins with."""
+    is_begun = False
+    async with aclosing(times_to_look(watch.growing)) as times:
+        async for _ in times:
+            found = await (watch.look() if is_begun else watch.begin())
+            is_begun = True
+            for change in found:
+                yield change
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Wake-ups for a program's own job runner
+
+
+OnWake: TypeAlias = Callable[[str], Awaitable[None] | None]
+"""Takes the id of a conversation whose turn can go on; sync or async."""
+
+_LOG = logging.getLogger("midturn.store")
+
+
+async def wake(on_wake: OnWake, conversation: str) -> None:
+    """Call the program's own function. That it fails takes nothing back: the answer is recorded, and `store.ready()` names its turn."""
+    try:
+        told = on_wake(conversation)
+        if inspect.isawaitable(told):
+            await told
+    except Exception:  # noqa: BLE001  it is the program's own, and the answer is safe
+        _LOG.exception("on_wake failed; the turn of conversation %s is ready all the same", conversation)

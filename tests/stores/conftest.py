@@ -1,0 +1,46 @@
+"""Both kinds of store, for the tests of what they have in common, and a database for those that need one."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from midturn.stores.folder import Folder
+from support.postgres import Cluster
+from support.stores import own_home, store
+
+__all__ = ["own_home", "store"]
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    """A directory, open."""
+    with Folder.at(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    if shutil.which("pg_ctl") is None:
+        pytest.skip("there is no PostgreSQL: apt-get install postgresql")
+    server = Cluster("fsync=off", "max_connections=200")
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def url(cluster: Cluster) -> str:
+    """Return the address of a schema that nobody has used."""
+    return f"{cluster.url}&midturn_schema=s{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def other_url(cluster: Cluster) -> str:
+    """Return the address of another schema that nobody has used."""
+    return f"{cluster.url}&midturn_schema=s{next(_NUMBERS)}"
