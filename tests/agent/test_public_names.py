@@ -194,7 +194,7 @@ def test_a_context_offers_what_is_promised() -> None:
 
 
 def test_importing_what_a_program_begins_with_loads_no_event_loop_and_no_machine() -> None:
-    heavy = [*HEAVY.split(), "midturn.runtime", "midturn.turn.turn", "midturn.compose"]
+    heavy = [*HEAVY.split(), "midturn.runtime", "midturn.turn.turn", "midturn.agent.assembly"]
     code = f"from midturn import Agent, Question, open_store, tool; import sys; print(*sorted(set({heavy!r}) & set(sys.modules)))"
 
     assert output(python(code)).split() == []

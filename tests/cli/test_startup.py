@@ -97,7 +97,7 @@ def test_where_a_users_files_are_is_known_without_temporary_ones(midturn: Comman
 def test_help_and_version_load_no_command(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
     loaded = loaded_by(midturn, *arguments)
 
-    assert not {"asyncio", "midturn.store", "midturn.config.load", "midturn.compose"} & loaded
+    assert not {"asyncio", "midturn.stores", "midturn.config.load", "midturn.agent.assembly"} & loaded
 
 
 def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandLine) -> None:
@@ -151,7 +151,7 @@ def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn:
     loaded = loaded_by(midturn, "answer", question["id"], "yes")
 
     assert midturn.ok("inbox", "--json").json == []
-    assert {"midturn.config.load", "midturn.compose", "midturn.runtime", "asyncio", "tomllib", "shutil", "subprocess"} & loaded == set()
+    assert {"midturn.config.load", "midturn.agent.assembly", "midturn.runtime", "asyncio", "tomllib", "shutil", "subprocess"} & loaded == set()
 
 
 @pytest.mark.parametrize("kind", [AssistantSettings, Limits, ScreenSettings, Source, Event, InquiryRequest, Approval])
