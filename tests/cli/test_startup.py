@@ -151,7 +151,15 @@ def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn:
     loaded = loaded_by(midturn, "answer", question["id"], "yes")
 
     assert midturn.ok("inbox", "--json").json == []
-    assert {"midturn.config.load", "midturn.agent.assembly", "midturn.runtime", "asyncio", "tomllib", "shutil", "subprocess"} & loaded == set()
+    assert {
+        "midturn.config.load",
+        "midturn.agent.assembly",
+        "midturn.runtime",
+        "asyncio",
+        "tomllib",
+        "shutil",
+        "subprocess",
+    } & loaded == set()
 
 
 @pytest.mark.parametrize("kind", [AssistantSettings, Limits, ScreenSettings, Source, Event, InquiryRequest, Approval])

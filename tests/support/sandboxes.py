@@ -12,9 +12,9 @@ _CHOSEN = """
 import shutil
 import sys
 from midturn.__main__ import main
-from midturn.security import box, confine
+from midturn.security import confine, tool_sandbox
 chosen = confine.Offer("bubblewrap")
-box.offer = confine.offer = lambda: chosen
+tool_sandbox.offer = confine.offer = lambda: chosen
 confine.bubblewrap = lambda: shutil.which("bwrap")
 main()
 """

@@ -448,11 +448,11 @@ class Inquirer:
             begun = CallBegun(call_id, name, arguments or {}, agent, outer)
             foreign = await turn.call(source, begun, occurrence, permission=permission, schema=schema)
             call = InquirerCall(source, turn, foreign)
-            token = OUTER.set(call)
+            OUTER.set(call)
             try:
                 yield call
             finally:
-                OUTER.reset(token)
+                OUTER.set(around)  # no token: without an event loop, a block is left in another context
                 call.leave()
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 _PROGRAM = """
 import asyncio, json, os, signal, sys
 import aiohttp, anyio.streams.tls, anyio._core._sockets, concurrent.futures.thread, httpcore, slack_sdk.web.async_client, telegram.request
-from midturn.channels import deck, ledger, running
+from midturn.channels import card_reconciler, running, state
 import imapclient, aiosmtplib, nio
 from midturn.channels.discord import Discord
 from midturn.channels.email import Email
@@ -61,10 +61,10 @@ def stepped(home, name):
         return done
     setattr(home, name, call)
 
-ledger._LEASE, running._RENEW = 0.3, 0.1  # what a killed one holds, the next one waits for
+state._LEASE, running._RENEW = 0.3, 0.1  # what a killed one holds, the next one waits for
 stepped(FilesBeside, "keep")
 stepped(ConversationStore, "answer")
-stepped(deck, "record_notice")
+stepped(card_reconciler, "record_notice")
 for channel in (Discord, Email, Matrix, Ntfy, Slack, Telegram):
     for name in ("send", "update"):
         stepped(channel, name)

@@ -36,6 +36,7 @@ class TerminalPerson:
         self.asked = {question["id"]: question for question in (*scene.ask, *scene.changed)}
         self.start = start
         self.refused: Callable[[str], str] = str
+        self.ends: tuple[str, ...] = (_CTRL_C,)
         self.edited: Path | None = None
         self.session: PtySession | None = None
         self.person: FormPerson | None = None
@@ -61,8 +62,8 @@ class TerminalPerson:
         self._type(question, f"b{self.enter}")
 
     def end_turn(self, question: str) -> None:
-        """Press Ctrl-C."""
-        self._type(question, _CTRL_C)
+        """Press Ctrl-C, or another key that ends the turn here."""
+        self._type(question, *self.ends)
 
     def allow(self, kind: str) -> None:
         """Say yes."""
@@ -169,7 +170,7 @@ class TerminalPerson:
                 return f"{value}\r"
 
 
-_MORE = ("Your reply", "Why", "The reason", "Enter submits", "Type the new")
+_MORE = ("Type s again", "Your reply", "Why", "The reason", "Enter submits", "Type the new")
 
 
 class AttachedAssistant(Assistant):
@@ -231,6 +232,7 @@ class AnsweredAtATerminal:
         self.plain = plain
         self.person = TerminalPerson(scene, plain=plain, start=self._start)
         self.person.refused = self._refused
+        self.person.ends = (f"s{self.person.enter}", f"s{self.person.enter}")  # Ctrl-C leaves the question open there
         self.person.edited, self.editor = _editor(directory)
 
     def begin(self) -> None:
