@@ -151,8 +151,7 @@ def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn:
     loaded = loaded_by(midturn, "answer", question["id"], "yes")
 
     assert midturn.ok("inbox", "--json").json == []
-    loads_nothing_of = {"midturn.config.load", "midturn.agent.assembly", "midturn.runtime", "asyncio", "tomllib", "shutil", "subprocess"}
-    assert loads_nothing_of & loaded == set()
+    assert {
         "midturn.config.load",
         "midturn.agent.assembly",
         "midturn.runtime",
