@@ -84,7 +84,10 @@ def test_what_only_files_have_is_refused_in_words(midturn: CommandLine, url: str
         assert (refused.status, refused.stdout) == (1, "")
         assert "are in a database and have no files" in refused.stderr
     unknown = midturn.run("conversation", "show", "999", "--store", url)
-    assert (unknown.status, unknown.stderr) == (1, "midturn: There is no conversation '999'. `midturn conversation ls` lists them.\n")
+    assert (unknown.status, unknown.stderr) == (
+        1,
+        f"midturn: There is no conversation '999'. `midturn conversation ls --store '{url}'` lists them.\n",
+    )
     foreign = midturn.run("inbox", "--store", "mysql://somewhere/x")
     assert foreign.status == 2
     assert foreign.stderr.startswith("midturn: There is no store `mysql://…`. There are: `postgresql://…`, `postgres://…`. A directory is ")
