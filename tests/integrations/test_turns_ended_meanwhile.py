@@ -110,11 +110,11 @@ def test_what_is_kept_about_a_conversation_goes_with_it(store: ConversationStore
             await held(store, conversation)
         await store.end(conversation, user="u42")
         await held(store, conversation)
-        assert await store.port.beside.kept("told/")
+        assert await store.port.beside.kept("reported-end/")
 
         await store.remove(conversation)
 
-        assert not await store.port.beside.kept("told/")
+        assert not await store.port.beside.kept("reported-end/")
 
     asyncio.run(scene())
 

@@ -1,4 +1,4 @@
-"""A person leaves what is asked for later: it waits for a person, whatever the detached policies say."""
+"""A question that a person leaves for later stays open, whatever the detached policies say."""
 
 from __future__ import annotations
 

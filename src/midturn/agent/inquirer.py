@@ -282,14 +282,14 @@ class Inquirer:
         return self._turn is not None and self._turn.resumes
 
     @property
-    def before(self) -> str:
+    def event_before(self) -> str:
         """The `event_id` of the last event before the held turn, the same in every hold; empty if there is none, or no turn is held."""
-        return "" if self._turn is None else self._turn.before
+        return "" if self._turn is None else self._turn.event_before
 
     @property
-    def follows_end(self) -> bool:
+    def follows_ended_turn(self) -> bool:
         """Whether the held turn is new, and a person has ended the one before it."""
-        return self._turn is not None and self._turn.follows_end and not self._turn.resumes
+        return self._turn is not None and self._turn.follows_ended_turn and not self._turn.resumes
 
     def result_of(
         self, tool: str, call_id: str, arguments: JsonObject | None, *, occurrence: int | None = None, agent: str = ""
@@ -475,8 +475,8 @@ class Inquirer:
                         try:
                             await turn.close()
                         finally:
-                            if turn.told_end:
-                                await self._store.port.beside.keep(self._told_entry, turn.told_end.encode())
+                            if turn.reported_end:
+                                await self._store.port.beside.keep(self._reported_entry, turn.reported_end.encode())
 
     async def _replied(self, text: str, author: str | None) -> bool:
         """Reply with a message to open questions, unless it is the one that began the turn; say whether any has taken it."""
@@ -486,16 +486,16 @@ class Inquirer:
             return False
         return bool(await reply_with_message(self._store, self._conversation, text, author))
 
-    async def _told_end(self, journal: Journal) -> str:
+    async def _reported_end(self, journal: Journal) -> str:
         """Return the start of the turn whose end by a person this program has learned of; empty if there is none."""
         last = last_turn(journal.events)
         if last is None or last.open:
             return ""
-        return (await self._store.port.beside.kept(self._told_entry)).get(self._told_entry, b"").decode()
+        return (await self._store.port.beside.kept(self._reported_entry)).get(self._reported_entry, b"").decode()
 
     @property
-    def _told_entry(self) -> str:
-        return f"told/{self._conversation}"
+    def _reported_entry(self) -> str:
+        return f"reported-end/{self._conversation}"
 
     async def _begun(self, text: str, author: str | None, key: str | None, *, calls_wait: bool) -> ForeignTurn:
         if self._prompter is not None:
@@ -503,7 +503,7 @@ class Inquirer:
         async with AsyncExitStack() as undone:
             journal = await undone.enter_async_context(await self._store.open(self._conversation))
             turn = compose_inquirer(self._settings, RunParts(prompter=self._prompter, display=_Watched(journal, self._watchers)), journal)
-            await turn.begin(text, author, key, calls_wait=calls_wait, told_end=await self._told_end(journal))
+            await turn.begin(text, author, key, calls_wait=calls_wait, reported_end=await self._reported_end(journal))
             self._closing = undone.pop_all()
         return turn
 

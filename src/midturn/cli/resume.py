@@ -89,7 +89,7 @@ def run_resume(resume: ResumeFlags, *, exit_leaves_open: bool = False) -> ExitSt
 
 
 def check_is_ours(held: Held, option: str) -> None:
-    """Refuse to go on with what another agent has begun: it goes on there. `option` is that of advised commands.
+    """Refuse a turn of another agent, which only that agent can continue. `option` is added to the commands that the error advises.
 
     Raises:
         NotOpen: It is such a turn.

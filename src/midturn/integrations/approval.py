@@ -31,7 +31,7 @@ def check_not_ended(inquirer: Inquirer, waiting: Sequence[tuple[str, str]], inst
     Raises:
         ConfigError: The turn before the held one was ended by a person.
     """
-    if waiting and inquirer.follows_end:
+    if waiting and inquirer.follows_ended_turn:
         calls = ", ".join(f"`{name}` ({id})" for name, id in waiting)  # noqa: A001  the wire's word
         raise ConfigError(f"A person has ended the turn of these calls: {calls}. Nothing was asked, and nothing ran. {instead}")
 

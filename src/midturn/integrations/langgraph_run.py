@@ -40,7 +40,7 @@ QUESTION = "midturn.question"
 WAITS = "midturn.waits"
 """The field of an interrupt that says that a call inside of a node waits."""
 _TURN = "midturn_turn"
-"""The entry of the metadata of a checkpoint that says in which turn it was made (`Inquirer.before`)."""
+"""The entry of the metadata of a checkpoint that says in which turn it was made (`Inquirer.event_before`)."""
 INTERRUPT = "interrupt"
 """The tool under whose name the graph's interrupts ask."""
 _NOT_A_CALL = (
@@ -304,18 +304,11 @@ class GraphRun:
             ):
                 self.inquirer.raise_end()  # before any node runs: the program may have changed the state of the graph meanwhile
                 going: object = given
-                noting = cast(
-                    "RunnableConfig",
-                    {
-                        **config,
-                        "callbacks": _with_handler(config.get("callbacks")),
-                        "metadata": {**config.get("metadata", {}), _TURN: self.inquirer.before},
-                    },
-                )
+                noting = self._noting(config)
                 if not is_under_way and self.inquirer.resumes and self._was_finished(before):
                     await self.inquirer.give_up_unmade(GONE_ON)
                     return before.values
-                if before.interrupts and not (self.inquirer.follows_end and given is not None):  # else it begins anew with its input
+                if before.interrupts and not (self.inquirer.follows_ended_turn and given is not None):  # else it begins anew with its input
                     await self._answers(before.interrupts)  # raises what is not answered yet, before any node runs
                     going = None  # the graph may have got the answers already: its nodes say which ones they wait for
                 elif before.next and (self.inquirer.resumes or given is None):
@@ -336,9 +329,14 @@ class GraphRun:
             if outside is not None:
                 CALL.reset(outside)
 
+    def _noting(self, config: RunnableConfig) -> RunnableConfig:
+        """Return a configuration whose checkpoints name the held turn, and whose tools say which call they are."""
+        metadata = {**config.get("metadata", {}), _TURN: self.inquirer.event_before}
+        return cast("RunnableConfig", {**config, "callbacks": _with_handler(config.get("callbacks")), "metadata": metadata})
+
     def _was_finished(self, before: StateSnapshot) -> bool:
-        """Say whether the graph has come to its end in the held turn: the program has died before it had recorded the end of the turn."""
-        return fields(before.metadata).get(_TURN) == self.inquirer.before
+        """Say whether the graph ended in the held turn, and the program died before it recorded the end of the turn."""
+        return fields(before.metadata).get(_TURN) == self.inquirer.event_before
 
     async def _answers(self, waiting: Sequence[Interrupt[Any]]) -> Command[Any]:
         """Return the answers to interrupts, all of them.

@@ -37,7 +37,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
         command: Program and arguments: a list such as `["npx", "@modelcontextprotocol/server-everything"]`, or a string.
         url: Address of a server that runs already (streamable HTTP).
         headers: HTTP headers that are sent with every request to `url`.
-        environment: Variables that the program is given besides `PATH`, `HOME`, `LANG` and the like: a mapping with their values (True
+        environment: Variables of the program, in addition to `PATH`, `HOME`, `LANG` and the like: a mapping with their values (True
             passes on the value of this process), or a list of names to pass on.
         sandbox: Whether the program runs in a sandbox, where the system has one; or a table with `read`, `write`, `network` and `enable`.
         protocol: Version of the protocol; `auto` is the newest that both sides know.

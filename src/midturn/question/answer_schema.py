@@ -178,7 +178,7 @@ _MEANT_TYPES: Mapping[str, str] = {
 
 
 def keyword_refusal(keyword: str) -> str | None:
-    """Say why a keyword cannot be used, and which one is probably meant; None for a keyword of the subset."""
+    """Return why a keyword cannot be used, with the nearest known one; None if it can be used."""
     if keyword in KEYWORDS:
         return None
     if keyword in REFUSED:

@@ -19,7 +19,7 @@ def public_repr(instance: object, name: str, details: str = "") -> str:
 
 
 def name_methods(owner: type, prefix: str) -> None:
-    """Let Python's errors call the public methods of a private base class by `prefix` and their name.
+    """Rename the public methods of a private base class, so that Python's errors show `prefix` and the method's name.
 
     Args:
         owner: The base class.

@@ -170,19 +170,19 @@ class ForeignTurn:
         self.resumes = False
         """Whether the turn was there before it was held: left open, or finished and found by its key."""
         self._finished: Sequence[ev.Event] = ()
-        self._end_to_tell: Window | None = None
-        self.before = ""
+        self._unreported_end: Window | None = None
+        self.event_before = ""
         """The `event_id` of the last event before the turn; empty if there is none."""
-        self.told_end = ""
+        self.reported_end = ""
         """The `event_id` of the start of a turn whose end by a person the program has learned of in this hold; empty if there is none."""
-        self.follows_end = False
+        self.follows_ended_turn = False
         """Whether the turn before this one was ended by a person."""
         self._turn: Turn | None = None
         self._driver: Driver | None = None
         self._task: asyncio.Task[RunEnding] | None = None
 
     async def begin(
-        self, text: str, author: str | None = None, key: str | None = None, *, calls_wait: bool = False, told_end: str = ""
+        self, text: str, author: str | None = None, key: str | None = None, *, calls_wait: bool = False, reported_end: str = ""
     ) -> None:
         """Record what the user said, unless the turn was left open.
 
@@ -190,7 +190,7 @@ class ForeignTurn:
 
         The turn with a `key` is the one that was begun with it, finished or not. `calls_wait` says that the loop has calls to make again.
 
-        If a person has ended the last turn while no program held it, the calls of this hold return that. `told_end` is the start of the
+        If a person has ended the last turn while no program held it, the calls of this hold return that. `reported_end` is the start of the
         last turn whose end the program has learned of already.
 
         Raises:
@@ -203,22 +203,22 @@ class ForeignTurn:
         known = None if key is None else keyed_turn(journal.events, key, text)
         if known and not known.open:
             self._finished = known.events
-            self.before = _event_before(journal.events, known)
+            self.event_before = _event_before(journal.events, known)
             self.resumes = True
             return
         if key is not None:
             self._settings = replace(self._settings, start=ev.TurnStart(key=key))
         last = last_turn(journal.events)
-        self.follows_end = last is not None and _is_ended_by_user(last)
-        if key is None and last and self.follows_end and _start_of(last) != told_end:
+        self.follows_ended_turn = last is not None and _is_ended_by_user(last)
+        if key is None and last and self.follows_ended_turn and _start_of(last) != reported_end:
             if calls_wait or text == first_message(last) != "":
-                self._tell_end(last)
+                self._report_end(last)
                 return
             if not text:
-                self._end_to_tell = last  # its first call shows whether this is that turn
+                self._unreported_end = last  # its first call shows whether this is that turn
                 return
         window = last if last and last.open else None
-        self.before = _event_before(journal.events, window)
+        self.event_before = _event_before(journal.events, window)
         if window:
             stale = Turn.load(window.events, self._settings, self._services.ids)
             began = first_message(window)
@@ -230,7 +230,7 @@ class ForeignTurn:
                 raise TurnOpen(self._why_open(began, waiting), conversation=journal.conversation, text=began, pending=waiting)
             left = stale.step(TurnFailed("the program went on with another message"))
             await record_effects(left, journal, self._services.clock, self._services.display)
-            self.before = _event_before(journal.events, None)
+            self.event_before = _event_before(journal.events, None)
         if text:
             self._running()[0].report(TurnRequested(text, author=author))
 
@@ -266,10 +266,10 @@ class ForeignTurn:
             StoreError: The disk refused.
         """
         name, id = begun.name, begun.id  # noqa: A001  the wire's word
-        if self._end_to_tell:
-            if any(is_call(call, begun) for call in ev.call_requests(self._end_to_tell.events)):
-                self._tell_end(self._end_to_tell)
-            self._end_to_tell = None
+        if self._unreported_end:
+            if any(is_call(call, begun) for call in ev.call_requests(self._unreported_end.events)):
+                self._report_end(self._unreported_end)
+            self._unreported_end = None
         key = _key(begun)
         self._made[key] += 1
         self._recall(begun, occurrence or self._made[key])
@@ -294,10 +294,10 @@ class ForeignTurn:
             self._tools.asked[about] -= permission
         return call
 
-    def _tell_end(self, ended: Window) -> None:
+    def _report_end(self, ended: Window) -> None:
         """Go on with a turn that a person has ended: its calls return their results, and nothing runs."""
         self._finished = ended.events
-        self.before = _event_before(self._services.journal.events, ended)
+        self.event_before = _event_before(self._services.journal.events, ended)
         self.resumes = True
 
     def raise_end(self) -> None:
@@ -306,7 +306,7 @@ class ForeignTurn:
         Raises:
             CallEnded: A person has ended it.
         """
-        self._note_told()
+        self._note_reported()
         if self._finished and self._has_ended:
             ended = [result.call for result in ev.call_results(self._finished)]
             content = self.content(ended[-1]) if ended else messages.TURN_ENDED
@@ -331,19 +331,19 @@ class ForeignTurn:
         window = open_turn(self._services.journal.events)
         events = self._finished or (window.events if window else ())
         same = [call for call in ev.call_requests(events) if is_call(call, begun)]
-        self._note_told()
+        self._note_reported()
         if occurrence <= len(same) and self._response(same[occurrence - 1].event_id):
             content = self.content(same[occurrence - 1].event_id)
             raise CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
         if self._finished:
             raise CallEnded(messages.TURN_OVER, is_error=True, turn_ended=True)
 
-    def _note_told(self) -> None:
+    def _note_reported(self) -> None:
         """Note that the program learns of the end of a turn that is over, if a person has ended it."""
         last = last_turn(self._services.journal.events)
         start = _start_of(Window(tuple(self._finished))) if self._finished and self._has_ended else ""
         if last and start == _start_of(last):  # an older turn, found by its key, says nothing about the last one
-            self.told_end = start
+            self.reported_end = start
 
     def has_asked(self, begun: CallBegun, question: str) -> bool:
         """Say whether a call that has no result yet has asked a question, by the question's id, in this process or in another.
@@ -364,7 +364,7 @@ class ForeignTurn:
         events = self._finished or (window.events if window else ())
         same = [call for call in ev.call_requests(events) if is_call(call, begun)]
         same = same[:occurrence] if occurrence is None or occurrence <= len(same) else []
-        self._note_told()
+        self._note_reported()
         return self.content(same[-1].event_id) if same and self._response(same[-1].event_id) else None
 
     def unmade(self) -> Sequence[CallBegun]:
@@ -447,7 +447,7 @@ class ForeignTurn:
         finally:
             last = last_turn(self._services.journal.events)
             if self._driver and last and _is_ended_by_user(last):
-                self.told_end = _start_of(last)
+                self.reported_end = _start_of(last)
 
     async def _close(self) -> None:
         if self._stays_open:

@@ -7,7 +7,7 @@ from typing import Final
 
 from midturn.stores.port import StorePort
 
-BY_QUESTION: Final = ("draft/", "notice/", "told/")
+BY_QUESTION: Final = ("draft/", "notice/", "reported-end/")
 """Beginnings of names in which a conversation, or the address of a question in it, `<conversation>-<event id>`, is one of the parts."""
 
 

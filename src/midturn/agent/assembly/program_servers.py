@@ -81,7 +81,7 @@ class ProgramServers:
         """Connect, unless that is done, for as long as the block runs.
 
         Raises:
-            ConfigError: A server cannot be reached, or has not the tools that the agent is told something about.
+            ConfigError: A server cannot be reached, or lacks a tool that `run`, `rename`, `routes` or `detached` names.
         """
         if not self._described:
             yield

@@ -58,7 +58,7 @@ _REMOVALS = 10_000  # ids that are kept
 
 
 class _PoolMessages(logging.Filter):
-    """Logs the messages of our pools at debug level: what they say in raw words, our own errors and warnings say in a sentence."""
+    """Logs messages of the connection pools at debug level: midturn's own errors and warnings say the same in a sentence."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let the messages of other pools of the program pass."""

@@ -96,7 +96,7 @@ class FileChanges(Struct, frozen=True):
         return [line for file in self.files for line in (file.heading, *(row.line for row in file.rows))]
 
     def page(self, number: int = 1) -> ChangePage:
-        """Return a page of it; the last one where there are fewer."""
+        """Return a page of the changes; the last page if `number` is too high."""
         total = sum(len(file.rows) for file in self.files)
         pages = max(1, -(-total // ROWS))
         number = min(max(1, number), pages)

@@ -75,7 +75,7 @@ async def an_end(scene: Scene) -> None:
 
 
 async def an_end_meanwhile(scene: Scene) -> None:
-    """A person ends the turn while no process runs it: the next entry is told, and nobody is asked again."""
+    """A person ends the turn while no process runs it: the next entry raises `CallEnded`, and nobody is asked again."""
     program = scene.program()
     await scene.waits(program)
     await scene.store().end(scene.conversation, user="ada")

@@ -1,4 +1,4 @@
-"""Plays the stories with a framework, and says what came of each."""
+"""The entry of the suite: plays the stories with a framework, and returns a result for each."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ async def a_bug_before_the_question(scene: Scene) -> None:
 
 
 async def a_bug_after_the_answer(scene: Scene) -> None:
-    """A tool that fails after its answer, for a while: where the framework ends the run, the next entry asks nothing again."""
+    """A tool fails once after its answer: if the framework ends the run, the next entry does not ask again."""
     failures = ["the network"]
 
     async def deploy(env: str) -> str:
@@ -246,7 +246,7 @@ async def lost_record(scene: Scene) -> None:
 
 
 async def a_new_message(scene: Scene) -> None:
-    """A new message while a question is open is refused, and says what is open; then the turn goes on."""
+    """A new message while a question is open is refused with a list of what is open, and the turn can continue."""
     program = scene.program()
     (question,) = await scene.waits(program)
     refused = await raises("the new message", TurnOpen, scene.enter(program, "What is the weather?"))
