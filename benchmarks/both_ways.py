@@ -1,7 +1,11 @@
-"""How soon an answer crosses: given at a terminal, until the page no longer lists it; given on the page, until the terminal says so.
+"""Latency between the terminal and the page, in both directions.
 
-Run `python benchmarks/both_ways.py [rounds]`. It needs Chromium. `midturn serve` and `midturn query` run as processes of their own; times
-are taken in the browser and where the pseudo terminal is read. The goal is 500 ms; numbers are printed, nothing is asserted.
+An answer at the terminal: until the page no longer lists the question. An answer on the page:
+until the terminal shows it.
+
+Run `python benchmarks/both_ways.py [rounds]`. It needs Chromium. `midturn serve` and `midturn
+query` run as subprocesses; times are taken in the browser and at the pseudo terminal. The goal is
+500 ms. Prints times; asserts nothing.
 """
 
 from __future__ import annotations
@@ -40,9 +44,11 @@ GONE = """() => new Promise((done) => {
 
 
 def main() -> None:
-    """Measure, and print."""
     home = Path(tempfile.mkdtemp())
-    environment = {name: str(home / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    environment = {
+        name: str(home / name)
+        for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    }
     (home / "play.toml").write_text(SCRIPT)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
@@ -59,25 +65,32 @@ def main() -> None:
     query = [*midturn, "query", *store, "--model", f"scripted:{home / 'play.toml'}", "Ship it."]
     try:
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+            )
             page = browser.new_page()
             assert server.stdout
             page.goto(server.stdout.readline().strip())
-            print_out("terminal to page", [to_the_page(page, query, environment) for _ in range(ROUNDS)])
-            print_out("page to terminal", [to_the_terminal(page, query, environment) for _ in range(ROUNDS)])
+            print_out(
+                "terminal to page", [to_the_page(page, query, environment) for _ in range(ROUNDS)]
+            )
+            print_out(
+                "page to terminal",
+                [to_the_terminal(page, query, environment) for _ in range(ROUNDS)],
+            )
             browser.close()
     finally:
         server.kill()
 
 
 def to_the_page(page: Page, query: list[str], environment: dict[str, str]) -> float:
-    """Answer at the terminal; return the seconds until the page lists nothing any more."""
+    """Answer at the terminal; return the seconds until the page lists no question."""
     with PtySession(query, environment=environment) as terminal:
         terminal.wait_for("Ship it now?")
         page.goto(page.url.partition("/q/")[0].partition("?")[0])
         page.locator("a.item").wait_for()
         page.evaluate(f"() => {{ window.gone = ({GONE})(); }}")
-        page.wait_for_timeout(500)  # keys are dead for a moment after a prompt is drawn
+        page.wait_for_timeout(500)  # a prompt ignores keys for a moment after it is drawn
         begun = time.time()
         terminal.send("y")
         gone = float(page.evaluate("() => window.gone"))
@@ -86,14 +99,15 @@ def to_the_page(page: Page, query: list[str], environment: dict[str, str]) -> fl
 
 
 def to_the_terminal(page: Page, query: list[str], environment: dict[str, str]) -> float:
-    """Answer on the page; return the seconds until the terminal says who answered."""
+    """Answer on the page; return the seconds until the terminal shows the responder."""
     with PtySession(query, environment=environment) as terminal:
         terminal.wait_for("Ship it now?")
         page.goto(page.url.partition("/q/")[0].partition("?")[0])
         page.locator("a.item").click()
         page.locator("button[value=yes]").wait_for()
         page.evaluate(
-            "() => { setTimeout(() => { sessionStorage.begun = Date.now(); document.querySelector('button[value=yes]').click(); }, 50); }"
+            "() => { setTimeout(() => { sessionStorage.begun = Date.now();"
+            " document.querySelector('button[value=yes]').click(); }, 50); }"
         )
         terminal.wait_until(lambda: "ada" in terminal.text, "who answered")
         seen = time.time()
@@ -104,8 +118,11 @@ def to_the_terminal(page: Page, query: list[str], environment: dict[str, str]) -
 
 
 def print_out(way: str, seconds: list[float]) -> None:
-    """Print the middle and the longest of the times."""
-    print(f"{way}: middle {statistics.median(seconds) * 1_000:.0f} ms, longest {max(seconds) * 1_000:.0f} ms ({len(seconds)} answers)")
+    """Print the median and the maximum."""
+    print(
+        f"{way}: middle {statistics.median(seconds) * 1_000:.0f} ms, longest"
+        f" {max(seconds) * 1_000:.0f} ms ({len(seconds)} answers)"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
-"""What a channel costs on the loopback, from an ask to its card and from a tap to the turn's next event; 1,000 questions under limits.
+"""Latency of channels on the loopback interface, and the delivery of 1,000 questions under rate
+limits.
 
-Of Telegram, Slack, Discord and ntfy the servers are ours, written from the published protocols, and the libraries theirs; mail goes through
-Dovecot, Matrix through Synapse, where these are here (`make test-channels`). `channels.py [KIND…] [--questions N]`.
+Measures the time from a question to its card, and from a button press to the next event of the
+turn. Telegram, Slack, Discord and ntfy run against fake servers written from the published
+protocols, with the real client libraries. Mail uses Dovecot and Matrix uses Synapse, if they are
+installed (`make test-channels`). Usage: `channels.py [KIND…] [--questions N]`.
 """
 
 from __future__ import annotations
@@ -18,15 +21,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import midturn as mt
 from midturn.events.types import InquiryAnswered
 from midturn.stores.store import ConversationStore
-from support.channels.asked import ask, pair, running
 from support.channels.phones import OURS, REAL, Phone, act, missing, on
+from support.channels.questions import ask, pair, running
 
-TIMES, LIMIT = 60, 30  # questions one after the other; messages in a second, which is Telegram's for a bot
+# questions in sequence; messages per second, which is Telegram's limit for a bot
+TIMES, LIMIT = 60, 30
 GO = mt.Question.boolean("go", "Deploy to production?")
 
 
 async def both_ways(phone: Phone, store: ConversationStore) -> tuple[list[float], list[float]]:
-    """Return how long each question took to its card, and each tap to the turn's next event, in milliseconds."""
+    """Return the milliseconds from each question to its card, and from each button press to the
+    turn's next event.
+    """
     asked: list[float] = []
     tapped: list[float] = []
     async with running(store, phone.channel()):
@@ -46,11 +52,18 @@ async def both_ways(phone: Phone, store: ConversationStore) -> tuple[list[float]
 
 
 async def _is_answered(store: ConversationStore, question: mt.OpenQuestion) -> bool:
-    return any(isinstance(event, InquiryAnswered) for event in (await store.read(question.conversation)).events)
+    return any(
+        isinstance(event, InquiryAnswered)
+        for event in (await store.read(question.conversation)).events
+    )
 
 
-async def flooded(phone: Phone, store: ConversationStore, questions: int) -> tuple[float, float, int, int]:
-    """Ask many at once; return how long the asking took, the sending, how often the platform said to wait, and how many cards there are."""
+async def flooded(
+    phone: Phone, store: ConversationStore, questions: int
+) -> tuple[float, float, int, int]:
+    """Ask many questions at once; return the seconds to ask and to send them, the number of
+    rate-limit responses, and the number of cards.
+    """
     limit = phone.limit(LIMIT)
     async with running(store, phone.channel()):
         began = time.perf_counter()
@@ -60,7 +73,7 @@ async def flooded(phone: Phone, store: ConversationStore, questions: int) -> tup
         while len(phone.cards()) < questions:
             await asyncio.sleep(0.05)
         took = time.perf_counter() - began
-        await asyncio.sleep(2)  # what would be sent twice is sent by now
+        await asyncio.sleep(2)  # time in which a duplicate would be sent
     return asked, took, limit.refused, len(phone.cards())
 
 
@@ -69,12 +82,15 @@ def _at(times: list[float], share: float) -> float:
 
 
 def _folder() -> TemporaryDirectory[str]:
-    """Make room for a store: what a thread has begun to write it ends, also when the channel is stopped meanwhile."""
+    """Create a store directory.
+
+    A thread may still be writing when the channel is stopped, so errors of the removal are
+    ignored.
+    """
     return TemporaryDirectory(ignore_cleanup_errors=True)
 
 
 async def main() -> None:
-    """Measure, and print."""
     logging.disable(logging.WARNING)
     words = sys.argv[1:]
     questions = int(words.pop(words.index("--questions") + 1)) if "--questions" in words else 1_000
@@ -95,7 +111,10 @@ async def main() -> None:
             async with on(kind) as phone:
                 await pair(store, kind, "ana", phone.account)
                 seconds, took, refused, cards = await flooded(phone, store, questions)
-        said = f"{questions} questions within {seconds:.0f} s, {LIMIT} messages a second at most: {cards} cards after {took:.0f} s"
+        said = (
+            f"{questions} questions within {seconds:.0f} s, {LIMIT} messages a second at most:"
+            f" {cards} cards after {took:.0f} s"
+        )
         print(f"{kind}: {said}; told to wait {refused} times")
         assert cards == questions, "one is missing, or was sent twice"
 

@@ -1,12 +1,17 @@
 # pyright: basic, reportMissingImports=false, reportMissingTypeStubs=false
-"""The same turn in other programs: a tool call waits for a person, everything is on disk, fresh objects go on after the answer.
+"""The same turn in other frameworks: a tool call waits for a person, the state is on disk, and
+new objects resume after the answer.
 
-What differs between them cannot be made equal; each does what its documents show for waiting across a restart:
+The frameworks differ too much for identical programs. Each does what its documentation shows for
+waiting across a restart:
 
-- LangGraph: a graph of a model's and a tool's node, `interrupt` and `Command(resume=…)`, with its own SQLite checkpointer;
-- pydantic-ai: a deferred tool; all messages are written to a file (and synced) by the program, and read back;
-- the OpenAI Agents SDK: a tool that needs approval; the run's state as JSON in a file (synced), and read back;
-- DBOS: a workflow that waits in `recv`, and a message for it, in SQLite. It stays in memory: a restart is not part of its figure.
+- LangGraph: a graph with a model node and a tool node, `interrupt` and `Command(resume=…)`, with
+  its SQLite checkpointer;
+- pydantic-ai: a deferred tool; the program writes all messages to a file, syncs it, and reads them
+  back;
+- OpenAI Agents SDK: a tool that needs approval; the run state as JSON in a synced file, read back;
+- DBOS: a workflow that waits in `recv`, with SQLite. It stays in memory, so a restart is not part
+  of its figure.
 """
 
 from __future__ import annotations
@@ -26,11 +31,11 @@ FILLER = "x" * 280
 
 
 class Contestant(Protocol):
-    """Prepares a conversation of so many messages in a directory, and returns what runs the turn there."""
+    """Prepares a conversation with a number of messages in a directory and returns a function
+    that runs the turn.
+    """
 
-    def __call__(self, root: Path, messages: int) -> Callable[[], Awaitable[None]]:
-        """Prepare, and return the turn."""
-        ...
+    def __call__(self, root: Path, messages: int) -> Callable[[], Awaitable[None]]: ...
 
 
 def _save(path: Path, data: bytes) -> None:
@@ -41,7 +46,7 @@ def _save(path: Path, data: bytes) -> None:
 
 
 def midturn(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
-    """Ours: the store of files; two messages are four events."""
+    """Midturn with a file store. Two messages are four events."""
     import midturn as mt
     from turns import deploy, history, turn
 
@@ -52,7 +57,7 @@ def midturn(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
 
 
 def midturn_anew(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
-    """Ours, as if each step were in a process of its own that is loaded already."""
+    """midturn, with each step as in a new process whose modules are already loaded."""
     import midturn as mt
     from turns import deploy, forget, history, turn
 
@@ -63,7 +68,9 @@ def midturn_anew(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
 
 
 def floor(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
-    """No program at all: as many bytes with as many syncs as ours, then everything read back and decoded, once."""
+    """A lower bound without a framework: as many bytes and syncs as midturn, then everything is
+    read back and decoded once.
+    """
 
     async def sync(fd: int) -> None:
         os.fdatasync(fd)
@@ -73,11 +80,15 @@ def floor(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
 
 
 def floor_in_threads(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
-    """The same as a program of asyncio has it that holds up nobody else in its loop: each sync in a thread."""
+    """The same lower bound for an asyncio program that does not block its loop: each sync runs in
+    a thread.
+    """
     return _floor(root, messages, lambda fd: asyncio.to_thread(os.fdatasync, fd))
 
 
-def _floor(root: Path, messages: int, sync: Callable[[int], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+def _floor(
+    root: Path, messages: int, sync: Callable[[int], Awaitable[None]]
+) -> Callable[[], Awaitable[None]]:
     from turns import history
 
     path = root / "events.jsonl"
@@ -125,7 +136,7 @@ async def langgraph_asked(root: Path) -> None:
 
 
 async def langgraph_resumed(root: Path) -> None:
-    """Go on with the answer."""
+    """Resume with the answer."""
     from langgraph.types import Command
 
     with _graph(root) as graph:
@@ -141,7 +152,7 @@ def _graph(root: Path) -> Generator[Any]:
 
 
 def langgraph_on(saver: Any) -> Any:
-    """Return the graph of LangGraph on one of its checkpointers."""
+    """Return the LangGraph graph on a checkpointer."""
     from langchain_core.messages import AIMessage, ToolMessage
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.types import interrupt
@@ -149,7 +160,13 @@ def langgraph_on(saver: Any) -> Any:
     def model(state: Any) -> Any:
         if state["messages"] and isinstance(state["messages"][-1], ToolMessage):
             return {"messages": [AIMessage("Done.")]}
-        return {"messages": [AIMessage("", tool_calls=[{"name": "deploy", "args": {"env": "staging"}, "id": "call_1"}])]}
+        return {
+            "messages": [
+                AIMessage(
+                    "", tool_calls=[{"name": "deploy", "args": {"env": "staging"}, "id": "call_1"}]
+                )
+            ]
+        }
 
     def tool(state: Any) -> Any:
         del state
@@ -170,7 +187,7 @@ def langgraph_on(saver: Any) -> Any:
 
 
 def pydantic_ai(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
-    """A deferred tool of pydantic-ai, and a file."""
+    """A deferred tool of pydantic-ai and a file."""
     from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
     from pydantic_ai.exceptions import CallDeferred
     from pydantic_ai.messages import (
@@ -213,7 +230,10 @@ def pydantic_ai(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
         assert isinstance(first.output, DeferredToolRequests)
         _save(file, first.all_messages_json())
         before = ModelMessagesTypeAdapter.validate_json(file.read_bytes())
-        last = await agent().run(message_history=before, deferred_tool_results=DeferredToolResults(calls={"call_1": "deployed to eu-1"}))
+        last = await agent().run(
+            message_history=before,
+            deferred_tool_results=DeferredToolResults(calls={"call_1": "deployed to eu-1"}),
+        )
         assert last.output == "Done."
         _save(file, last.all_messages_json())
 
@@ -238,10 +258,17 @@ def openai_agents(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
         return f"deployed {env}"
 
     async def run() -> None:
-        model = ScriptedModel([[function_call("deploy", {"env": "staging"}, call_id="call_1")], [assistant_message("Done.")]])
+        model = ScriptedModel(
+            [
+                [function_call("deploy", {"env": "staging"}, call_id="call_1")],
+                [assistant_message("Done.")],
+            ]
+        )
         agent: Agent[Any] = Agent(name="Shop", model=model, tools=[deploy])
         before = json.loads(file.read_bytes())
-        first = await Runner.run(agent, [*before, {"role": "user", "content": "Ship it"}], run_config=quiet)
+        first = await Runner.run(
+            agent, [*before, {"role": "user", "content": "Ship it"}], run_config=quiet
+        )
         assert first.interruptions
         _save(file, json.dumps(first.to_state().to_json()).encode())
         agent = Agent(name="Shop", model=model, tools=[deploy])
@@ -255,7 +282,10 @@ def openai_agents(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
 
 
 class Dbos:
-    """A workflow of DBOS; one database for all, because it can be launched once in a process."""
+    """A DBOS workflow.
+
+    One database serves all runs, because DBOS can be launched once per process.
+    """
 
     def __init__(self, root: Path) -> None:
         from dbos import DBOS
@@ -282,7 +312,7 @@ class Dbos:
         return f"deployed to {region} after {len(messages)}"
 
     def __call__(self, root: Path, messages: int) -> Callable[[], Awaitable[None]]:
-        """Prepare nothing: what was said before is given to the workflow."""
+        """Prepare nothing: earlier messages are passed to the workflow."""
         del root
         said = [FILLER] * messages
 
@@ -295,5 +325,4 @@ class Dbos:
         return run
 
     def close(self) -> None:
-        """Stop it."""
         self._dbos.destroy()

@@ -1,4 +1,6 @@
-"""What can be counted instead of timed: syncs, files opened, calls of our own functions, import statements, modules imported."""
+"""Counters instead of timers: syncs, opened files, calls of our functions, import statements,
+imported modules.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Any, Self
 import midturn as mt
 
 HOME = str(Path(mt.__file__).parent)
-_COLUMNS = 3  # of a line of `-X importtime`
+_COLUMNS = 3  # columns of a line of `-X importtime`
 _COUNTED = {
     "fdatasync": "syncs",
     "fsync": "syncs",
@@ -27,11 +29,11 @@ _COUNTED = {
     "access": "looked",
     "readlink": "looked",
 }
-"""What is counted, by the name of the function in `os`."""
+"""Counter names by the name of the function in `os`."""
 
 
 class Disk:
-    """Counts what the disk is asked for, while it stands in place of the real calls."""
+    """Counts disk calls by replacing the functions in `os`."""
 
     def __init__(self) -> None:
         self.syncs = 0
@@ -58,7 +60,10 @@ class Disk:
 
 
 class Calls:
-    """Counts how often functions of ours are entered, in this thread. Comprehensions are left out: newer Pythons have no calls for them."""
+    """Counts calls of our functions in this thread.
+
+    Comprehensions are ignored, because newer Pythons inline them.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -72,12 +77,19 @@ class Calls:
 
     def _seen(self, frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(HOME) and not code.co_name.startswith("<"):
+        if (
+            event == "call"
+            and code.co_filename.startswith(HOME)
+            and not code.co_name.startswith("<")
+        ):
             self.count += 1
 
 
 class Imports:
-    """Counts the import statements that run. Each takes 2 µs or more, also where the module is loaded long since."""
+    """Counts executed import statements.
+
+    Each takes at least 2 µs, even if the module is already loaded.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -96,14 +108,35 @@ class Imports:
 
 
 def modules(
-    program: str, *arguments: str, environment: Mapping[str, str] | None = None, cwd: Path | None = None, given: str = ""
+    program: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    given: str = "",
 ) -> set[str]:
-    """Return what a Python program imports beyond what Python itself needs to start; it reads what is `given` on stdin."""
+    """Return the modules that a Python program imports beyond those of Python's own start-up.
+
+    `given` is its stdin.
+    """
 
     def imported(program: str, *arguments: str) -> set[str]:
         command = [sys.executable, "-X", "importtime", "-c", program, *arguments]
-        ended = subprocess.run(command, input=given, capture_output=True, env=environment, cwd=cwd, check=False, text=True)
-        rows = [row.split("|") for row in ended.stderr.splitlines() if row.startswith("import time:")]
-        return {row[-1].strip() for row in rows if len(row) == _COLUMNS and "imported package" not in row[-1]}
+        ended = subprocess.run(
+            command,
+            input=given,
+            capture_output=True,
+            env=environment,
+            cwd=cwd,
+            check=False,
+            text=True,
+        )
+        rows = [
+            row.split("|") for row in ended.stderr.splitlines() if row.startswith("import time:")
+        ]
+        return {
+            row[-1].strip()
+            for row in rows
+            if len(row) == _COLUMNS and "imported package" not in row[-1]
+        }
 
     return imported(program, *arguments) - imported("pass")

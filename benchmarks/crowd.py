@@ -1,4 +1,4 @@
-"""What a user notices of 1,500 connections that never finish a request: how long the inbox takes, without them and among them."""
+"""Response time of the inbox with and without 1,500 connections that never finish a request."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from midturn.question.question import Question
 from midturn.stores.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.served import Served
-from support.serving import asked_here, enter
+from support.serving import enter, loopback_request
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
 CROWD, WAITING, PAUSE, REFILL = 1_500, 20, 0.1, 1.0
 
 
-def besiege(port: int) -> None:
-    """Keep so many connections open with half a request each; those that the server drops are opened again each second."""
+def hold_half_requests(port: int) -> None:
+    """Keep `CROWD` connections open with half a request each.
+
+    Connections that the server drops are reopened each second.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 3 * CROWD), hard))
     opened = selectors.DefaultSelector()
@@ -49,7 +52,7 @@ def besiege(port: int) -> None:
 
 
 def read(client: httpx2.Client, headers: dict[str, str]) -> str:
-    """Read the inbox again and again, as a user would; return the middle and the slowest of 100."""
+    """Request the inbox repeatedly, as a user would; return the median and the slowest of 100."""
     times: list[float] = []
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
@@ -59,23 +62,28 @@ def read(client: httpx2.Client, headers: dict[str, str]) -> str:
         time.sleep(PAUSE)
     times.sort()
     return (
-        f"p50 {times[len(times) // 2]:.0f} ms, p99 {times[int(len(times) * 0.99)]:.0f} ms, slowest {times[-1]:.0f} ms ({len(times)} times)"
+        f"p50 {times[len(times) // 2]:.0f} ms, p99 {times[int(len(times) * 0.99)]:.0f} ms, slowest"
+        f" {times[-1]:.0f} ms ({len(times)} times)"
     )
 
 
 def main() -> None:
-    """Measure, and print."""
     with TemporaryDirectory() as folder:
         store = FileStore(Path(folder) / "conversations")
         for _ in range(WAITING):
             wait_for(agent_with(store, asking(Question.boolean("q", "Deploy?"))))
         served = Served(Path(folder), ())
-        entrance, host = asked_here(served.address())
-        with httpx2.Client(headers={**OWN, **host}, base_url=f"http://127.0.0.1:{served.port}", timeout=30) as client:
+        entrance, host = loopback_request(served.address())
+        with httpx2.Client(
+            headers={**OWN, **host}, base_url=f"http://127.0.0.1:{served.port}", timeout=30
+        ) as client:
             assert enter(client, entrance).status_code == 303
             for among in ("alone", f"among {CROWD:,} unfinished connections"):
                 crowd = _crowd(served.port) if among != "alone" else None
-                for how, headers in (("one connection", {}), ("a connection each", {"Connection": "close"})):
+                for how, headers in (
+                    ("one connection", {}),
+                    ("a connection each", {"Connection": "close"}),
+                ):
                     print(f"inbox of {WAITING} questions, {among}, {how}: {read(client, headers)}")
                 if crowd:
                     crowd.kill()
@@ -85,12 +93,14 @@ def main() -> None:
 
 
 def _crowd(port: int) -> subprocess.Popen[str]:
-    """Start the crowd in a process of its own, and wait until all of it has come once."""
-    crowd = subprocess.Popen([sys.executable, __file__, str(SECONDS), str(port)], stdout=subprocess.PIPE, text=True)
+    """Start the connections in another process and wait until all of them were opened once."""
+    crowd = subprocess.Popen(
+        [sys.executable, __file__, str(SECONDS), str(port)], stdout=subprocess.PIPE, text=True
+    )
     assert crowd.stdout
     crowd.stdout.readline()
     return crowd
 
 
 if __name__ == "__main__":
-    besiege(int(sys.argv[2])) if len(sys.argv) > 2 else main()
+    hold_half_requests(int(sys.argv[2])) if len(sys.argv) > 2 else main()

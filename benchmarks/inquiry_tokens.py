@@ -1,8 +1,11 @@
-"""What one question costs: asked on the side, against the model sending its call again. Prints a table; asserts nothing.
+"""Token cost of one question: a side request compared with the model repeating its call.
 
-Both turns are played against a server on the loopback interface, through the provider's library (the extra `midturn[anthropic]`), and what
-is counted are the requests that it received, rendered as providers cache them: tools, system prompt, messages. Four bytes count as a token;
-costs are in tokens of fresh input at the usual prices: 0.1 for what is read from a cache, 1.25 for what is written to it, 5 for output.
+Prints a table; asserts nothing.
+
+Both turns run against a server on the loopback interface, through the provider's library (the
+extra `midturn[anthropic]`). The received requests are counted in the order in which providers
+cache them: tools, system prompt, messages. Four bytes count as a token. Costs are in tokens of
+fresh input at the usual prices: 0.1 for a cache read, 1.25 for a cache write, 5 for output.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ import midturn as mt
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 answers, loopback, wire_prefix = (
-    import_module(name) for name in ("support.providers.answers", "support.providers.loopback", "support.wire_prefix")
+    import_module(name)
+    for name in ("support.providers.answers", "support.providers.loopback", "support.wire_prefix")
 )
 
 READ, WRITTEN, OUTPUT = 0.1, 1.25, 5.0
@@ -28,7 +32,7 @@ APPLY = mt.Question.boolean("apply_changes", "Apply the changes to docs/plan.md?
 
 
 class Cost(Struct, frozen=True):
-    """Tokens that were sent and written by a model, and what they cost with a cache and without one."""
+    """Tokens sent to and written by a model, with their cost with and without a cache."""
 
     sent: float
     cached: float
@@ -36,12 +40,14 @@ class Cost(Struct, frozen=True):
 
     @property
     def with_cache(self) -> float:
-        """Everything that an earlier request began with is read again, the rest is written."""
+        """Cost if the prefix shared with an earlier request is read from the cache and the rest
+        is written to it.
+        """
         return self.cached * READ + (self.sent - self.cached) * WRITTEN + self.output * OUTPUT
 
     @property
     def without_cache(self) -> float:
-        """Every request is read anew."""
+        """Cost if every request is processed completely."""
         return self.sent + self.output * OUTPUT
 
     def __add__(self, other: Cost) -> Cost:
@@ -51,23 +57,39 @@ class Cost(Struct, frozen=True):
 @mt.tool
 def change_on_the_side(path: str, edits: str, ctx: mt.ToolContext) -> str | mt.Question[bool]:
     """Change a file, once somebody has approved it."""
-    return APPLY if "apply_changes" not in ctx.answers else f"{path} was changed ({len(edits)} characters)."
+    return (
+        APPLY
+        if "apply_changes" not in ctx.answers
+        else f"{path} was changed ({len(edits)} characters)."
+    )
 
 
 @mt.tool
 def change_again(path: str, edits: str, approved: bool = False) -> str:  # noqa: FBT001, FBT002 (an argument that a model sends)
-    """Change a file. Call it again with `approved` and the same arguments when you have looked at the change."""
-    return f"{path} was changed ({len(edits)} characters)." if approved else "Look at the change, then call again with `approved`."
+    """Change a file. Call it again with `approved` and the same arguments when you have looked
+    at the change.
+    """
+    return (
+        f"{path} was changed ({len(edits)} characters)."
+        if approved
+        else "Look at the change, then call again with `approved`."
+    )
 
 
 def played(tool: Any, said: Sequence[Any], history: int) -> list[Cost]:
-    """Play a turn of a conversation of about `history` tokens; return what each request cost."""
+    """Run a turn after about `history` tokens of conversation; return the cost of each
+    request.
+    """
     with loopback.Loopback(*said) as server:
         model = mt.ProviderModel("anthropic/claude-sonnet-5-5", base_url=server.url, api_key="none")
-        routes: dict[str, mt.Target] = {f"{tool.definition.name}.apply_changes": mt.Target("assistant")}
+        routes: dict[str, mt.Target] = {
+            f"{tool.definition.name}.apply_changes": mt.Target("assistant")
+        }
         agent = mt.Agent(model, tools=[tool], instructions="You are careful.", routes=routes)
         agent.run_sync("Improve the plan. " + "word " * (history * 4 // 5))
-        requests = [wire_prefix.rendered("anthropic", received.json) for received in server.received]
+        requests = [
+            wire_prefix.rendered("anthropic", received.json) for received in server.received
+        ]
     return [_cost(requests[:place], request, said[place]) for place, request in enumerate(requests)]
 
 
@@ -79,21 +101,34 @@ def _cost(earlier: Sequence[str], request: str, said: Any) -> Cost:
 
 
 def turns(history: int, arguments: int) -> tuple[list[Cost], list[Cost]]:
-    """Return the costs of a turn with a question on the side, and of one in which the model sends its call again."""
+    """Return the costs of a turn with a side request, and of a turn in which the model repeats
+    its call.
+    """
     call: dict[str, Any] = {"path": "docs/plan.md", "edits": "word " * (arguments * 4 // 5)}
     done = answers.Says(text="Done.")
-    aside = [answers.Says(calls=(answers.ToolUse("change_on_the_side", call),)), answers.Says(text=REASON), done]
+    aside = [
+        answers.Says(calls=(answers.ToolUse("change_on_the_side", call),)),
+        answers.Says(text=REASON),
+        done,
+    ]
     approved = answers.ToolUse("change_again", {**call, "approved": True}, "call_2")
-    again = [answers.Says(calls=(answers.ToolUse("change_again", call),)), answers.Says(calls=(approved,)), done]
+    again = [
+        answers.Says(calls=(answers.ToolUse("change_again", call),)),
+        answers.Says(calls=(approved,)),
+        done,
+    ]
     return played(change_on_the_side, aside, history), played(change_again, again, history)
 
 
 def main() -> None:
-    """Print the table: the question alone, and the whole turn."""
-    print(f"{'':27} {'sent':>16} {'cached':>9} {'output':>15} {'cost, cache':>17} {'cost, no cache':>17}")
+    """Print the table: the question only, and the whole turn."""
     print(
-        f"{'history':>8} {'arguments':>10} {'':7} {'aside':>8}{'again':>8} {'aside':>9} {'aside':>7}{'again':>8}"
-        + f" {'aside':>9}{'again':>8}" * 2
+        f"{'':27} {'sent':>16} {'cached':>9} {'output':>15} {'cost, cache':>17}"
+        f" {'cost, no cache':>17}"
+    )
+    print(
+        f"{'history':>8} {'arguments':>10} {'':7} {'aside':>8}{'again':>8} {'aside':>9}"
+        f" {'aside':>7}{'again':>8}" + f" {'aside':>9}{'again':>8}" * 2
     )
     for history in (5_000, 50_000):
         for arguments in (200, 2_000, 10_000):
@@ -101,8 +136,9 @@ def main() -> None:
             whole = sum(aside, Cost(0, 0, 0)), sum(again, Cost(0, 0, 0))
             for what, (one, other) in (("request", (aside[1], again[1])), ("turn", whole)):
                 print(
-                    f"{history:>8,} {arguments:>10,} {what:7} {one.sent:>8,.0f}{other.sent:>8,.0f} {one.cached / one.sent:>9.1%}"
-                    f" {one.output:>7,.0f}{other.output:>8,.0f} {one.with_cache:>9,.0f}{other.with_cache:>8,.0f}"
+                    f"{history:>8,} {arguments:>10,} {what:7} {one.sent:>8,.0f}{other.sent:>8,.0f}"
+                    f" {one.cached / one.sent:>9.1%} {one.output:>7,.0f}{other.output:>8,.0f}"
+                    f" {one.with_cache:>9,.0f}{other.with_cache:>8,.0f}"
                     f" {one.without_cache:>9,.0f}{other.without_cache:>8,.0f}"
                 )
 

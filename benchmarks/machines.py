@@ -1,8 +1,8 @@
-"""Answers a second through a pair of workers on PostgreSQL, and what a question costs while it waits.
+"""Answers per second with two workers on PostgreSQL, and the cost of a waiting question.
 
-A private server is started in a temporary directory (`initdb` must be found), with fsync on. Prints medians; asserts nothing.
-Usage: machines.py [WAITING …], such as `machines.py 1000 10000 100000`. procrastinate is installed for its time alone, in a directory
-of its own; where that fails, it is left out.
+A private server with fsync is started in a temporary directory (`initdb` must be found). Prints
+medians; asserts nothing. Usage: machines.py [WAITING …], such as `machines.py 1000 10000 100000`.
+procrastinate is installed temporarily into a directory of its own; if that fails, it is left out.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from psycopg import sql  # noqa: E402
 
 import midturn as mt  # noqa: E402
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart  # noqa: E402
+from midturn.stores.postgres import statements  # noqa: E402
 from midturn.stores.postgres.conversations import PostgresStore  # noqa: E402
 from support.postgres import Cluster  # noqa: E402
 
@@ -62,36 +63,61 @@ def _say(request: ModelRequest) -> TextPart | ToolCallPart:
     return TextPart("Done.") if done else ToolCallPart("call_1", "deploy", {"env": "staging"})
 
 
-agent = mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=mt.open_store(os.environ.get("BENCH_STORE", "var")))
+agent = mt.Agent(
+    mt.FunctionModel(_say),
+    tools=[deploy],
+    store=mt.open_store(os.environ.get("BENCH_STORE", "var")),
+)
 
 
 class Engine:
-    """What wakes the workers: the store itself, DBOS inside its transactions, or procrastinate told by `on_wake`."""
+    """The mechanism that wakes the workers: the store itself, DBOS inside its transactions, or
+    procrastinate through `on_wake`.
+    """
 
     def __init__(self, name: str, url: str, beside: Path | None = None) -> None:
         self.name = name
         self._url = url
         path = [str(HERE), *([str(beside)] if beside else [])]
         plain = url.partition("&midturn_schema")[0]
-        self._environment = {**os.environ, "BENCH_STORE": url, "BENCH_QUEUE": plain, "PYTHONPATH": os.pathsep.join(path)}
+        self._environment = {
+            **os.environ,
+            "BENCH_STORE": url,
+            "BENCH_QUEUE": plain,
+            "PYTHONPATH": os.pathsep.join(path),
+        }
         self._deferring: subprocess.Popen[str] | None = None
         if name == "procrastinate":
             subprocess.run(self._command("schema"), env=self._environment, check=True)
-            self._deferring = subprocess.Popen(self._command("defer"), env=self._environment, stdin=subprocess.PIPE, text=True)
+            self._deferring = subprocess.Popen(
+                self._command("defer"), env=self._environment, stdin=subprocess.PIPE, text=True
+            )
 
     def agent(self) -> mt.Agent:
         """Return the agent on a store that wakes this engine."""
         store = mt.open_store(self._url)
-        return agent.with_store(store.waking(self._defer) if self._deferring else store)
+        return agent.with_store(
+            store.with_ready_callback(self._defer) if self._deferring else store
+        )
 
     def workers(self, count: int) -> list[subprocess.Popen[bytes]]:
-        """Start workers."""
-        command = [sys.executable, "-m", "midturn", "worker", "machines:agent", "--engine", self.name]
+        command = [
+            sys.executable,
+            "-m",
+            "midturn",
+            "worker",
+            "machines:agent",
+            "--engine",
+            self.name,
+        ]
         command = self._command("work") if self._deferring else command
-        return [subprocess.Popen(command, cwd=HERE, env=self._environment, stderr=subprocess.DEVNULL) for _ in range(count)]
+        return [
+            subprocess.Popen(command, cwd=HERE, env=self._environment, stderr=subprocess.DEVNULL)
+            for _ in range(count)
+        ]
 
     def end(self) -> None:
-        """End what defers."""
+        """Stop the process that defers jobs."""
         if self._deferring and self._deferring.stdin:
             self._deferring.stdin.close()
             self._deferring.wait()
@@ -115,7 +141,7 @@ def _stop(workers: list[subprocess.Popen[bytes]]) -> float:
 
 
 async def worked_off(mine: mt.Agent, engine: Engine) -> float:
-    """Record answers while no worker runs, then start two; return answers a second from the first event to the last."""
+    """Record answers while no worker runs, then start two workers; return answers per second."""
     waiting = [(await mine.run("Ship it.")).pending[0].id for _ in range(ANSWERS)]
     for question in waiting:
         await mine.store.answer(question, True)
@@ -132,7 +158,9 @@ async def worked_off(mine: mt.Agent, engine: Engine) -> float:
 
 
 async def steady(mine: mt.Agent, engine: Engine) -> tuple[list[float], float]:
-    """Answer at an even pace; return the seconds from each answer to the next question, and those that SIGTERM took."""
+    """Answer at an even pace; return the seconds from each answer to the next question, and the
+    seconds of a shutdown with SIGTERM.
+    """
     waiting = [(await mine.run("Ship it.")).pending[0].id for _ in range(STEADY)]
     workers = engine.workers(2)
     await asyncio.sleep(3)
@@ -155,7 +183,7 @@ async def steady(mine: mt.Agent, engine: Engine) -> tuple[list[float], float]:
 
 
 async def idle(engine: Engine, cluster: Cluster) -> tuple[float, float, float]:
-    """Return the MB of memory, the percent of a core and the connections that a worker costs that has nothing to do."""
+    """Return the memory in MB, the percentage of a core and the connections of an idle worker."""
     before = _connections(cluster)
     workers = engine.workers(2)
     await asyncio.sleep(IDLE)
@@ -169,25 +197,30 @@ async def idle(engine: Engine, cluster: Cluster) -> tuple[float, float, float]:
 
 
 def cpu_of(process: int) -> float:
-    """Return the seconds that a process has computed."""
+    """Return the processor seconds of a process."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_of(process: int) -> float:
-    """Return the MB of memory that a process has."""
+    """Return the memory of a process in MB."""
     rows = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(row.split()[1]) for row in rows if row.startswith("VmRSS")) / 1024
 
 
 def _connections(cluster: Cluster) -> int:
     with psycopg.connect(cluster.url) as connection:
-        row = connection.execute("select count(*) from pg_stat_activity where backend_type = 'client backend'").fetchone()
+        row = connection.execute(
+            "select count(*) from pg_stat_activity where backend_type = 'client backend'"
+        ).fetchone()
     return int(row[0]) if row else 0
 
 
 async def statements_of_a_turn(url: str) -> tuple[int, int, int]:
-    """Count the statements from a request to its question, of the answer, and from there to the next question."""
+    """Count the statements from a request to its question, of the answer, and from there to the
+    next question. Notifications are not counted, because their number depends on time: those of
+    5 ms are sent together.
+    """
     store = PostgresStore(url)
     mine = agent.with_store(store)
     counted = 0
@@ -195,7 +228,7 @@ async def statements_of_a_turn(url: str) -> tuple[int, int, int]:
 
     async def counting(*given: Any) -> Any:
         nonlocal counted
-        counted += 1
+        counted += given[0] is not statements.NOTIFY
         return await run_one(*given)
 
     await mine.run("The session is there, and the tables.")
@@ -210,7 +243,9 @@ async def statements_of_a_turn(url: str) -> tuple[int, int, int]:
 
 
 async def longest_stall(cluster: Cluster, url: str) -> float:
-    """Take the database away for three seconds while questions are asked and listed; return how long the loop stood still at most."""
+    """Stop the database for three seconds while questions are asked and listed; return the
+    longest time the event loop was blocked.
+    """
     mine = agent.with_store(mt.open_store(url))
     await mine.run("Ship it.")
     longest = 0.0
@@ -223,7 +258,9 @@ async def longest_stall(cluster: Cluster, url: str) -> float:
             longest = max(longest, time.perf_counter() - before - 0.001)
 
     async def away() -> None:
-        stopping = await asyncio.create_subprocess_exec(*_pg_ctl(cluster, "-m", "immediate", "stop"), user=cluster.owner)
+        stopping = await asyncio.create_subprocess_exec(
+            *_pg_ctl(cluster, "-m", "immediate", "stop"), user=cluster.owner
+        )
         await stopping.wait()
         await asyncio.sleep(AWAY)
         await asyncio.to_thread(cluster.start)
@@ -242,15 +279,27 @@ def _pg_ctl(cluster: Cluster, *words: str) -> list[str]:
 
 
 def fill(connection: psycopg.Connection, url: str, of: str, waiting: int) -> None:
-    """Copy a conversation, so many times, in the tables of `url`."""
+    """Copy a conversation many times in the tables of `url`."""
     schema = url.rpartition("=")[2]
-    for statement in (FILL, FILL_EVENTS, "checkpoint", "vacuum analyze {s}.conversation, {s}.event"):
-        text = sql.SQL(statement).format(s=sql.Identifier(schema), of=sql.Literal(of), first=sql.Literal(FIRST), n=sql.Literal(waiting))
+    for statement in (
+        FILL,
+        FILL_EVENTS,
+        "checkpoint",
+        "vacuum analyze {s}.conversation, {s}.event",
+    ):
+        text = sql.SQL(statement).format(
+            s=sql.Identifier(schema),
+            of=sql.Literal(of),
+            first=sql.Literal(FIRST),
+            n=sql.Literal(waiting),
+        )
         connection.execute(text)
 
 
 async def growth(mine: mt.Agent, url: str, waiting: int) -> tuple[float, float, float, float]:
-    """Fill the tables; return bytes a conversation, and milliseconds to answer by id, to say who is ready, and to list fifty."""
+    """Fill the tables; return bytes per conversation, and the milliseconds to answer by ID, to
+    list ready turns, and to list fifty.
+    """
     result = await mine.run("Ship it.")
     plain = url.partition("&midturn_schema")[0]
     schema = url.rpartition("=")[2]
@@ -273,7 +322,7 @@ async def _timed(work: Awaitable[object]) -> float:
 
 
 async def measure(cluster: Cluster, sizes: list[int], beside: Path | None) -> None:
-    """Print it all."""
+    """Print all measurements."""
     for name in ("none", "dbos", *(["procrastinate"] if beside else [])):
         engine = Engine(name, f"{cluster.url}&midturn_schema=bench_{name}", beside)
         mine = engine.agent()
@@ -282,13 +331,22 @@ async def measure(cluster: Cluster, sizes: list[int], beside: Path | None) -> No
         found, stopped = await steady(mine, engine)
         tail = statistics.quantiles(found, n=100)[98]
         middle = statistics.median(found)
-        print(f"engine {name}: answer to next question p50 {middle * 1000:.1f} ms, p99 {tail * 1000:.1f} ms")
+        print(
+            f"engine {name}: answer to next question p50 {middle * 1000:.1f} ms, p99"
+            f" {tail * 1000:.1f} ms"
+        )
         memory, busy, connections = await idle(engine, cluster)
-        print(f"engine {name}: an idle worker {memory:.0f} MB, {busy:.1f} % of a core, {connections:.1f} connections")
+        print(
+            f"engine {name}: an idle worker {memory:.0f} MB, {busy:.1f} % of a core,"
+            f" {connections:.1f} connections"
+        )
         print(f"engine {name}: two workers stopped in {stopped:.2f} s")
         engine.end()
     begun, answered, again = await statements_of_a_turn(f"{cluster.url}&midturn_schema=counted")
-    print(f"statements: {begun} to the question, {answered} for the answer, {again} to the next question")
+    print(
+        f"statements: {begun} to the question, {answered} for the answer, {again} to the next"
+        " question"
+    )
     stall = await longest_stall(cluster, f"{cluster.url}&midturn_schema=away")
     print(f"database away for {AWAY:.0f} s: longest stall of the event loop {stall * 1000:.0f} ms")
     for size in sizes:
@@ -298,12 +356,29 @@ async def measure(cluster: Cluster, sizes: list[int], beside: Path | None) -> No
         print(f"{size:,} waiting: {each:,.0f} bytes each, answer by id {answer:.1f} ms")
         print(f"{size:,} waiting: who is ready {ready:.1f} ms, a page of 50 {page:.1f} ms")
         memory, busy, connections = await idle(Engine("none", url), cluster)
-        print(f"{size:,} waiting: a worker {memory:.1f} MB, {busy:.1f} % of a core, {connections:.1f} connections")
+        print(
+            f"{size:,} waiting: a worker {memory:.1f} MB, {busy:.1f} % of a core, {connections:.1f}"
+            " connections"
+        )
 
 
 def _procrastinate(place: Path) -> Path | None:
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(place), PROCRASTINATE]
-    return place if subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0 else None
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--target",
+        str(place),
+        PROCRASTINATE,
+    ]
+    return (
+        place
+        if subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
+        else None
+    )
 
 
 def main() -> None:
@@ -313,7 +388,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         cluster = Cluster("max_connections=200")
         try:
-            asyncio.run(measure(cluster, [int(word) for word in sys.argv[1:]] or [1_000], _procrastinate(Path(directory))))
+            asyncio.run(
+                measure(
+                    cluster,
+                    [int(word) for word in sys.argv[1:]] or [1_000],
+                    _procrastinate(Path(directory)),
+                )
+            )
         finally:
             cluster.remove()
 

@@ -1,6 +1,7 @@
-"""Where the processor time of a round trip goes: samples of the stack, by the part of midturn that works or has something done for it.
+"""Processor time of a round trip by part of midturn, from stack samples.
 
-Nothing is slowed down by it, as a tracing profiler would do. Usage: profiled.py [ROUNDS] [MESSAGES]
+Sampling does not slow down the program, unlike a tracing profiler. Usage: profiled.py [ROUNDS]
+[MESSAGES]
 """
 
 from __future__ import annotations
@@ -32,18 +33,26 @@ PARTS = {
     "models": "the model's layers: retries, counting",
     "tools": "the tool's parameters and context",
 }
-SYNCS, LOOP, PROGRAM = "the disk: writes and syncs", "asyncio: the loop itself, and its start", "the program: its tool and its model"
+SYNCS, LOOP, PROGRAM = (
+    "the disk: writes and syncs",
+    "asyncio: the loop itself, and its start",
+    "the program: its tool and its model",
+)
 
 
 def part(frame: FrameType | None) -> str:
-    """Return for whom the processor works: the innermost frame that is ours, or asyncio's."""
+    """Return the part to which the time is attributed: the innermost frame of midturn or
+    asyncio.
+    """
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(HOME):
             where = file.removeprefix(HOME).strip("/")
             if frame.f_code.co_name in ("sync", "write_all") and where == "stores/folder.py":
                 return SYNCS
-            return next((name for begin, name in PARTS.items() if where.startswith(f"{begin}/")), "the rest")
+            return next(
+                (name for begin, name in PARTS.items() if where.startswith(f"{begin}/")), "the rest"
+            )
         if "/asyncio/" in file:
             return LOOP
         if file.endswith("benchmarks/turns.py"):
@@ -53,7 +62,7 @@ def part(frame: FrameType | None) -> str:
 
 
 class Samples:
-    """Looks at the stack after each millisecond of processor time, while `runs`."""
+    """Samples the stack after each millisecond of processor time while `runs`."""
 
     def __init__(self) -> None:
         self.found: Counter[str] = Counter()
@@ -67,7 +76,7 @@ class Samples:
 
 
 def profiled(rounds: int, messages: int) -> list[tuple[str, float]]:
-    """Return the milliseconds of processor time of a round trip, by part, the largest first."""
+    """Return the milliseconds of processor time of a round trip by part, largest first."""
     samples, used = Samples(), 0.0
     with tempfile.TemporaryDirectory() as directory:
         for number in range(rounds):
@@ -81,13 +90,20 @@ def profiled(rounds: int, messages: int) -> list[tuple[str, float]]:
             used += time.process_time() - began
     signal.setitimer(signal.ITIMER_PROF, 0)
     total = sum(samples.found.values())
-    return [(name, count / total * used / rounds * 1e3) for name, count in samples.found.most_common()]
+    return [
+        (name, count / total * used / rounds * 1e3) for name, count in samples.found.most_common()
+    ]
 
 
 def table(rows: Sequence[tuple[str, float]]) -> list[str]:
-    """Return the rows as a table, with their sum."""
+    """Return the rows as a table with their sum."""
     lines = [f"| {name} | {took:.2f} ms |" for name, took in rows]
-    return ["| processor time of a round trip | |", "| --- | --- |", *lines, f"| together | {sum(took for _, took in rows):.2f} ms |"]
+    return [
+        "| processor time of a round trip | |",
+        "| --- | --- |",
+        *lines,
+        f"| together | {sum(took for _, took in rows):.2f} ms |",
+    ]
 
 
 if __name__ == "__main__":

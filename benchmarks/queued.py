@@ -1,9 +1,11 @@
-"""The agent of `machines.py` under procrastinate: each answer that lets a turn go on defers a job, and the job resumes the turn.
+"""The agent of `machines.py` under procrastinate: each answer that makes a turn ready defers a
+job, and the job resumes the turn.
 
-Run as a program, it is a worker. procrastinate is in an environment of its own, which `machines.py` makes.
+Run as a program, it is a worker. procrastinate is installed in its own environment, which
+`machines.py` creates.
 """
 
-# procrastinate is not among the packages that the project knows:
+# procrastinate is not installed in the project's environment:
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUntypedFunctionDecorator=false, reportFunctionMemberAccess=false
 
@@ -20,18 +22,20 @@ import midturn as mt
 from machines import agent
 
 AT_ONCE = 16
-app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=os.environ["BENCH_QUEUE"]))
+app = procrastinate.App(
+    connector=procrastinate.PsycopgConnector(conninfo=os.environ["BENCH_QUEUE"])
+)
 
 
 @app.task(name="go_on")
 async def go_on(conversation: str) -> None:
-    """Go on with a turn; what somebody else goes on with, or has ended, is done."""
+    """Resume a turn, unless another worker does or it has ended."""
     with suppress(mt.NotOpen, mt.StoreLocked):
         await agent.resume(conversation)
 
 
 async def main(what: str) -> None:
-    """Make the tables, defer a job for each line of stdin, or work until told to stop."""
+    """Create the tables, defer a job for each line of stdin, or work until stopped."""
     async with app.open_async():
         match what:
             case "schema":

@@ -1,7 +1,7 @@
-"""One turn with one tool call and one question, suspended to disk and resumed by a fresh object.
+"""One turn with one tool call and one question, suspended to disk and resumed by a new object.
 
-Beside it, in the same run, the floor: the same bytes appended with the same number of syncs, and read back with msgspec.
-Prints medians; asserts nothing. Usage: roundtrip.py [ROUNDS]
+The same run measures a lower bound: appending the same bytes with the same number of syncs and
+reading them back with msgspec. Prints medians; asserts nothing. Usage: roundtrip.py [ROUNDS]
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Measured(msgspec.Struct):
 
 
 def measure(events: int, tool: mt.Tool, answers: list[Json]) -> tuple[Measured, bytes]:
-    """Measure one round, and return what it wrote."""
+    """Measure one round; return it with the written bytes."""
     with tempfile.TemporaryDirectory() as directory:
         path, conversation = prepared(Path(directory), events)
         before = (path / "events.jsonl").stat().st_size
@@ -51,7 +51,10 @@ def floor(events: int, written: bytes, syncs: int) -> float:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "events.jsonl"
         path.write_bytes(history(events))
-        chunks = [written[i * len(written) // syncs : (i + 1) * len(written) // syncs] for i in range(syncs)]
+        chunks = [
+            written[i * len(written) // syncs : (i + 1) * len(written) // syncs]
+            for i in range(syncs)
+        ]
         start = time.perf_counter()
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         for chunk in chunks:
@@ -65,9 +68,11 @@ def floor(events: int, written: bytes, syncs: int) -> float:
 
 
 def main() -> None:
-    """Print the table."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
-    print(f"{'history':>8} {'questions':>9} {'syncs':>6} {'bytes':>6} {'ms':>8} {'floor ms':>9} {'ratio':>6}")
+    print(
+        f"{'history':>8} {'questions':>9} {'syncs':>6} {'bytes':>6} {'ms':>8} {'floor ms':>9}"
+        f" {'ratio':>6}"
+    )
     for questions, tool, answers in ((1, deploy, ["eu-1"]), (2, deploy_twice, [True, "eu-1"])):
         for events in HISTORIES:
             measured: list[Measured] = []

@@ -1,9 +1,11 @@
-"""A store with many open questions: what people, programs and a worker wait for there.
+"""A store with many open questions: times for users, programs and workers.
 
-Usage: scale.py files|postgres [--peers PYTHON] [--write FILE] [WAITING …], such as `scale.py files 1000 10000 100000`. Prints each figure
-as it is there, and all of them as one table at the end; asserts nothing. For PostgreSQL a private server is started in a temporary
-directory (`initdb` must be found). With `--peers`, a Python in which they are installed (benchmarks/peers.txt), LangGraph and DBOS are
-measured on it, too, where they have the like. With `--write docs/machines.md`, the table takes the place of the one there.
+Usage: scale.py files|postgres [--peers PYTHON] [--write FILE] [WAITING …], such as `scale.py
+files 1000 10000 100000`. Prints each figure when it is measured, and all of them as one table at
+the end; asserts nothing. For PostgreSQL a private server is started in a temporary directory
+(`initdb` must be found). `--peers` names a Python in which LangGraph and DBOS are installed
+(benchmarks/peers.txt); they are measured too, where they have an equivalent. `--write
+docs/operations/monitoring.md` replaces the table in that document.
 """
 
 from __future__ import annotations
@@ -41,11 +43,16 @@ from turns import agent_history  # noqa: E402
 ANSWERS = 200
 WOKEN = 30
 IDLE = 10.0
-_CALM = 0.05  # seconds of a core in a second
+_CALM = 0.05  # share of a core
 MOST = 120.0
-"""Seconds after which waiting ends."""
+"""Timeout in seconds."""
 LARGE = 360_000  # events: a log of 100 MB
-ANSWER, FIRST_PAGE, ALL, LOAD = "an answer", "the first 50 questions", "all questions", "load of the machine"
+ANSWER, FIRST_PAGE, ALL, LOAD = (
+    "an answer",
+    "the first 50 questions",
+    "all questions",
+    "load of the machine",
+)
 GOALS = {
     ANSWER: "5 ms, 99 of 100 in 10",
     FIRST_PAGE: "100 ms",
@@ -56,12 +63,12 @@ GOALS = {
     "SIGTERM to its exit": "1000 ms",
     "`conversation show --last 20` of 100 MB": "300 ms",
 }
-"""What the specification wants where 100,000 wait."""
+"""Goals of the specification with 100,000 open questions."""
 FIGURES: defaultdict[str, dict[int, str]] = defaultdict(dict)
 
 
 class Filled:
-    """A store in which questions wait: `address` is where, `questions` are their ids."""
+    """A store with open questions: `address` is its location, `questions` are their IDs."""
 
     def __init__(self, address: str, asked: str, waiting: int) -> None:
         event = asked.partition("-")[2]
@@ -71,12 +78,12 @@ class Filled:
         random.Random(1).shuffle(self.questions)
 
     def store(self) -> mt.ConversationStore:
-        """Open it as a program does that has just been started."""
+        """Open the store as a newly started program does."""
         return mt.open_store(self.address)
 
 
 def _fill_files(folder: Path, of: str, waiting: int) -> None:
-    """Copy a conversation: what makes one durable is not measured here."""
+    """Copy a conversation without syncs, because durable creation is not measured here."""
     original = FileStore(folder).files.directories.path(of)
     slug = original.name.partition("-")[2]
     files = {file.name: file.read_bytes() for file in original.iterdir() if file.is_file()}
@@ -89,11 +96,11 @@ def _fill_files(folder: Path, of: str, waiting: int) -> None:
             os.close(file)
         (folder / f".{number}").symlink_to(copy.name)
         (folder / "open" / number).touch(mode=0o600)
-    os.sync()  # else the first answer waits until the disk has all of it
+    os.sync()  # otherwise the first answer waits until the disk has written everything
 
 
 def filled_files(directory: str, waiting: int) -> Filled:
-    """Make a store on files."""
+    """Create a file store."""
     folder = Path(directory, "conversations")
     asked = asyncio.run(agent.with_store(mt.open_store(folder)).run("Ship it.")).pending[0].id
     _fill_files(folder, asked.partition("-")[0], waiting)
@@ -101,7 +108,7 @@ def filled_files(directory: str, waiting: int) -> Filled:
 
 
 def filled_postgres(cluster: Cluster, waiting: int) -> Filled:
-    """Make a store in a database."""
+    """Create a store in a database."""
     url = f"{cluster.url}&midturn_schema=scale_{waiting}"
     asked = agent.with_store(mt.open_store(url)).run_sync("Ship it.").pending[0].id
     with psycopg.connect(cluster.url, autocommit=True) as connection:
@@ -110,28 +117,42 @@ def filled_postgres(cluster: Cluster, waiting: int) -> Filled:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return the milliseconds that this takes."""
+    """Return the duration in milliseconds."""
     began = time.perf_counter()
     work()
     return (time.perf_counter() - began) * 1000
 
 
-def _commanded(filled: Filled, what: str, *words: str, before: Callable[[], object] = lambda: None) -> None:
-    """Print what a command takes, as wall time and processor time; its modules are compiled by its first run.
+def _print_command_times(
+    filled: Filled, what: str, *words: str, before: Callable[[], object] = lambda: None
+) -> None:
+    """Print the wall time and processor time of a command. Its first run compiles its modules.
 
-    `before` each run something else happens, which does not count.
+    `before` is called before each run and is not measured.
     """
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     command = [sys.executable, "-m", "midturn", *words, "--store", filled.address]
     walls: list[float] = []
     spent: list[float] = []
     for _ in range(6):
         before()
         began = resource.getrusage(resource.RUSAGE_CHILDREN)
-        walls.append(timed(lambda: subprocess.run(command, check=True, capture_output=True, timeout=MOST, env=environment)))
+        walls.append(
+            timed(
+                lambda: subprocess.run(
+                    command, check=True, capture_output=True, timeout=MOST, env=environment
+                )
+            )
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append((after.ru_utime + after.ru_stime - began.ru_utime - began.ru_stime) * 1000)
-    _say(filled.waiting, what, f"{min(walls[1:]):.0f} ms ({min(spent[1:]):.0f} of a processor; the first {walls[0]:.0f})")
+    _say(
+        filled.waiting,
+        what,
+        f"{min(walls[1:]):.0f} ms ({min(spent[1:]):.0f} of a processor; the first {walls[0]:.0f})",
+    )
 
 
 @contextmanager
@@ -147,8 +168,8 @@ def working(filled: Filled) -> Generator[subprocess.Popen[bytes]]:
         worker.wait()
 
 
-def went_on(store: mt.ConversationStore, question: str) -> float:
-    """Answer, and return the milliseconds until the turn asks its next question."""
+def answer_to_next_question(store: mt.ConversationStore, question: str) -> float:
+    """Answer; return the milliseconds until the turn asks its next question."""
     conversation = question.partition("-")[0]
     store.answer_sync(question, True)
     began = time.perf_counter()
@@ -158,39 +179,78 @@ def went_on(store: mt.ConversationStore, question: str) -> float:
 
 
 def people(filled: Filled) -> None:
-    """Print what answers and lists take."""
+    """Print the times of answers and lists."""
     count, store = filled.waiting, filled.store()
-    answers = sorted(timed(lambda: store.answer_sync(filled.questions.pop(), True)) for _ in range(min(ANSWERS, count // 4)))
-    _say(count, ANSWER, f"{statistics.median(answers):.1f} ms, 99 of 100 in {answers[int(len(answers) * 0.99)]:.1f} ms")
+    answers = sorted(
+        timed(lambda: store.answer_sync(filled.questions.pop(), True))
+        for _ in range(min(ANSWERS, count // 4))
+    )
+    _say(
+        count,
+        ANSWER,
+        f"{statistics.median(answers):.1f} ms, 99 of 100 in"
+        f" {answers[int(len(answers) * 0.99)]:.1f} ms",
+    )
     pages = [timed(lambda: asyncio.run(filled.store().port.questions(limit=50))) for _ in range(5)]
     _say(count, FIRST_PAGE, f"{statistics.median(pages):.0f} ms")
     held = filled.store()
-    _say(count, ALL, f"{timed(held.pending_sync):.0f} ms, once more {timed(held.pending_sync):.0f} ms")
+    _say(
+        count,
+        ALL,
+        f"{timed(held.pending_sync):.0f} ms, once more {timed(held.pending_sync):.0f} ms",
+    )
     for words in (["conversation", "ls", "--limit", "50"], ["inbox", "--limit", "50"]):
         command = f"`midturn {' '.join(words)}`"
-        _commanded(filled, command, *words)
-        _commanded(filled, f"{command}, just after a turn began", *words, before=lambda: agent.with_store(store).run_sync("Ship it."))
+        _print_command_times(filled, command, *words)
+        _print_command_times(
+            filled,
+            f"{command}, just after a turn began",
+            *words,
+            before=lambda: agent.with_store(store).run_sync("Ship it."),
+        )
     lines = agent_history(LARGE).splitlines()
     large = store.run_sync("add", store.port.add(lines, Metadata(title="Large")))
     size = round(sum(map(len, lines)) / 1_000_000, -2)
     del lines
-    _commanded(filled, f"`conversation show --last 20` of {size:.0f} MB", "conversation", "show", large, "--last", "20")
+    _print_command_times(
+        filled,
+        f"`conversation show --last 20` of {size:.0f} MB",
+        "conversation",
+        "show",
+        large,
+        "--last",
+        "20",
+    )
     store.remove_sync(large)
 
 
 def machines(filled: Filled) -> None:
-    """Print what a worker takes: the first one, which reads all that wait, and those after it."""
+    """Print the times of a worker: the first one, which reads all conversations, and later
+    ones.
+    """
     count, store = filled.waiting, filled.store()
     with working(filled) as worker:
         began, spent = time.perf_counter(), -1.0
         while cpu_of(worker.pid) - spent > _CALM and time.perf_counter() - began < MOST:
             spent = cpu_of(worker.pid)
             time.sleep(1.0)
-        _say(count, "a first worker is calm", f"{time.perf_counter() - began - 1:.0f} s")
+        _say(
+            count,
+            "time until a first worker has read all turns",
+            f"{time.perf_counter() - began - 1:.0f} s",
+        )
     with working(filled) as worker:
-        _say(count, "a new worker's first turn", f"{went_on(store, filled.questions.pop()):.0f} ms")
-        woken = [went_on(store, filled.questions.pop()) for _ in range(WOKEN)]
-        _say(count, "an answer to its turn's next question", f"{statistics.median(woken):.0f} ms, at most {max(woken):.0f} ms")
+        _say(
+            count,
+            "a new worker's first turn",
+            f"{answer_to_next_question(store, filled.questions.pop()):.0f} ms",
+        )
+        woken = [answer_to_next_question(store, filled.questions.pop()) for _ in range(WOKEN)]
+        _say(
+            count,
+            "an answer to its turn's next question",
+            f"{statistics.median(woken):.0f} ms, at most {max(woken):.0f} ms",
+        )
         spent = cpu_of(worker.pid)
         time.sleep(IDLE)
         busy = 100 * (cpu_of(worker.pid) - spent) / IDLE
@@ -229,24 +289,47 @@ def serving(filled: Filled) -> Generator[tuple[subprocess.Popen[bytes], str]]:
 
 
 def page(filled: Filled) -> None:
-    """Print what the page takes: its first look, further ones, an answer's way to an open browser, and nothing at all."""
+    """Print the times of the page: first and later requests, an answer until an open browser
+    shows it, and idle load.
+    """
     count, store = filled.waiting, filled.store()
     with serving(filled) as (server, address):
         looks = [timed(lambda: urlopen(address, timeout=MOST).read()) for _ in range(6)]
-        _say(count, "the page", f"first {looks[0]:.0f} ms, then {statistics.median(looks[1:]):.0f} ms")
-        api = [timed(lambda: urlopen(f"{address}/api/questions?limit=100", timeout=MOST).read()) for _ in range(5)]
+        _say(
+            count,
+            "the page",
+            f"first {looks[0]:.0f} ms, then {statistics.median(looks[1:]):.0f} ms",
+        )
+        api = [
+            timed(lambda: urlopen(f"{address}/api/questions?limit=100", timeout=MOST).read())
+            for _ in range(5)
+        ]
         _say(count, "`GET /api/questions?limit=100`", f"{statistics.median(api):.0f} ms")
         with urlopen(f"{address}/api/events", timeout=MOST) as events:
             heard: list[float] = []
             for _ in range(10):
                 question = filled.questions.pop()
                 store.answer_sync(question, True)
-                heard.append(timed(lambda question=question: next(line for line in events if question.encode() in line)))
-            _say(count, "an answer to an open browser", f"{statistics.median(heard):.0f} ms, at most {max(heard):.0f} ms")
+                heard.append(
+                    timed(
+                        lambda question=question: next(
+                            line for line in events if question.encode() in line
+                        )
+                    )
+                )
+            _say(
+                count,
+                "an answer to an open browser",
+                f"{statistics.median(heard):.0f} ms, at most {max(heard):.0f} ms",
+            )
             spent = cpu_of(server.pid)
             time.sleep(IDLE)
             busy = 100 * (cpu_of(server.pid) - spent) / IDLE
-            _say(count, "an idle page with an open browser", f"{busy:.1f} % of a core, {memory_of(server.pid):.0f} MB")
+            _say(
+                count,
+                "an idle page with an open browser",
+                f"{busy:.1f} % of a core, {memory_of(server.pid):.0f} MB",
+            )
 
 
 def _say(waiting: int, figure: str, found: str) -> None:
@@ -255,7 +338,7 @@ def _say(waiting: int, figure: str, found: str) -> None:
 
 
 def measure(filled: Filled) -> None:
-    """Print it all."""
+    """Print all figures."""
     _say(filled.waiting, LOAD, f"{os.getloadavg()[0]:.1f}")
     people(filled)
     machines(filled)
@@ -263,7 +346,10 @@ def measure(filled: Filled) -> None:
 
 
 def peers(python: str, cluster: Cluster, size: int) -> None:
-    """Print what other programs take on the same server: each says its figures as lines of JSON."""
+    """Print the figures of other frameworks on the same server.
+
+    Each reports them as lines of JSON.
+    """
     command = [python, str(HERE / "scale_peers.py"), cluster.url, str(size)]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     for line in told.stdout.splitlines():
@@ -273,13 +359,19 @@ def peers(python: str, cluster: Cluster, size: int) -> None:
 
 def table(sizes: Sequence[int]) -> str:
     """Return all figures as one table."""
-    rows = [["where so many wait", *(f"{size:,}" for size in sizes), "goal for 100,000"], ["---"] * (len(sizes) + 2)]
-    rows += [[figure, *(found.get(size, "") for size in sizes), GOALS.get(figure, "")] for figure, found in FIGURES.items()]
+    rows = [
+        ["number of open questions", *(f"{size:,}" for size in sizes), "goal for 100,000"],
+        ["---"] * (len(sizes) + 2),
+    ]
+    rows += [
+        [figure, *(found.get(size, "") for size in sizes), GOALS.get(figure, "")]
+        for figure, found in FIGURES.items()
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def written(document: str, where: str, rows: str) -> str:
-    """Put the table of one kind of store in the place of what stands between its marks in a document."""
+    """Replace the table of one kind of store between its marks in a document."""
     begin = f"<!-- generated: scale {where} -->\n\n"
     before, found, rest = document.partition(begin)
     _, end, after = rest.partition("\n\n<!-- end -->")
@@ -310,7 +402,9 @@ def main(where: str, sizes: Sequence[int], python: str | None, document: Path | 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("where", choices=["files", "postgres"])
     parser.add_argument("--peers", metavar="PYTHON")
     parser.add_argument("--write", metavar="FILE", type=Path)

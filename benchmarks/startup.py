@@ -1,6 +1,9 @@
-"""What it takes for midturn to be there: the import, `--version`, hooks, and `query` to its first byte. Prints medians; asserts nothing.
+"""Start-up times: the import, `--version`, hooks, and `query` until its first byte.
 
-Times are the processor's, which no neighbour lengthens much; only to the first byte is it the clock's.
+Prints medians; asserts nothing.
+
+Times are processor times, on which other processes have little influence. Only the time to the
+first byte is wall time.
 """
 
 from __future__ import annotations
@@ -33,40 +36,59 @@ with tempfile.TemporaryDirectory() as directory:
     agent = Agent(model, tools=[tool(deploy)], store=open_store(directory))
     assert asyncio.run(agent.run("Ship it")).pending
 """
-"""A whole program: an agent with a tool runs a turn up to the tool's question, which is then on disk."""
+"""A program with an agent and a tool. It runs a turn until the tool's question is on disk."""
 
 
 def installed() -> dict[str, str]:
-    """Return an environment in which Python keeps what it has compiled, as an installed package has it."""
+    """Return an environment in which Python caches compiled modules, as for an installed
+    package.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def spent() -> float:
-    """Return the processor time, user and system, of all processes so far that were started here and have ended."""
+    """Return the processor time, user and system, of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def seconds(command: list[str], given: bytes = b"", cwd: Path | None = None) -> float:
-    """Return the processor time of a command, from its start to its end; it reads what is `given` on stdin."""
+    """Return the processor time of a command. `given` is its stdin."""
     before = spent()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, input=given, env=installed(), cwd=cwd)
+    subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        input=given,
+        env=installed(),
+        cwd=cwd,
+    )
     return spent() - before
 
 
 EVENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
-    "claude, a call is over": ("claude", {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}),
+    "claude, a call is over": (
+        "claude",
+        {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}},
+    ),
     "claude, its turn ends": ("claude", {"hook_event_name": "Stop"}),
-    "codex, before a call": ("codex", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}),
+    "codex, before a call": (
+        "codex",
+        {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}},
+    ),
     "gemini, its turn ends": ("gemini", {"hook_event_name": "AfterAgent"}),
-    "qwen, before a call": ("qwen", {"hook_event_name": "PreToolUse", "tool_name": "write_file", "tool_input": {}}),
+    "qwen, before a call": (
+        "qwen",
+        {"hook_event_name": "PreToolUse", "tool_name": "write_file", "tool_input": {}},
+    ),
     "copilot, before a call": ("copilot", {"toolName": "bash", "toolArgs": {}}),
 }
-"""What agents say to their hooks where no one is to be asked, nearly every time."""
+"""Hook inputs of agents for which no question is asked, which is the common case."""
 
 
 def hooks(cwd: Path) -> dict[str, float]:
-    """Return what the hooks of agents take in a workspace where nothing waits."""
+    """Return the times of agent hooks in a workspace without open questions."""
     found: dict[str, float] = {}
     for what, (agent, event) in EVENTS.items():
         given = json.dumps({"session_id": "s", "cwd": str(cwd), **event}).encode()
@@ -75,11 +97,19 @@ def hooks(cwd: Path) -> dict[str, float]:
     return found
 
 
-def to_first_byte(command: list[str], cwd: Path, environment: Mapping[str, str] | None = None) -> float:
-    """Return how long a command takes until its first byte on stdout."""
+def to_first_byte(
+    command: list[str], cwd: Path, environment: Mapping[str, str] | None = None
+) -> float:
+    """Return the time until a command writes its first byte to stdout."""
     start = time.perf_counter()
     with subprocess.Popen(
-        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+        command,
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        bufsize=0,
     ) as process:
         if process.stdout is None or not process.stdout.read(1):
             raise SystemExit("the command printed nothing")
@@ -89,12 +119,12 @@ def to_first_byte(command: list[str], cwd: Path, environment: Mapping[str, str] 
 
 
 def median(measure: Callable[[], float]) -> float:
-    """Return the median of several rounds, in milliseconds."""
+    """Return the median of several rounds in milliseconds."""
     return statistics.median(measure() for _ in range(ROUNDS)) * 1e3
 
 
 def main() -> None:
-    """Print one line a measurement."""
+    """Print one line per measurement."""
     python = sys.executable
     bare = median(lambda: seconds([python, "-c", "pass"]))
     imported = median(lambda: seconds([python, "-c", "import midturn"]))
@@ -104,9 +134,13 @@ def main() -> None:
     version = median(lambda: seconds([python, "-m", "midturn", "--version"]))
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        (root / "play.json").write_text(json.dumps({"replies": [{"text": "Hello."}] * (ROUNDS + 1)}))
+        (root / "play.json").write_text(
+            json.dumps({"replies": [{"text": "Hello."}] * (ROUNDS + 1)})
+        )
         os.environ["XDG_STATE_HOME"] = directory
-        subprocess.run([python, "-m", "midturn", "init"], cwd=root, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [python, "-m", "midturn", "init"], cwd=root, check=True, stdout=subprocess.DEVNULL
+        )
         query = [python, "-m", "midturn", "query", "-m", "scripted:play.json", "hello"]
         first = median(lambda: to_first_byte(query, root, installed()))
         asked = hooks(root)

@@ -1,4 +1,6 @@
-"""What a store of files costs: making conversations, answering one, listing what is open. Prints figures; asserts nothing.
+"""Cost of a file store: creating conversations, answering one, listing open questions.
+
+Prints figures; asserts nothing.
 
 $ python benchmarks/store.py [conversations] [of them open]
 """
@@ -16,7 +18,15 @@ from pathlib import Path
 
 import midturn as mt
 from midturn.events.codec import encode_event
-from midturn.events.types import ChatRequest, ChatResponse, InquiryRequest, Source, ToolCallRequest, TurnEnd, TurnStart
+from midturn.events.types import (
+    ChatRequest,
+    ChatResponse,
+    InquiryRequest,
+    Source,
+    ToolCallRequest,
+    TurnEnd,
+    TurnStart,
+)
 from midturn.stores.file_conversations import FileConversations
 from midturn.stores.metadata import conversation_number
 from midturn.stores.sync_forms import drive
@@ -39,7 +49,9 @@ OPEN = b"".join(
     for event in (
         TurnStart(event_id="a", timestamp=STAMP),
         ChatRequest(event_id="b", timestamp=STAMP, content="Ship it"),
-        ToolCallRequest(event_id="c", timestamp=STAMP, id="call_1", name="deploy", arguments={"env": "staging"}),
+        ToolCallRequest(
+            event_id="c", timestamp=STAMP, id="call_1", name="deploy", arguments={"env": "staging"}
+        ),
         InquiryRequest(
             event_id="d",
             timestamp=STAMP,
@@ -54,14 +66,14 @@ OPEN = b"".join(
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Return how long something takes, in milliseconds."""
+    """Return the duration in milliseconds."""
     start = time.perf_counter()
     work()
     return (time.perf_counter() - start) * 1e3
 
 
 def made(files: FileConversations) -> float:
-    """Make one conversation, with its first batch; return how long that took."""
+    """Create one conversation with its first batch; return the duration."""
 
     def make() -> None:
         journal = drive(files.create("Ship it"))
@@ -72,20 +84,26 @@ def made(files: FileConversations) -> float:
 
 
 def burst(root: Path, conversations: int) -> tuple[float, float]:
-    """Make conversations in two stores, one with many and one with none to begin with; return what one of the first takes, and of the last.
+    """Create conversations in a large store and in an empty one; return the time per conversation
+    in each.
 
-    The last twentieth of the many and the first of the few are made in turns: a disk that has a slow minute has it for both.
+    The last twentieth of the large store and the first conversations of the other one are created
+    alternately, so that a slow phase of the disk affects both.
     """
     many, few = FileConversations(root / "many"), FileConversations(root / "few")
     last = conversations // 20
     for _ in range(conversations - last):
         made(many)
     took = [(made(few), made(many)) for _ in range(last)]
-    return statistics.median(of_few for of_few, _ in took), statistics.median(of_many for _, of_many in took)
+    return statistics.median(of_few for of_few, _ in took), statistics.median(
+        of_many for _, of_many in took
+    )
 
 
 def fill(root: Path, conversations: int, open_ones: int) -> list[str]:
-    """Put conversations there as another program would, with links and the index; return the addresses of the open questions."""
+    """Create conversations as another program would, with links and the index; return the IDs of
+    the open questions.
+    """
     root.mkdir(parents=True)
     (root / "open").mkdir()
     first = conversation_number() - conversations
@@ -104,7 +122,9 @@ def fill(root: Path, conversations: int, open_ones: int) -> list[str]:
 
 
 def append_against_write(root: Path) -> tuple[float, float]:
-    """Return how long an append takes, and a bare `write` with `fdatasync` of as many bytes, taken in turns."""
+    """Return the times of an append, and of a plain `write` with `fdatasync` of as many bytes,
+    measured alternately.
+    """
     journal = drive(FileConversations(root).create("Ship it"))
     drive(journal.append([TurnStart()]))
     line = encode_event(ChatResponse(event_id="c" * 12, timestamp=STAMP, message="x" * 250)) + b"\n"
@@ -126,13 +146,15 @@ def append_against_write(root: Path) -> tuple[float, float]:
 
 
 def percentiles(times: list[float]) -> str:
-    """Return the median and the 99th of a hundred."""
+    """Return the median and the 99th percentile."""
     ordered = sorted(times)
-    return f"p50 {statistics.median(ordered):.2f} ms, p99 {ordered[int(len(ordered) * 0.99)]:.2f} ms"
+    return (
+        f"p50 {statistics.median(ordered):.2f} ms, p99 {ordered[int(len(ordered) * 0.99)]:.2f} ms"
+    )
 
 
 async def answered(store: mt.ConversationStore, ids: list[str]) -> list[float]:
-    """Answer questions one after the other; return how long each took."""
+    """Answer questions in sequence; return the time of each."""
     times: list[float] = []
     for id in ids:  # noqa: A001  the wire's word
         start = time.perf_counter()
@@ -142,27 +164,44 @@ async def answered(store: mt.ConversationStore, ids: list[str]) -> list[float]:
 
 
 def main(conversations: int, open_ones: int) -> None:
-    """Measure everything, and print it."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("MIDTURN_BENCH_DIR")) as directory:
         root = Path(directory)
         ours, bare = append_against_write(root / "append")
-        print(f"append of one event:            {ours:.3f} ms; write + fdatasync of the same bytes: {bare:.3f} ms")
+        print(
+            f"append of one event:            {ours:.3f} ms; write + fdatasync of the same bytes:"
+            f" {bare:.3f} ms"
+        )
 
         first, last = burst(root / "burst", BURST)
         print(
-            f"{BURST:,} conversations in a burst: one of the first {first:.2f} ms, one of the last {last:.2f} ms, ratio {last / first:.2f}"
+            f"{BURST:,} conversations in a burst: one of the first {first:.2f} ms, one of the last"
+            f" {last:.2f} ms, ratio {last / first:.2f}"
         )
 
         asked = fill(root / "many", conversations, open_ones)
         store = mt.open_store(root / "many")
         print(f"{conversations:,} conversations, {len(asked):,} open:")
-        print(f"  the one scan of a store without an index: {timed(store.pending_sync) / 1e3:.2f} s")
+        print(
+            f"  the one scan of a store without an index: {timed(store.pending_sync) / 1e3:.2f} s"
+        )
         cold = timed(mt.open_store(root / "many").pending_sync)
         print(f"  pending, in a new process:                {cold:.1f} ms")
-        print(f"  pending, warm:                            {percentiles([timed(store.pending_sync) for _ in range(20)])}")
-        print(f"  ready:                                    {percentiles([timed(store.ready_sync) for _ in range(5)])}")
-        print(f"  answer by id:                             {percentiles(asyncio.run(answered(store, asked[:ROUNDS])))}")
-        print(f"  a page of 50 ids:                         {percentiles([timed(lambda: store.ids_sync(limit=50)) for _ in range(3)])}")
+        print(
+            "  pending, warm:                           "
+            f" {percentiles([timed(store.pending_sync) for _ in range(20)])}"
+        )
+        print(
+            "  ready:                                   "
+            f" {percentiles([timed(store.ready_sync) for _ in range(5)])}"
+        )
+        print(
+            "  answer by id:                            "
+            f" {percentiles(asyncio.run(answered(store, asked[:ROUNDS])))}"
+        )
+        print(
+            "  a page of 50 ids:                        "
+            f" {percentiles([timed(lambda: store.ids_sync(limit=50)) for _ in range(3)])}"
+        )
 
 
 if __name__ == "__main__":

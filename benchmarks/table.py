@@ -1,9 +1,11 @@
-"""Every figure in one run and one table: ours, the floor of the same run, and other programs that can wait for a person.
+"""Every figure in one run and one table: midturn, a lower bound from the same run, and other
+frameworks that can wait for a person.
 
-`make bench-peers` runs it in an environment of its own and writes `docs/performance.md`. Times are wall times, but for what a program
-costs to start, which is its processor's time, user and system. What is compared runs in turns, round after round, and a ratio is the
-median of the ratios of the rounds, so that a machine that slows down slows both.
-Usage: table.py [--write FILE] [--conversations N] [--rounds N]
+`make bench-peers` runs it in its own environment and writes `docs/operations/performance.md`.
+Times are wall times, except for start-up costs, which are processor times (user and system).
+Compared programs run alternately, round after round, and a ratio is the median of the ratios of
+the rounds, so that a slow machine affects both. Usage: table.py [--write FILE] [--conversations
+N] [--rounds N]
 """
 
 from __future__ import annotations
@@ -44,11 +46,27 @@ NAMES = {
     "openai_agents": "OpenAI Agents SDK, `RunState`",
     "dbos": "DBOS, `recv`, in memory",
 }
-PACKAGES = ("midturn", "langgraph", "langgraph-checkpoint-sqlite", "pydantic-ai-slim", "openai-agents", "dbos")
+PACKAGES = (
+    "midturn",
+    "langgraph",
+    "langgraph-checkpoint-sqlite",
+    "pydantic-ai-slim",
+    "openai-agents",
+    "dbos",
+)
 COMMAND = "from midturn.__main__ import main; main()"
 QUERY = (COMMAND, "query", "-m", "scripted:hello.json", "hello")
 FIRST_BYTE = "`midturn query`, to its first byte"
-PLAY = {"replies": [{"calls": [{"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}]}, {"text": "Done."}]}
+PLAY = {
+    "replies": [
+        {
+            "calls": [
+                {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
+            ]
+        },
+        {"text": "Done."},
+    ]
+}
 LANGGRAPH = """
 import sqlite3, sys
 from pathlib import Path
@@ -57,7 +75,7 @@ import asyncio, contestants
 asyncio.run(contestants.langgraph_resumed(Path(sys.argv[1])))
 """
 ENOUGH = 3
-"""Rounds, after which a slow machine need not finish all of them."""
+"""Number of rounds after which a slow machine may stop."""
 MOST_SECONDS = 50
 
 Row = tuple[str, str]
@@ -65,27 +83,35 @@ AT = " / ".join(f"{size:,}" for size in HISTORIES) + " messages"
 
 
 class Took(NamedTuple):
-    """What a round took, in milliseconds: by the clock, and of the processor, which neighbours on a machine hardly change."""
+    """Milliseconds of a round: wall time, and processor time, which other processes hardly
+    affect.
+    """
 
     all: float
     processor: float
 
 
 def clock(work: Callable[[], object]) -> float:
-    """Return how long something takes, in milliseconds."""
+    """Return the duration in milliseconds."""
     began = time.perf_counter()
     work()
     return (time.perf_counter() - began) * 1e3
 
 
 def round_trips(rounds: int) -> tuple[list[str], list[Row]]:
-    """Run the turn in every program, round after round; in the one whose threads work all the time, after all others."""
+    """Run the turn in every program, round after round.
+
+    The program with permanently busy threads runs last.
+    """
     found = _rounds({name: getattr(contestants, name) for name in NAMES if name != "dbos"}, rounds)
     with tempfile.TemporaryDirectory() as directory:
         dbos = contestants.Dbos(Path(directory))
         found |= _rounds({"dbos": dbos}, rounds)
         dbos.close()
-    table = ["| ms at a history of | " + " | ".join(f"{size:,} messages" for size in HISTORIES) + " |", "| --- | --- | --- | --- |"]
+    table = [
+        "| ms at a history of | " + " | ".join(f"{size:,} messages" for size in HISTORIES) + " |",
+        "| --- | --- | --- | --- |",
+    ]
     for name, shown in NAMES.items():
         times = (statistics.median(took.all for took in found[name, size]) for size in HISTORIES)
         table.append(f"| {shown} | " + " | ".join(f"{time:.1f}" for time in times) + " |")
@@ -95,16 +121,24 @@ def round_trips(rounds: int) -> tuple[list[str], list[Row]]:
             ("midturn", f"a round trip against {NAMES[other]}, at {AT}"),
             ("midturn_anew", "the same, with nothing kept in the process"),
         ):
-            pairs = [list(zip(found[own, size], found[other, size], strict=True)) for size in HISTORIES]
-            whole = " / ".join(f"{statistics.median(ours.all / theirs.all for ours, theirs in of_size):.2f}" for of_size in pairs)
+            pairs = [
+                list(zip(found[own, size], found[other, size], strict=True)) for size in HISTORIES
+            ]
+            whole = " / ".join(
+                f"{statistics.median(ours.all / theirs.all for ours, theirs in of_size):.2f}"
+                for of_size in pairs
+            )
             worked = " / ".join(
-                f"{statistics.median(ours.processor / theirs.processor for ours, theirs in of_size):.2f}" for of_size in pairs
+                f"{statistics.median(ours.processor / theirs.processor for ours, theirs in of_size):.2f}"
+                for of_size in pairs
             )
             rows.append((what, f"{whole}; of processor time {worked}"))
     return table, rows
 
 
-def _rounds(programs: Mapping[str, contestants.Contestant], rounds: int) -> dict[tuple[str, int], list[Took]]:
+def _rounds(
+    programs: Mapping[str, contestants.Contestant], rounds: int
+) -> dict[tuple[str, int], list[Took]]:
     found: dict[tuple[str, int], list[Took]] = {}
     began = time.monotonic()
     for number in range(rounds + 1):
@@ -113,7 +147,7 @@ def _rounds(programs: Mapping[str, contestants.Contestant], rounds: int) -> dict
         for messages in HISTORIES:
             for name, program in programs.items():
                 took = _once(program, messages)
-                if number:  # the first round loads what is loaded once
+                if number:  # the first round loads modules
                     found.setdefault((name, messages), []).append(took)
     return found
 
@@ -136,7 +170,7 @@ def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def growth(rounds: int) -> list[Row]:
-    """Measure what a history with calls and questions adds to a turn, in processor time: that no neighbour disturbs."""
+    """Measure the processor time that a history with calls and questions adds to a turn."""
 
     def once(events: int, between: Callable[[], None]) -> float:
         with tempfile.TemporaryDirectory() as directory:
@@ -151,33 +185,52 @@ def growth(rounds: int) -> list[Row]:
         ("what an event of history with calls and questions adds to a turn", keep),
         ("the same, with nothing kept in the process", forget),
     ):
-        short, long = zip(*((once(0, between), once(4_000, between)) for _ in range(rounds * 3)), strict=True)
+        short, long = zip(
+            *((once(0, between), once(4_000, between)) for _ in range(rounds * 3)), strict=True
+        )
         rows.append((what, f"{(min(long) - min(short)) / 4_000:.2f} µs"))
     return rows
 
 
 def many_questions() -> list[Row]:
-    """Compare the last ten with the first ten of many questions of one turn."""
+    """Compare the last ten with the first ten of many questions in one turn."""
     ratios = [last / first for first, last in (interviewed(time.process_time) for _ in range(5))]
-    return [(f"the last of {QUESTIONS} questions in a turn against the first", f"{statistics.median(ratios):.2f}")]
+    return [
+        (
+            f"the last of {QUESTIONS} questions in a turn against the first",
+            f"{statistics.median(ratios):.2f}",
+        )
+    ]
 
 
 def commands(rounds: int) -> list[Row]:
-    """Start commands again and again, beside a Python that does nothing."""
+    """Start commands repeatedly, next to a Python that does nothing."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
-        environment = {**installed(), "HOME": directory, "XDG_STATE_HOME": directory, "XDG_DATA_HOME": directory}
+        environment = {
+            **installed(),
+            "HOME": directory,
+            "XDG_STATE_HOME": directory,
+            "XDG_DATA_HOME": directory,
+        }
         (root / "play.json").write_text(json.dumps(PLAY))
         (root / "hello.json").write_text(json.dumps({"replies": [{"text": "Hello."}]}))
 
         def process(program: str, *arguments: str) -> None:
             command = [sys.executable, "-c", program, *arguments]
-            ended = subprocess.run(command, cwd=root, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            ended = subprocess.run(
+                command,
+                cwd=root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
             if b"Traceback" in ended.stderr:
                 raise SystemExit(ended.stderr.decode())
 
         process(COMMAND, "init")
-        from support.places import workspace_store  # the path comes first
+        from support.places import workspace_store  # only importable after the path is set
 
         store = mt.open_store(workspace_store(root, root), trusted=True)
 
@@ -202,7 +255,7 @@ def commands(rounds: int) -> list[Row]:
         }
         over: dict[str, list[float]] = {what: [] for what in (*programs, FIRST_BYTE)}
         for program in programs.values():
-            process(*program)  # whatever was never imported is compiled now
+            process(*program)  # compiles the modules
         ours: list[float] = []
         theirs: list[float] = []
         began = time.monotonic()
@@ -217,12 +270,22 @@ def commands(rounds: int) -> list[Row]:
                 bare = spent() - began_at
                 process(*program)
                 over[what].append((spent() - began_at - 2 * bare) * 1e3)
-            bare, first = (to_first_byte([sys.executable, "-c", *program], root, environment) for program in (("print()",), QUERY))
+            bare, first = (
+                to_first_byte([sys.executable, "-c", *program], root, environment)
+                for program in (("print()",), QUERY)
+            )
             over[FIRST_BYTE].append((first - bare) * 1e3)
-    rows = [("a cold `midturn answer ID VALUE --resume` against a cold resume in LangGraph", f"{_ratio(ours, theirs):.2f}")]
+    rows = [
+        (
+            "a cold `midturn answer ID VALUE --resume` against a cold resume in LangGraph",
+            f"{_ratio(ours, theirs):.2f}",
+        )
+    ]
     for what, took in over.items():
         kind = "" if what == FIRST_BYTE else "processor time "
-        rows.append((f"{what}, {kind}over a Python that does nothing", f"{statistics.median(took):.1f} ms"))
+        rows.append(
+            (f"{what}, {kind}over a Python that does nothing", f"{statistics.median(took):.1f} ms")
+        )
     return rows
 
 
@@ -233,15 +296,33 @@ def stores(conversations: int) -> list[Row]:
         first, last = burst(root / "burst", 10_000)
         rows = [("creating the 10,000th conversation against the first", f"{last / first:.2f}")]
         asked = fill(root / "many", conversations, 1_000)
-        mt.open_store(root / "many").pending_sync()  # a store that was copied is scanned once
+        mt.open_store(root / "many").pending_sync()  # a copied store is scanned once
         store = mt.open_store(root / "many")
         rows.append(
-            (f"open questions among {conversations:,}, 1,000 of them open, in a new process", f"{clock(store.pending_sync):.0f} ms")
+            (
+                f"open questions among {conversations:,}, 1,000 of them open, in a new process",
+                f"{clock(store.pending_sync):.0f} ms",
+            )
         )
-        rows.append(("the same, again", f"{statistics.median(clock(store.pending_sync) for _ in range(9)):.0f} ms"))
-        answers = [clock(lambda question=question: store.answer_sync(question, True)) for question in asked[:200]]
+        rows.append(
+            (
+                "the same, again",
+                f"{statistics.median(clock(store.pending_sync) for _ in range(9)):.0f} ms",
+            )
+        )
+        answers = [
+            clock(lambda question=question: store.answer_sync(question, True))
+            for question in asked[:200]
+        ]
         rows.append((f"an answer among {conversations:,}", f"{statistics.median(answers):.2f} ms"))
-        rows.append(("a page of 50 ids", f"{statistics.median(clock(lambda: store.ids_sync(limit=50)) for _ in range(5)):.1f} ms"))
+        rows.append(
+            (
+                "a page of 50 ids",
+                (
+                    f"{statistics.median(clock(lambda: store.ids_sync(limit=50)) for _ in range(5)):.1f} ms"
+                ),
+            )
+        )
     return rows
 
 
@@ -259,7 +340,9 @@ def answered_turns() -> list[Row]:
                 await agent.resume(question.conversation)
             return 300 / (time.perf_counter() - began)
 
-        return [("answered turns a second, with 1,000 waiting", f"{asyncio.run(all_of_them()):.0f}")]
+        return [
+            ("answered turns a second, with 1,000 waiting", f"{asyncio.run(all_of_them()):.0f}")
+        ]
 
 
 def long_conversation() -> list[Row]:
@@ -278,9 +361,15 @@ def long_conversation() -> list[Row]:
         agent().store.answer_sync(result.pending[0].id, "eu-1")
         last = clock(lambda: agent().resume_sync(conversation))
     return [
-        ("resuming a conversation of 100,000 events, to its question", f"{statistics.median(again):.0f} ms"),
+        (
+            "resuming a conversation of 100,000 events, to its question",
+            f"{statistics.median(again):.0f} ms",
+        ),
         ("the same to its end, with a model's call that sees all of it", f"{last:.0f} ms"),
-        ("listing the question of such a conversation, in a new process", f"{statistics.median(looks):.2f} ms"),
+        (
+            "listing the question of such a conversation, in a new process",
+            f"{statistics.median(looks):.2f} ms",
+        ),
     ]
 
 
@@ -296,31 +385,34 @@ def at_the_terminal(rounds: int) -> list[Row]:
 
 INTRODUCTION = """# Performance
 
-What a question costs: a turn in which a tool asks once, waits on disk, and goes on with the answer. `make bench-peers` measures it and
-writes this page; `make bench-check` fails when what can be counted (bytes, syncs, calls, modules) got worse.
+This page lists the measured cost of one question: a tool asks once, the turn is stored on disk, and it is resumed with the answer. For the
+cost of many open questions, read [Monitoring](monitoring.md#number-of-open-questions).
 
-**What is compared.** Every program runs the same turn: a model (a function, so that no network is measured) calls one tool, the tool
-waits for a person, everything is on disk, and new objects go on with the answer. All of them run in turns in one process, as in a web
-service, and what a program keeps in its process counts; a row of our own says what it takes without that, as if each step were in a
-process of its own. DBOS, whose threads work all the time and would slow the others down, comes after them. A ratio is the median of the
-ratios of the rounds. Before the turn, as many messages of 280 characters have been said as the column says. The floor is no program at
-all: as many bytes with as many syncs as midturn's, then the file read back and decoded. It holds up whatever else runs in its loop for as
-long as the disk takes; the one with threads does not, which is how `asyncio` is meant to be used.
+`tools/task bench-peers` runs the measurements and writes this page. `make bench-check` fails if a count (bytes, syncs, calls, modules) got
+worse.
 
-**What is not compared.** LangGraph, pydantic-ai and the OpenAI Agents SDK do more than ask, and midturn does what they do not: each
-question, answer and result is on disk before the next step, and survives a process that is killed there. What pydantic-ai and the SDK
-keep is a file that the program writes for them, once for each run. DBOS stays in memory between question and answer, so a restart is
-missing in its figure. Nothing here says how fast a model is.
+**The compared programs** run the same turn. A model, which is a function, calls one tool. The tool waits for a person. The state is
+stored on disk. The turn is resumed with newly created objects, as after a restart.
+
+All programs take turns in one process, as in a web service, so caches in the process count. The row "with nothing kept in the process"
+has no caches. DBOS runs last, because its threads would slow the others down. A ratio is the median of the ratios of all rounds. The
+columns differ in the number of earlier messages, each with 280 characters.
+
+**The floor** is a lower bound without any framework: a script writes the same number of bytes with the same number of syncs, and reads and
+decodes the file. It blocks its event loop during a sync. The floor with threads syncs in a thread instead, as asyncio programs should.
+
+**Not compared:** LangGraph, Pydantic AI and the OpenAI Agents SDK do more than ask. midturn has each question, answer and result on disk
+before the next step. Pydantic AI and the OpenAI Agents SDK write one file for each run. DBOS stays in memory between question and answer,
+so its number contains no restart. The speed of models is not measured.
 """
 
 WHAT_IS_LEFT = """
-**What is left above the floor, and why.** The floor opens a file, appends, and reads it back. A round trip has three programs that know
-nothing of each other: one runs, one answers, one resumes. Each finds the conversation by its id, opens and locks it, reads its last turn
-from the end, looks for answers that were handed over while nobody held it, sees before each write that nobody else has written, and keeps
-the index by which open turns are found. The tool runs twice: up to its question, and once more with the answer. The rules of the question
-are checked where it is written, and those of the answer where it is given. Everything runs in the event loop's own thread, so nothing is
-spent on threads, and other work of that loop waits as long as a sync takes; what a sync costs beyond its wait is the processor's caches,
-which are cold after it. Sampled in a program that does nothing else:
+**Costs above the floor.** The floor opens a file, appends and reads it. A round trip of midturn consists of three independent programs:
+one runs the turn, one answers, one resumes.
+
+Each program finds the conversation by its ID, locks it, reads the last turn from the end of the log, reads queued answers, and updates
+the index of open turns. Before each write it checks that no other process has written. The tool runs twice: up to its question, and again
+with the answer. The question and the answer are validated. A profile of a program that does nothing else:
 """
 
 
@@ -328,14 +420,22 @@ def page(table: Sequence[str], rows: Sequence[Row], parts: Sequence[str]) -> str
     """Return the document."""
     load = " / ".join(f"{value:.1f}" for value in os.getloadavg())
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    where = f"{datetime.now(UTC):%Y-%m-%d}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {load}"
-    lines = [INTRODUCTION, f"Measured on {where}; Python {platform.python_version()}; {packages}.", "", *table, ""]
+    where = (
+        f"{datetime.now(UTC):%Y-%m-%d}, {platform.system()} {platform.machine()}, {os.cpu_count()}"
+        f" cores, load {load}"
+    )
+    lines = [
+        INTRODUCTION,
+        f"Measured on {where}; Python {platform.python_version()}; {packages}.",
+        "",
+        *table,
+        "",
+    ]
     lines += ["| figure | |", "| --- | --- |", *(f"| {what} | {value} |" for what, value in rows)]
     return "\n".join([*lines, WHAT_IS_LEFT, *parts, ""])
 
 
 def main() -> None:
-    """Measure everything."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", type=Path)
     parser.add_argument("--conversations", type=int, default=100_000)
@@ -344,7 +444,12 @@ def main() -> None:
     table, rows = round_trips(given.rounds)
     figures = json.loads(Path(__file__).with_name("figures.json").read_text())
     rows.append(("bytes of a turn of one question", _figures(figures, "after 0 events: bytes")))
-    rows.append(("syncs of a turn of one question, and of two", _figures(figures, "after 0 events: syncs", "two questions: syncs")))
+    rows.append(
+        (
+            "syncs of a turn of one question, and of two",
+            _figures(figures, "after 0 events: syncs", "two questions: syncs"),
+        )
+    )
     for part in (
         lambda: growth(given.rounds),
         many_questions,
@@ -363,7 +468,9 @@ def main() -> None:
 
 
 def _figures(figures: dict[str, float], *ends: str) -> str:
-    return ", ".join(f"{value:,.0f}" for end in ends for name, value in figures.items() if name.endswith(end))
+    return ", ".join(
+        f"{value:,.0f}" for end in ends for name, value in figures.items() if name.endswith(end)
+    )
 
 
 if __name__ == "__main__":

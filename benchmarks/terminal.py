@@ -1,10 +1,10 @@
-"""How soon a prompt is painted and a key echoes, measured at the other end of a pseudo terminal.
+"""Latency of prompts and key echoes, measured at the other end of a pseudo terminal.
 
-Run `python benchmarks/terminal.py [rounds]`. The goals: the first paint within 15 ms of the question in a warm
-process, the echo of a key within 8 ms at the 99th percentile over 1,000 keys: in a prompt, and in the line below a turn of `midturn chat`
-that runs. A paint is measured twice: from the call of the prompter to
-the last row, and through a whole turn, from the bytes in which a command of its own process asks to the question's first cell. Numbers are
-printed, nothing is asserted.
+Run `python benchmarks/terminal.py [rounds]`. The goals: a prompt is painted within 15 ms of its
+question in a warm process, and a key is echoed within 8 ms at the 99th percentile of 1,000 keys,
+both in a prompt and in the input line below a running turn of `midturn chat`. Painting is
+measured twice: from the call of the prompter to the last row, and in a whole turn, from the bytes
+with which a subprocess asks to the first cell of the question. Prints times; asserts nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,22 @@ from midturn.terminal.capabilities import TerminalSettings
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.tools.command import CommandSpec, CommandTool
 
-CONTEXT = "\n".join(["I want to change the loop:", "", "```diff", *(f"+line {number}" for number in range(60)), "```"])
-CONFIRM = Prompt(question=Question.boolean("apply", "Apply the patch?", context=CONTEXT), asked_by="Assistant")
+CONTEXT = "\n".join(
+    [
+        "I want to change the loop:",
+        "",
+        "```diff",
+        *(f"+line {number}" for number in range(60)),
+        "```",
+    ]
+)
+CONFIRM = Prompt(
+    question=Question.boolean("apply", "Apply the patch?", context=CONTEXT), asked_by="Assistant"
+)
 NOTE = Prompt(question=Question.text("note", "Note for the log?"), asked_by="Assistant")
 PROMPTED = b"all keys"
-ANSWERED = b"\x1b[0;1myes"  # in the row that stays, behind the question; the row of keys says "yes", too
+# matches the row that stays after the question; the row of keys contains "yes" too
+ANSWERED = b"\x1b[0;1myes"
 FIELD = b"Enter submits"
 WARM_UP = 3
 KEYS = 1_000
@@ -49,11 +60,16 @@ if not answers:
 os.write(1, said)
 os._exit(0)
 """
-"""A command that asks, and says when: the clock counts alike in every process of this machine."""
+"""A command that asks and prints the time of its question.
+
+All processes of a machine share the clock.
+"""
 
 
 async def ask(rounds: int) -> None:
-    """In the child: ask for a text once, then yes or no in every round, saying when."""
+    """In the child process: ask for a text once, then yes or no in every round, printing the
+    times.
+    """
     prompter = TerminalPrompter(TerminalSettings(settle_ms=0, notify=False, bell=False))
     gc.freeze()  # as the command line does
     await prompter.prompt(NOTE)
@@ -63,8 +79,13 @@ async def ask(rounds: int) -> None:
 
 
 async def turns(rounds: int, moments: str) -> None:
-    """In the child: run a turn in every round, in which a command asks."""
-    spec = CommandSpec(name="deploy", command=(sys.executable, "-ISc", ASKER), protocol="outcome", environment={"MOMENTS": moments})
+    """In the child process: run a turn in every round, in which a command asks."""
+    spec = CommandSpec(
+        name="deploy",
+        command=(sys.executable, "-ISc", ASKER),
+        protocol="outcome",
+        environment={"MOMENTS": moments},
+    )
     prompter = TerminalPrompter(TerminalSettings(settle_ms=0, notify=False, bell=False))
     gc.freeze()
     agent = mt.Agent(mt.FunctionModel(_deploys), tools=[CommandTool(spec)], prompter=prompter)
@@ -73,22 +94,28 @@ async def turns(rounds: int, moments: str) -> None:
 
 
 def _deploys(request: ModelRequest) -> ToolCallPart | TextPart:
-    return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "deploy", {})
+    return (
+        TextPart("Done.")
+        if request.events[-1].type == "tool_call_response"
+        else ToolCallPart("call_1", "deploy", {})
+    )
 
 
 class Master:
-    """The other end of the child's terminal. What follows a text that was waited for is kept for the next."""
+    """The other end of the child's terminal.
+
+    Output after an awaited text is kept for the next call.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._seen = b""
 
     def write(self, keys: bytes) -> None:
-        """Press keys."""
         os.write(self._fd, keys)
 
     def read_until(self, text: bytes) -> float:
-        """Return when the last byte of `text` was there to be read."""
+        """Return the time at which the last byte of `text` was readable."""
         while text not in self._seen:
             select.select([self._fd], [], [])
             self._seen += os.read(self._fd, 65_536)
@@ -98,7 +125,7 @@ class Master:
 
 
 def echoes(master: Master, keys: int) -> list[float]:
-    """Type into the field; return the seconds until each key was written back."""
+    """Type into the field; return the seconds until each key was echoed."""
     found: list[float] = []
     for number in range(keys):
         pressed = time.perf_counter()
@@ -109,7 +136,7 @@ def echoes(master: Master, keys: int) -> list[float]:
 
 
 def paints(master: Master, asked: int, rounds: int, shown: bytes) -> list[float]:
-    """Answer each prompt; return the seconds from the question to the moment in which `shown` was there."""
+    """Answer each prompt; return the seconds from the question until `shown` was painted."""
     found: list[float] = []
     with os.fdopen(asked) as questions:
         for _ in range(rounds):
@@ -123,14 +150,14 @@ def paints(master: Master, asked: int, rounds: int, shown: bytes) -> list[float]
 
 
 def percentiles(seconds: list[float]) -> str:
-    """Return a median and the 99th percentile in milliseconds."""
+    """Return the median and the 99th percentile in milliseconds."""
     milliseconds = sorted(1_000 * value for value in seconds)
     last = milliseconds[min(len(milliseconds) - 1, int(len(milliseconds) * 0.99))]
     return f"{statistics.median(milliseconds):.2f} ms, {last:.2f} ms"
 
 
 def prompts(rounds: int) -> tuple[list[float], list[float]]:
-    """Measure prompts alone: the echo of keys, and paints."""
+    """Measure prompts without a turn: key echoes and paints."""
     asked, saying = os.pipe()
     child, master = _on_a_terminal(lambda: ask(rounds + WARM_UP), saying)
     master.read_until(FIELD)
@@ -170,7 +197,7 @@ text = "Done."
 
 
 def below_a_turn() -> list[float]:
-    """Measure the echo of keys in the line below a turn that runs."""
+    """Measure key echoes in the input line below a running turn."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / ".config" / "midturn").mkdir(parents=True)
@@ -180,16 +207,26 @@ def below_a_turn() -> list[float]:
         child, fd = pty.fork()
         if child == 0:
             os.chdir(home)
-            environment = {"HOME": folder, "PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8"}
-            os.execve(sys.executable, [sys.executable, "-m", "midturn", "chat", "-m", "scripted:play.toml"], environment)
+            environment = {
+                "HOME": folder,
+                "PATH": os.environ["PATH"],
+                "TERM": "xterm-256color",
+                "LANG": "C.UTF-8",
+            }
+            os.execve(
+                sys.executable,
+                [sys.executable, "-m", "midturn", "chat", "-m", "scripted:play.toml"],
+                environment,
+            )
         master = Master(fd)
         master.read_until(b"Ctrl-D")
-        time.sleep(1)  # the line is there
+        time.sleep(1)  # time until the line is drawn
         master.write(b"Go on\r")
         master.read_until(b"hold")
         time.sleep(1)
         found: list[float] = []
-        for number in range(KEYS):  # each its own character: the row is drawn anew with every key
+        # different characters, so that the row is redrawn with every key
+        for number in range(KEYS):
             key = chr(0x4E00 + number).encode()
             pressed = time.perf_counter()
             master.write(key)
@@ -203,12 +240,14 @@ def below_a_turn() -> list[float]:
 
 
 def measured(rounds: int) -> tuple[list[float], list[float], list[float]]:
-    """Return seconds: of echoes, of paints, and from a command's question to its first cell."""
+    """Return seconds of echoes, of paints, and from a command's question to its first cell."""
     return (*prompts(rounds), whole_turns(rounds))
 
 
-def _on_a_terminal(work: Callable[[], Coroutine[None, None, None]], saying: int | None) -> tuple[int, Master]:
-    """Fork a child onto a terminal of its own; return its number and the terminal's other end."""
+def _on_a_terminal(
+    work: Callable[[], Coroutine[None, None, None]], saying: int | None
+) -> tuple[int, Master]:
+    """Fork a child onto its own terminal; return its PID and the terminal's other end."""
     child, fd = pty.fork()
     if child == 0:
         if saying is not None:

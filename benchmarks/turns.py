@@ -1,4 +1,6 @@
-"""The turn that is measured: one tool call with a question or two, suspended to disk and resumed by fresh objects, after a history."""
+"""The measured turn: one tool call with a question or two, suspended to disk and resumed by new
+objects, after a history.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from midturn.events.types import (
     TurnStart,
 )
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.question.authoring import KNOWN
+from midturn.question.authoring import _cache  # pyright: ignore[reportPrivateUsage]
 from midturn.question.json_value import Json
 from midturn.stores.conversation import PASTS
 
@@ -52,7 +54,10 @@ async def deploy_twice(env: str, ctx: mt.ToolContext) -> str:
 
 
 def model(tool: str) -> mt.FunctionModel:
-    """Return a model that calls the tool once and then finishes: what a real one takes is not measured here."""
+    """Return a model that calls the tool once and then completes.
+
+    The time of a real model is not measured.
+    """
     call = ToolCallPart("call_1", tool, {"env": "staging"})
 
     def say(request: ModelRequest) -> ToolCallPart | TextPart:
@@ -70,7 +75,9 @@ async def interview(env: str, ctx: mt.ToolContext) -> str:
 
 
 def interviewed(read: Callable[[], float]) -> tuple[float, float]:
-    """Run one turn of many questions; return by how much a gauge went up in the first ten of them, and in the last ten."""
+    """Run one turn of many questions; return the increase of a counter over the first ten and
+    over the last ten.
+    """
     seen: list[float] = []
 
     class Person(mt.Prompter):
@@ -80,13 +87,18 @@ def interviewed(read: Callable[[], float]) -> tuple[float, float]:
             return mt.Answered("yes")
 
     with tempfile.TemporaryDirectory() as directory:
-        agent = mt.Agent(model("interview"), tools=[interview], store=mt.open_store(directory), prompter=Person())
+        agent = mt.Agent(
+            model("interview"), tools=[interview], store=mt.open_store(directory), prompter=Person()
+        )
         asyncio.run(agent.run("Go"))
     return seen[11] - seen[1], seen[-1] - seen[-11]
 
 
 class Replayed:
-    """A turn that waits behind so many answers of one call: whoever goes on with it has each of them replayed, and waits again."""
+    """A turn that waits behind many answers of one call.
+
+    Resuming it replays each answer, and it waits again.
+    """
 
     def __init__(self, directory: str, answers: int) -> None:
         @mt.tool
@@ -106,7 +118,7 @@ class Replayed:
             asked = self.go_on(lambda: 0.0)[1]
 
     def go_on(self, read: Callable[[], float]) -> tuple[float, mt.RunResult[Any]]:
-        """Go on by fresh objects; return by how much a gauge went up, and what the turn waits for."""
+        """Resume with new objects; return the increase of a counter, and the result."""
 
         async def going_on() -> tuple[float, mt.RunResult[Any]]:
             agent = self._agent(store=mt.open_store(self._directory))
@@ -118,21 +130,49 @@ class Replayed:
 
 
 def history(events: int, moment: str = MOMENT) -> bytes:
-    """Return finished turns of earlier days, about 350 bytes an event."""
+    """Return finished turns of earlier days, about 350 bytes per event."""
     lines: list[bytes] = []
     for turn in range(events // 4):
         filler = "x" * 280
         lines += [
-            msgspec.json.encode({"type": "turn_start", "timestamp": moment, "event_id": f"a{turn}", "metadata": {"filler": filler}}),
-            msgspec.json.encode({"type": "chat_request", "timestamp": moment, "event_id": f"b{turn}", "content": filler}),
-            msgspec.json.encode({"type": "chat_response", "timestamp": moment, "event_id": f"c{turn}", "message": filler}),
-            msgspec.json.encode({"type": "turn_end", "timestamp": moment, "event_id": f"d{turn}", "status": "completed"}),
+            msgspec.json.encode(
+                {
+                    "type": "turn_start",
+                    "timestamp": moment,
+                    "event_id": f"a{turn}",
+                    "metadata": {"filler": filler},
+                }
+            ),
+            msgspec.json.encode(
+                {
+                    "type": "chat_request",
+                    "timestamp": moment,
+                    "event_id": f"b{turn}",
+                    "content": filler,
+                }
+            ),
+            msgspec.json.encode(
+                {
+                    "type": "chat_response",
+                    "timestamp": moment,
+                    "event_id": f"c{turn}",
+                    "message": filler,
+                }
+            ),
+            msgspec.json.encode(
+                {
+                    "type": "turn_end",
+                    "timestamp": moment,
+                    "event_id": f"d{turn}",
+                    "status": "completed",
+                }
+            ),
         ]
     return b"".join(line + b"\n" for line in lines)
 
 
 def agent_history(events: int) -> bytes:
-    """Return finished turns with a call and a question in each, about 290 bytes an event."""
+    """Return finished turns with a call and a question each, about 290 bytes per event."""
     return b"".join(line for turn in range(events // 8) for line in _agent_turn(turn))
 
 
@@ -142,7 +182,13 @@ def _agent_turn(turn: int) -> list[bytes]:
     said: list[Event] = [
         TurnStart(event_id=f"a{turn}", timestamp=MOMENT),
         ChatRequest(event_id=f"b{turn}", timestamp=MOMENT, content=filler),
-        ToolCallRequest(event_id=call, timestamp=MOMENT, id="call_1", name="deploy", arguments={"env": "staging", "note": filler}),
+        ToolCallRequest(
+            event_id=call,
+            timestamp=MOMENT,
+            id="call_1",
+            name="deploy",
+            arguments={"env": "staging", "note": filler},
+        ),
         InquiryRequest(
             event_id=f"d{turn}",
             timestamp=MOMENT,
@@ -153,8 +199,16 @@ def _agent_turn(turn: int) -> list[bytes]:
             source=Source.tool("deploy"),
             question=REGION,
         ),
-        InquiryAnswered(event_id=f"e{turn}", timestamp=MOMENT, id="call_1.region.1", answer="eu-1", answered_by=AnsweredBy("user")),
-        ToolCallResponse(event_id=f"f{turn}", timestamp=MOMENT, id="call_1", call=call, content=filler),
+        InquiryAnswered(
+            event_id=f"e{turn}",
+            timestamp=MOMENT,
+            id="call_1.region.1",
+            answer="eu-1",
+            answered_by=AnsweredBy("user"),
+        ),
+        ToolCallResponse(
+            event_id=f"f{turn}", timestamp=MOMENT, id="call_1", call=call, content=filler
+        ),
         ChatResponse(event_id=f"g{turn}", timestamp=MOMENT, message=filler),
         TurnEnd(event_id=f"h{turn}", timestamp=MOMENT, status="completed"),
     ]
@@ -162,31 +216,44 @@ def _agent_turn(turn: int) -> list[bytes]:
 
 
 def forget() -> None:
-    """Forget what the process keeps from one turn to the next: histories that were read, and questions that were asked."""
+    """Clear the caches that a process keeps between turns: histories and questions."""
     PASTS.forget()
-    KNOWN.clear()
+    _cache.clear()
 
 
 def keep() -> None:
-    """Keep it."""
+    """Clear nothing."""
 
 
-async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[Json], between: Callable[[], None] = keep) -> None:
-    """Run until suspended, then answer and resume with fresh objects until the turn is done; `between` is called before each step."""
+async def turn(
+    store: Path,
+    conversation: str,
+    tool: mt.Tool,
+    answers: list[Json],
+    between: Callable[[], None] = keep,
+) -> None:
+    """Run until suspended, then answer and resume with new objects until the turn is complete.
+
+    `between` is called before each step.
+    """
     name = tool.definition.name
     between()
-    result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).run("Ship it", conversation=conversation)
+    result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).run(
+        "Ship it", conversation=conversation
+    )
     for answer in answers:
         between()
         await mt.open_store(store).answer(result.pending[0].id, answer)
         between()
-        result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).resume(conversation)
+        result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).resume(
+            conversation
+        )
     if result.status != "completed":
         raise SystemExit(f"the turn ended {result.status}: {result.error}")
 
 
 def prepared(root: Path, events: int) -> tuple[Path, str]:
-    """Make a store with one conversation of that many events."""
+    """Create a store with one conversation of this many events."""
     conversation = mt.open_store(root).new_sync("ship it")
     (path,) = root.glob(f"{conversation}-*")
     (path / "events.jsonl").write_bytes(history(events))

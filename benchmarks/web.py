@@ -1,4 +1,5 @@
-"""What the page costs: 10,000 open questions, a tap until it is recorded, an answer on its way to 200 pages, memory.
+"""Cost of the page: 10,000 open questions, a click until it is recorded, an answer until 200
+pages show it, memory.
 
 `python benchmarks/web.py [ANSWERS]`.
 """
@@ -31,14 +32,21 @@ async def deploy(ctx: mt.ToolContext) -> str:
 
 
 async def ask(store: ConversationStore) -> str:
-    """Have a turn wait; return the id of its question."""
+    """Suspend a turn; return the ID of its question."""
     model = mt.ScriptedModel([{"calls": [{"name": "deploy"}]}])
     return (await mt.Agent(model, tools=[deploy], store=store).run("Ship it.")).pending[0].id
 
 
 async def get(app: Any, path: str, sent: Callable[[bytes], None], *, form: bytes = b"") -> None:
-    """Ask for a page, or send a form, without a socket in between; `sent` hears of each piece of the response."""
-    headers = [(b"host", b"127.0.0.1"), (b"accept", b"text/html"), (b"sec-fetch-site", b"same-origin")]
+    """Request a page or send a form without a socket.
+
+    `sent` is called with each piece of the response.
+    """
+    headers = [
+        (b"host", b"127.0.0.1"),
+        (b"accept", b"text/html"),
+        (b"sec-fetch-site", b"same-origin"),
+    ]
     headers += [(b"content-type", b"application/x-www-form-urlencoded")] if form else []
     scope = {
         "type": "http",
@@ -72,7 +80,6 @@ async def get(app: Any, path: str, sent: Callable[[bytes], None], *, form: bytes
 
 
 async def main() -> None:
-    """Measure, and print."""
     with TemporaryDirectory() as folder:
         store = FileStore(Path(folder) / "conversations")
         ids = [await ask(store) for _ in range(OPEN)]
@@ -85,14 +92,17 @@ async def main() -> None:
             await get(app, "/", lambda _: None)
             times.append((time.perf_counter() - begun) * 1_000)
             await asyncio.sleep(0.3)
-        print(f"{OPEN:,} open questions listed in {sorted(times)[5]:.0f} ms (middle of 10; {sum(size) / 1_000:,.0f} kB)")
+        print(
+            f"{OPEN:,} open questions listed in {sorted(times)[5]:.0f} ms (middle of 10;"
+            f" {sum(size) / 1_000:,.0f} kB)"
+        )
         await tapped(app, store, ids)
         await watched(app, store, ids.pop())
     await flat()
 
 
 async def tapped(app: Any, store: ConversationStore, ids: list[str]) -> None:
-    """Tap on yes in one question after the other; look whether each is on record, and how long that took."""
+    """Answer questions with yes in sequence; check that each is recorded, and print the times."""
     times: list[float] = []
     for _ in range(TAPS):
         id = ids.pop()  # noqa: A001  the wire's word
@@ -101,11 +111,14 @@ async def tapped(app: Any, store: ConversationStore, ids: list[str]) -> None:
         times.append((time.perf_counter() - begun) * 1_000)
         conversation = await store.read(id.partition("-")[0])
         assert all(pair.response is not None for pair in conversation.pairs()), id
-    print(f"a tap was recorded after {sorted(times)[TAPS // 2]:.0f} ms (middle of {TAPS}; the slowest after {max(times):.0f} ms)")
+    print(
+        f"a tap was recorded after {sorted(times)[TAPS // 2]:.0f} ms (middle of {TAPS}; the slowest"
+        f" after {max(times):.0f} ms)"
+    )
 
 
 async def watched(app: Any, store: ConversationStore, id: str) -> None:
-    """Have 200 pages listen, answer, and wait until all of them have heard."""
+    """Open 200 event streams, answer, and wait until all of them are notified."""
     heard: list[float] = []
     listening: list[bytes] = []
 
@@ -130,7 +143,9 @@ async def watched(app: Any, store: ConversationStore, id: str) -> None:
 
 
 async def flat() -> None:
-    """Answer many questions while a page listens; print what memory grew by after the first tenth."""
+    """Answer many questions while a page is connected; print the memory growth after the first
+    tenth.
+    """
     store = mt.MemoryStore()
     app = inbox(store, user=lambda _: "ada")
     listening = asyncio.create_task(get(app, "/api/events", lambda _: None))
@@ -144,13 +159,16 @@ async def flat() -> None:
             gc.collect()
             begun = _memory()
     gc.collect()
-    print(f"memory grew by {(_memory() - begun) / 1_024:.1f} MB over {ANSWERS:,} answers (after the first tenth)")
+    print(
+        f"memory grew by {(_memory() - begun) / 1_024:.1f} MB over {ANSWERS:,} answers (after the"
+        " first tenth)"
+    )
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)
 
 
 def _memory() -> int:
-    """Return the most memory that this process has had, in kB."""
+    """Return the maximum memory of this process in kB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

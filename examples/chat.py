@@ -1,4 +1,4 @@
-"""Questions in a chat: several people, any number of questions at once, and whoever comes first answers.
+"""Questions in a chat: several users, any number of open questions, and the first answer wins.
 
 $ python examples/chat.py
 """
@@ -19,7 +19,7 @@ async def deploy(env: str, ctx: mt.ToolContext) -> str:
 
 
 class Chat(mt.Prompter):
-    """Stands for a chat service: a message with two buttons for each question."""
+    """A fake chat service: a message with two buttons for each question."""
 
     concurrent = True
     via = "chat"
@@ -29,15 +29,15 @@ class Chat(mt.Prompter):
         self.posted: asyncio.Queue[mt.Prompt] = asyncio.Queue()
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Post the question, and wait until somebody presses a button."""
+        """Post the question and wait until a user presses a button."""
         print(f"{prompt.asked_by}: {prompt.question.text}  [yes] [no]")
         self.posted.put_nowait(prompt)
         self.messages[prompt.question.text] = asyncio.get_running_loop().create_future()
         return await self.messages[prompt.question.text]
 
     async def withdrawn(self, id: str, by: str) -> None:
-        """Somebody else answered: take the buttons away."""
-        del id  # there is one message for each text here
+        """Remove the buttons, because the question was answered elsewhere."""
+        del id  # each text has one message here
         print(f"(answered by {by})")
 
     def press(self, text: str, reply: mt.Reply) -> None:
@@ -46,7 +46,9 @@ class Chat(mt.Prompter):
 
 
 async def people(agent: mt.Agent, chat: Chat) -> None:
-    """Have two people answer: one presses a button, the other answers on a web page, in another program."""
+    """Simulate two users: one presses a button, the other answers on a web page, in another
+    program.
+    """
     staging, production = await chat.posted.get(), await chat.posted.get()
     await agent.store.answer(production.id, False, reason="Not on a Friday.", user="ada", via="web")
     chat.press(staging.question.text, mt.Answered(value=True))
@@ -55,7 +57,9 @@ async def people(agent: mt.Agent, chat: Chat) -> None:
 async def main() -> None:
     """Run a turn in which two calls ask at once."""
     calls = [{"name": "deploy", "arguments": {"env": env}} for env in ("staging", "production")]
-    agent = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "One of the two is live."}]), tools=[deploy])
+    agent = mt.Agent(
+        mt.ScriptedModel([{"calls": calls}, {"text": "One of the two is live."}]), tools=[deploy]
+    )
     chat = Chat()
     answering = asyncio.create_task(people(agent, chat))
     async with agent.stream("Ship it.", prompter=chat) as events:

@@ -1,7 +1,8 @@
-"""An agent with one tool that asks twice: may it, and where.
+"""An agent with one tool that asks two questions: whether to deploy, and where.
 
-`python examples/first_agent.py` plays it with a scripted model; you answer at this terminal, or, without one, a script does. Give it the id
-of a model (`… anthropic/claude-sonnet-5-5`) to play it with a real one.
+`python examples/first_agent.py` runs it with a scripted model. You answer at this terminal;
+without a terminal, a script answers. Pass a model ID (`… anthropic/claude-sonnet-5-5`) to use a
+real model.
 """
 
 from __future__ import annotations
@@ -20,33 +21,38 @@ async def deploy(env: str, ctx: mt.ToolContext) -> str:  # noqa: D417  the model
     """
     if not await ctx.ask(mt.Question.boolean("confirm", f"Deploy to {env}?", exclusive=True)):
         raise mt.Rejected("Not deployed.")
-    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"], default="eu-1"))
+    region = await ctx.ask(
+        mt.Question.select("region", "Which region?", ["eu-1", "us-2"], default="eu-1")
+    )
     return f"{env} is live in {region}."
 
 
 SCRIPT = mt.ScriptedModel(
     [
-        {"text": "I will deploy it.", "calls": [{"name": "deploy", "arguments": {"env": "staging"}}]},
+        {
+            "text": "I will deploy it.",
+            "calls": [{"name": "deploy", "arguments": {"env": "staging"}}],
+        },
         {"text": "That is all."},
     ]
 )
 
 
 class Person(mt.Prompter):
-    """Whoever is at this terminal; where there is none, a script."""
+    """The user at this terminal or, without one, a script."""
 
     def __init__(self) -> None:
         self._terminal = mt.TerminalPrompter()
         self._script = mt.ScriptedPrompter({"deploy.confirm": True, "deploy.region": "us-2"})
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Ask the person first."""
+        """Ask the user first."""
         reply = await self._terminal.prompt(prompt)
         return await self._script.prompt(prompt) if isinstance(reply, mt.Unavailable) else reply
 
 
 def main(model: mt.Model | str) -> None:
-    """Run one turn, and say what became of it."""
+    """Run one turn and print its result."""
     agent = mt.Agent(model, tools=[deploy], instructions="You run our services.")
     result = agent.run_sync("Ship it.", prompter=Person())
     print(result.text)

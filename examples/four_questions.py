@@ -1,6 +1,9 @@
-"""A form of four questions that the model asks in one call, through `ask_user`; two of them depend on the answers before them.
+"""A form of four questions that the model asks in one call of `ask_user`.
 
-`python examples/four_questions.py` asks you at this terminal (`b` goes back); with `--script` a script answers, and goes back once.
+Two of them depend on earlier answers.
+
+`python examples/four_questions.py` asks you at this terminal (`b` goes back). With `--script` a
+script answers and goes back once.
 """
 
 from __future__ import annotations
@@ -27,35 +30,43 @@ FORM = {
             "default": True,
             "when": {"question_id": "env", "equals": "production"},
         },
-        {"id": "note", "text": "Anything that I should know?", "answer_type": "text", "optional": True},
+        {
+            "id": "note",
+            "text": "Anything that I should know?",
+            "answer_type": "text",
+            "optional": True,
+        },
     ]
 }
 MODEL = mt.ScriptedModel(
     [
-        {"text": "Some questions before I start.", "calls": [{"name": "ask_user", "arguments": FORM}]},
+        {
+            "text": "Some questions before I start.",
+            "calls": [{"name": "ask_user", "arguments": FORM}],
+        },
         {"text": "Thank you. I know what to do."},
     ]
 )
 ANSWERS = {
     "ask_user.apply": True,
-    "ask_user.env": ["staging", "production"],  # the second time, for they have gone back
+    "ask_user.env": ["staging", "production"],  # the second value is used after Back
     "ask_user.backup": True,
     "ask_user.note": [mt.WentBack(), None],
 }
 
 
 class Shown(mt.ScriptedPrompter):
-    """A script whose every step is printed."""
+    """A scripted prompter that prints every step."""
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Reply as the script says."""
+        """Reply as scripted."""
         reply = await super().prompt(prompt)
         print(f"[{prompt.index}/{prompt.total}] {prompt.question.text}  {said(reply)}")
         return reply
 
 
 def said(reply: mt.Reply) -> str:
-    """Say what a person did."""
+    """Return a reply as text."""
     match reply:
         case mt.Answered(value):
             return str(value)
@@ -66,7 +77,7 @@ def said(reply: mt.Reply) -> str:
 
 
 def main(prompter: mt.Prompter) -> None:
-    """Run the turn, and print what the model was told."""
+    """Run the turn and print the result for the model."""
     agent = mt.Agent(MODEL, tools=[mt.ask_user])
     result = agent.run_sync("Migrate the database.", prompter=prompter)
     print(result.text)

@@ -1,9 +1,9 @@
-"""The question layer in a loop of your own: no model of ours, no loop of ours.
+"""The question layer in your own loop, without midturn's models or agents.
 
     $ python examples/own_loop.py var/conversations
 
-What stands for your framework here makes one tool call. Nobody is there to answer, so it stops; when somebody has answered, the same call
-is made again, and goes on where it was.
+The fake framework makes one tool call. No one is there to answer, so it stops. After somebody has
+answered, the same call is made again and continues.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"])
 
 
 async def deploy(call: mt.InquirerCall) -> str:
-    """Do what a tool of your framework does."""
+    """A tool of your framework."""
     if not await call.ask(CONFIRM):
         raise mt.Rejected("Not deployed.")
     return f"{call.context.arguments['env']} is live in {await call.ask(REGION)}."
 
 
 async def framework(inquirer: mt.Inquirer) -> str | None:
-    """Stand for your own loop: one turn with one call; what comes back is what its model reads."""
+    """A fake framework loop: one turn with one call. Returns the text for the model."""
     try:
         async with inquirer.turn("Ship it."):
             return await inquirer.run("deploy", "call_1", {"env": "staging"}, deploy)
@@ -37,7 +37,7 @@ async def framework(inquirer: mt.Inquirer) -> str | None:
 
 
 async def main(directory: Path) -> None:
-    """Run until the turn is over; each time around could be another process, on another day."""
+    """Run until the turn is over. Each iteration could be in another process, on another day."""
     store = mt.open_store(directory)
     conversation = await store.new("Ship it.")
     answers = iter((True, "us-2"))

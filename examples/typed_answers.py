@@ -1,4 +1,4 @@
-"""Answers have the types that their questions say: a type checker knows them, and so does the program that runs.
+"""Answers have the types of their questions, both for a type checker and at run time.
 
 Check it with `pyright examples/typed_answers.py`; run it with `python examples/typed_answers.py`.
 """
@@ -14,14 +14,14 @@ import midturn as mt
 
 
 class Region(Enum):
-    """Where it runs."""
+    """A deployment region."""
 
     EUROPE = "eu-1"
     AMERICA = "us-2"
 
 
 class Window(Struct):
-    """When it may be slow."""
+    """A maintenance window."""
 
     day: str
     hours: int
@@ -49,7 +49,10 @@ async def plan(ctx: mt.ToolContext[list[str]]) -> str:
     window = assert_type(await ctx.ask(WINDOW), Window)
     token = assert_type(await ctx.ask(TOKEN), mt.SecretValue)
     seen = assert_type(ctx.deps, list[str])
-    seen.append(f"{sure} {region.name} {size + 1} {targets[0]} {name.upper()} {remark} {window.hours:02} {token}")
+    seen.append(
+        f"{sure} {region.name} {size + 1} {targets[0]} {name.upper()} {remark} {window.hours:02}"
+        f" {token}"
+    )
     return "planned"
 
 
@@ -96,11 +99,17 @@ ANSWERS = {
 
 
 def main() -> None:
-    """Have each tool called once, and print what it got."""
+    """Call each tool once and print its answers."""
     calls = [{"name": tool.name} for tool in (plan, ask_at_once, in_a_thread)]
-    agent = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[plan, ask_at_once, in_a_thread])
+    agent = mt.Agent(
+        mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]),
+        tools=[plan, ask_at_once, in_a_thread],
+    )
     seen: list[str] = []
-    result = assert_type(agent.run_sync("Plan it.", prompter=mt.ScriptedPrompter(ANSWERS), deps=seen), mt.RunResult[None])
+    result = assert_type(
+        agent.run_sync("Plan it.", prompter=mt.ScriptedPrompter(ANSWERS), deps=seen),
+        mt.RunResult[None],
+    )
     print(result.text, *sorted(seen), sep="\n")
 
 

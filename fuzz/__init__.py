@@ -1,1 +1,4 @@
-"""Fuzzers: what reads what others wrote, fed with what nobody thought of. `make fuzz` runs them; `make test` does so for a moment."""
+"""Fuzzers for the parsers of foreign input.
+
+`make fuzz` runs them; `make test` runs them for a moment.
+"""

@@ -1,7 +1,8 @@
-"""`python -m fuzz [--seconds 60] [target …]`: runs each fuzzer in a process of its own.
+"""`python -m fuzz [--seconds 60] [target …]`: runs each fuzzer in its own process.
 
-Guided by coverage where atheris is installed (Linux), else by hypothesis. What breaks a target is written to `fuzz/found`; once it is
-mended, move it to `fuzz/kept/<target>`, where `make test` tries it for ever.
+Uses coverage guidance with atheris if it is installed (Linux), otherwise hypothesis. Inputs that
+break a target are written to `fuzz/found`. After the bug is fixed, move the input to
+`fuzz/kept/<target>`, so that `make test` always tries it.
 """
 
 from __future__ import annotations
@@ -21,25 +22,30 @@ from typing import Any, cast
 ROOT = Path(__file__).parents[1]
 FOUND = ROOT / "fuzz" / "found"
 NAMES = ("events", "outcome", "schema", "configuration", "text", "walker", "keys", "web")
-_HUNG = 25  # seconds that one input may take
+_HUNG = 25  # timeout per input in seconds
 _MEMORY = 4096  # MiB
 
 
 def main() -> int:
-    """Run the fuzzers; the status is 1 if one of them found something."""
+    """Run the fuzzers; the status is 1 if one of them found an error."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="target", help=", ".join(NAMES))
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if unknown := set(given.targets) - set(NAMES):
-        parser.error(f"There is no target {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
+        parser.error(
+            f"There is no target {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}."
+        )
     sys.path.insert(0, str(ROOT / "tests"))
     if given.inside:
         return _inside(given.targets[0], given.seconds)
     engine = "atheris" if _has_atheris() else "hypothesis"
     broken = [name for name in given.targets or NAMES if not _runs(name, given.seconds, engine)]
-    print(f"{len(given.targets or NAMES)} targets, {given.seconds} s each, {engine}: {', '.join(broken) or 'nothing'} broke")
+    print(
+        f"{len(given.targets or NAMES)} targets, {given.seconds} s each, {engine}:"
+        f" {', '.join(broken) or 'nothing'} broke"
+    )
     return 1 if broken else 0
 
 
@@ -59,7 +65,10 @@ def _runs(name: str, seconds: int, engine: str) -> bool:
     said = (done.stdout + done.stderr).strip().splitlines()
     if done.returncode:
         print("\n".join(said[-60:]))
-    last = next((line for line in reversed(said) if line.startswith("Done") or "inputs" in line), "it stopped early")
+    last = next(
+        (line for line in reversed(said) if line.startswith("Done") or "inputs" in line),
+        "it stopped early",
+    )
     print(f"{name} ({engine}): {'ok' if not done.returncode else 'BROKEN'}: {last}", flush=True)
     return not done.returncode
 
@@ -107,7 +116,13 @@ def _drawn(name: str, seconds: int) -> int:
     every = cast("list[HealthCheck]", [*HealthCheck])
     tried, until = 0, time.monotonic() + seconds
 
-    @settings(max_examples=500, deadline=None, database=None, phases=[Phase.generate, Phase.target], suppress_health_check=every)
+    @settings(
+        max_examples=500,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.target],
+        suppress_health_check=every,
+    )
     @given(mutated(seeds()[name]))
     def run(data: bytes) -> None:
         nonlocal tried

@@ -1,4 +1,6 @@
-"""What the fuzzers begin with: a few inputs for each target that come far, and the suite of JSON documents."""
+"""Seeds of the fuzzers: a few inputs per target that get far in the code, and the suite of JSON
+documents.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).parent / "kept"
-"""Inputs that once broke something, by target: they are tried in every run, and always stay."""
+"""Inputs that once broke something, by target. They are tried in every run."""
 
 _TURN = (
     b'{"type":"turn_start","timestamp":"2026-11-21T12:00:00Z","event_id":"e1","more":1}\n'
@@ -56,7 +58,11 @@ _REQUESTS = (
     b"GET\n/c/1?page=2\n\n",
     b"GET\n/api/openapi.json\n\n",
 )
-_KEYS = (b"\x1b[A\x1bOB\x1b[200~pasted\r\ntext\x1b[201~y\r", b"\x1b]0;t\x07\x1b[27;2;13~\x1b[M !!\x1b\x1b[Z", "né\u202e漢\x9b1m".encode())
+_KEYS = (
+    b"\x1b[A\x1bOB\x1b[200~pasted\r\ntext\x1b[201~y\r",
+    b"\x1b]0;t\x07\x1b[27;2;13~\x1b[M !!\x1b\x1b[Z",
+    "né\u202e漢\x9b1m".encode(),
+)
 _TEXTS = (
     "a\x1b[31m\u202e\u200b漢👩\u200d👧\ufe0f⟨U+202E⟩".encode(),
     "a\u0301\u0301\u0301\u0301\u0301\t\r\n".encode(),
@@ -65,8 +71,15 @@ _TEXTS = (
 
 
 def seeds() -> Mapping[str, Sequence[bytes]]:
-    """Return what each target begins with: the seeds, and what was kept."""
-    suite = [json.loads(line) for line in (ROOT / "tests" / "data" / "json_test_suite" / "test_parsing.jsonl").read_text().splitlines()]
+    """Return the initial inputs of each target: the seeds and the kept inputs."""
+    suite = [
+        json.loads(line)
+        for line in (
+            (ROOT / "tests" / "data" / "json_test_suite" / "test_parsing.jsonl")
+            .read_text()
+            .splitlines()
+        )
+    ]
     documents = [base64.b64decode(case["base64"]) for case in suite if "times" not in case]
     given: Mapping[str, Sequence[bytes]] = {
         "events": (_TURN, *documents),

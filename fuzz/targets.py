@@ -1,4 +1,7 @@
-"""The eight fuzzed readers: each takes bytes, and fails where a promise is broken. What it returns says how far the bytes came."""
+"""The eight fuzzed parsers.
+
+Each takes bytes and fails if a promise is broken. The return value says how far the input got.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,19 @@ from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate
 from midturn.question.text import exact, exact_block, prose
 from midturn.question.walker import FormWalker, MisplacedReplyError
-from midturn.stores.export import History
+from midturn.stores.export import CopiedHistory
 from midturn.stores.log_tail import FileEnd, committed_end, last_turn
 from midturn.stores.memory_conversations import MemoryStore
 from midturn.terminal.prompts.keys import code_line, one_line
 from midturn.terminal.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.tools.command import WireError, read_outcome
+from midturn.turn.inputs import Record
 from midturn.turn.pending import pending
-from midturn.turn.step import Record
 from midturn.turn.turn import Turn
 from midturn.web.app import inbox
+from support.form_oracle import Draw, action, expected_step, fold, form_of
 from support.pages import HOST, ada, agent_with, asking
 from support.turns import counting_ids, settings
-from support.walks import Draw, action, expected_step, fold, form_of
 
 Target: TypeAlias = Callable[[bytes], int]
 
@@ -51,7 +54,9 @@ _STEPS = 300
 
 
 def events(data: bytes) -> int:
-    """Read lines of events: none is lost, none is believed, and the turn that they leave open can be taken up."""
+    """Read lines of events: none is lost, none is trusted, and the turn that they leave open can
+    be resumed.
+    """
     lines = data.split(b"\n")
     found = decode_lines(lines, "events.jsonl")
     assert len(found) == len(lines)
@@ -61,7 +66,7 @@ def events(data: bytes) -> int:
         else:
             again = decode_event(encode_event(event), "events.jsonl:1")
             assert encode_event(again) == encode_event(event)
-    History.of(lines)
+    CopiedHistory.of(lines)
     _read_from_the_end(data)
     for view in (turns, provider_view, functools.partial(pending, conversation="1")):
         view(found)
@@ -92,7 +97,10 @@ def _take_up(window: Window) -> None:
 
 
 def outcome(data: bytes) -> int:
-    """Read what a command printed: an outcome, or an error that says what is expected. Its questions can be written and read again."""
+    """Read a command's output: an outcome, or an error that says what is expected.
+
+    Its questions can be written and read again.
+    """
     try:
         found = read_outcome(data)
     except WireError as wrong:
@@ -110,7 +118,9 @@ def _said(wrong: Exception) -> int:
 
 
 def schema(data: bytes) -> int:
-    """Check a JSON Schema, and values against it: every problem is one with a place; nothing raises, and nothing is fetched."""
+    """Check a JSON Schema, and values against it: every problem has a place, nothing raises, and
+    nothing is fetched.
+    """
     try:
         given = read_json(data.decode("utf-8", "replace"))
     except NotJson:
@@ -138,7 +148,9 @@ id = "anthropic/claude-haiku-4-5"
 
 
 def configuration(data: bytes) -> int:
-    """Read a workspace's unapproved file over the user's: a sentence, or settings in which nothing has become weaker."""
+    """Read an unapproved workspace file over the user's file: an error, or settings that weaken
+    nothing.
+    """
     with _workspace(data) as request:
         try:
             loaded = load(request)
@@ -148,7 +160,11 @@ def configuration(data: bytes) -> int:
     assert {name for name, tool in after.tools.items() if tool.command} == {"mine", "unseen"}
     for name in ("mine", "unseen"):
         one, other = before.tools[name], after.tools[name]
-        assert (other.command, other.environment, other.sandbox) == (one.command, one.environment, one.sandbox)
+        assert (other.command, other.environment, other.sandbox) == (
+            one.command,
+            one.environment,
+            one.sandbox,
+        )
         assert other.policy.run in {one.policy.run, "skip"}
         assert other.policy.result in {one.policy.result, "skip"}
     assert not str(after.assistant.model.id).startswith("scripted:")
@@ -159,7 +175,7 @@ def configuration(data: bytes) -> int:
 
 
 class _workspace:  # noqa: N801 (it is used like a function)
-    """A workspace in a directory for temporary files, with one file, and the user's own beside it."""
+    """A workspace in a temporary directory with one file, next to the user's own file."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -171,7 +187,13 @@ class _workspace:  # noqa: N801 (it is used like a function)
         (root / ".midturn").mkdir(parents=True)
         (root / ".midturn" / "config.toml").write_bytes(self._data)
         (base / "config.toml").write_text(_USER)
-        return LoadRequest(cwd=root, root=root, environment={}, user_file=base / "config.toml", state=base / "state")
+        return LoadRequest(
+            cwd=root,
+            root=root,
+            environment={},
+            user_file=base / "config.toml",
+            state=base / "state",
+        )
 
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
@@ -184,29 +206,53 @@ def _settings() -> Any:
 
 
 def text(data: bytes) -> int:
-    """Show a text: nothing in it acts on a terminal, and what is exact can be read back; however it is cut."""
+    """Show a text: nothing in it acts on a terminal, and exact output can be read back, however
+    it is cut.
+    """
     shown = 0
-    for given in (data.decode("utf-8", "surrogateescape"), data.decode("utf-32-le", "surrogatepass") if _is_utf32(data) else ""):
+    for given in (
+        data.decode("utf-8", "surrogateescape"),
+        data.decode("utf-32-le", "surrogatepass") if _is_utf32(data) else "",
+    ):
         line, block, said = exact(given), exact_block(given), prose(given)
         assert _CODE.sub(lambda code: chr(int(code[1], 16)), line) == given
         assert _CODE.sub(lambda code: chr(int(code[1], 16)), block) == given
         for one in (line, one_line(given), code_line(given.replace("\n", ""))):
-            assert not any(unicodedata.category(character) in _ACTS and character not in "\u200c\u200d" for character in one), one
-        assert not any(unicodedata.category(character) in _ACTS and character not in "\n\u200c\u200d" for character in block)
-        assert not any(unicodedata.category(character) in _ACTS and character not in "\n\u200c\u200d" for character in said)
+            assert not any(
+                unicodedata.category(character) in _ACTS and character not in "\u200c\u200d"
+                for character in one
+            ), one
+        assert not any(
+            unicodedata.category(character) in _ACTS and character not in "\n\u200c\u200d"
+            for character in block
+        )
+        assert not any(
+            unicodedata.category(character) in _ACTS and character not in "\n\u200c\u200d"
+            for character in said
+        )
         for part in (given[: len(given) // 2], given[len(given) // 2 :]):
-            assert not any(unicodedata.category(character) in _ACTS and character not in "\n\u200c\u200d" for character in prose(part))
+            assert not any(
+                unicodedata.category(character) in _ACTS and character not in "\n\u200c\u200d"
+                for character in prose(part)
+            )
         shown += len(given)
     return shown
 
 
 def _is_utf32(data: bytes) -> bool:
-    return len(data) % 4 == 0 and all(int.from_bytes(data[at : at + 4], "little") <= 0x10FFFF for at in range(0, len(data), 4))
+    return len(data) % 4 == 0 and all(
+        int.from_bytes(data[at : at + 4], "little") <= 0x10FFFF for at in range(0, len(data), 4)
+    )
 
 
 def walker(data: bytes) -> int:
-    """Walk a form: it stands where an oracle says that has no position, and what is refused moves nothing."""
-    numbers = [Draw(data[at] % 12, data[at + 1] % 6, data[at + 2] % 31, data[at + 3] % 2 == 1) for at in range(1, len(data) - 3, 4)]
+    """Navigate a form: its position equals that of an oracle without state, and a refused step
+    changes nothing.
+    """
+    numbers = [
+        Draw(data[at] % 12, data[at + 1] % 6, data[at + 2] % 31, data[at + 3] % 2 == 1)
+        for at in range(1, len(data) - 3, 4)
+    ]
     if not numbers:
         return 0
     size = 1 + data[0] % min(6, len(numbers))
@@ -226,8 +272,11 @@ def walker(data: bytes) -> int:
 
 
 def keys(data: bytes) -> int:
-    """Read what a terminal sends: the same keys however it is cut, none of them a control character, and nothing waits for ever."""
-    given = data.decode("utf-8", "replace").replace("\x03", "")  # Ctrl-C ends a paste, and so the cut decides
+    """Read terminal input: the keys do not depend on how it is cut, none is a control character,
+    and nothing waits forever.
+    """
+    # Ctrl-C ends a paste, so the cut would matter
+    given = data.decode("utf-8", "replace").replace("\x03", "")
     whole, parts = Keyboard(), Keyboard()
     pressed = whole.feed(given)
     piecewise = [key for character in given for key in parts.feed(character)]
@@ -243,7 +292,9 @@ def _is_harmless(key: Key) -> bool:
 
 
 def web(data: bytes) -> int:
-    """Send a request to the page and its API: an answer, never a crash, and never anything of another origin that counts."""
+    """Send a request to the page and its API: it always responds, never crashes, and accepts
+    nothing from another origin.
+    """
     lines = data.split(b"\n", 3)
     method, path, headers, body = [*lines, *([b""] * (4 - len(lines)))]
     scope: dict[str, Any] = {
@@ -261,7 +312,7 @@ def web(data: bytes) -> int:
         "server": ("127.0.0.1", 7478),
     }
     if scope["path"].startswith("/api/events") or scope["path"].startswith("/events"):
-        return 0  # they never end
+        return 0  # event streams never end
     status = asyncio.run(_asked(scope, body))
     assert 200 <= status < 500, status
     return status < 400
@@ -269,7 +320,11 @@ def web(data: bytes) -> int:
 
 def _headers(line: bytes) -> list[tuple[bytes, bytes]]:
     pairs = (part.partition(b":") for part in line.split(b"|") if b":" in part)
-    return [(name.strip().lower(), value.strip()) for name, _, value in pairs if name.strip().lower() != b"host"]
+    return [
+        (name.strip().lower(), value.strip())
+        for name, _, value in pairs
+        if name.strip().lower() != b"host"
+    ]
 
 
 async def _asked(scope: Mapping[str, Any], body: bytes) -> int:
@@ -289,14 +344,18 @@ async def _asked(scope: Mapping[str, Any], body: bytes) -> int:
 @functools.cache
 def _page() -> Any:
     store = MemoryStore()
-    questions = [Question.boolean("confirm", "Really?"), Question.select("where", "Where?", ["a", "b"]), Question.text("note", "Note?")]
+    questions = [
+        Question.boolean("confirm", "Really?"),
+        Question.select("where", "Where?", ["a", "b"]),
+        Question.text("note", "Note?"),
+    ]
     for question in questions:
         _started(agent_with(store, asking(question)))
     return inbox(store, user=ada, resume=False)
 
 
 def _started(agent: mt.Agent) -> None:
-    """Run a turn until it waits: in a thread, for a loop runs in this one."""
+    """Run a turn until it is suspended, in a thread because a loop runs in this one."""
     thread = threading.Thread(target=lambda: asyncio.run(agent.run("Ship it.")))
     thread.start()
     thread.join()

@@ -1,4 +1,6 @@
-"""`make bars`: counts what no single test counts, with corpora as large as one likes; a line for each bar. `SECONDS` is for each race."""
+"""`tools/task bars`: measure quality limits over large generated corpora and print a line for each.
+`DURATION` is the duration of each race in seconds.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,10 @@ from midturn.tools.fs.searching import Pattern
 from midturn.tools.returned import Rejected
 from question.schema.test_validation import SLOW
 from question.test_visible import ATTACKS
-from support.exchanged_folder import exchanged
-from support.rich_talk import Keys
+from support.rich_prompt_driver import RichPromptDriver
+from support.swapped_folder import swapping_with_symlink
 
-SECONDS = float(os.environ.get("SECONDS", "5"))
+SECONDS = float(os.environ.get("DURATION", "5"))
 DRAWN = int(os.environ.get("PROMPTS", "12000"))
 _IGNORABLE = (
     *(0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
@@ -55,7 +57,20 @@ _HEADERS = (
     "> yes",
     f"{POINTER}yes",
 )
-_AROUND = ("{}", "\n{}\n", "\r{}", "text\n\n{}", "\x1b[2K{}", "\x1b[1A{}", "{}\x1b[0m", "\b{}", "\x0b{}", "> {}", "  {}", "```\n{}\n```")
+_AROUND = (
+    "{}",
+    "\n{}\n",
+    "\r{}",
+    "text\n\n{}",
+    "\x1b[2K{}",
+    "\x1b[1A{}",
+    "{}\x1b[0m",
+    "\b{}",
+    "\x0b{}",
+    "> {}",
+    "  {}",
+    "```\n{}\n```",
+)
 
 
 def _say(text: str) -> None:
@@ -64,21 +79,35 @@ def _say(text: str) -> None:
 
 
 def main() -> None:
-    """Print what holds."""
     _say(f"2. an emulator: {_drawn()}; of what imitates a prompt in a model's words {_imitated()}")
     _say(f"4. invisible characters: {_invisible()}")
     _say(f"8. schemas and patterns: {asyncio.run(_held_up())}")
     _say(f"14. paths: {_paths()}")
 
 
-# 2 ----------------------------------------------------------------------------------------------------------------------------------
+# 2
+# --------------------------------------------------------------------------------------------------
 
 
 def _drawn() -> str:
     drawing, wrong = random.Random(1), 0
-    pieces = [*ATTACKS.values(), *_HEADERS, "漢字", "e\u0301", "\t", "\r\n", "word ", "a" * 90, "👍🏽", "🇳🇱", "\u202e"]
+    pieces = [
+        *ATTACKS.values(),
+        *_HEADERS,
+        "漢字",
+        "e\u0301",
+        "\t",
+        "\r\n",
+        "word ",
+        "a" * 90,
+        "👍🏽",
+        "🇳🇱",
+        "\u202e",
+    ]
     for number in range(DRAWN):
-        text, context, first = ("".join(drawing.choices(pieces, k=drawing.randint(1, 6))) for _ in range(3))
+        text, context, first = (
+            "".join(drawing.choices(pieces, k=drawing.randint(1, 6))) for _ in range(3)
+        )
         options = SelectType((SelectOption(first or "a"), SelectOption(f"{number} other")))
         question = Question.unchecked(id="q", text=text, context=context, answer_type=options)
         columns = drawing.choice((30, 40, 80, 120))
@@ -87,8 +116,10 @@ def _drawn() -> str:
 
 
 def _leaves_its_rows(prompt: Prompt, columns: int) -> bool:
-    """Say whether a prompt writes anywhere but in its rows, sets a title, or has a row of the context without its gutter."""
-    keys = Keys(prompt, columns=columns, rows=60)
+    """Return whether a prompt writes outside its rows, sets the title or has a context row
+    without gutter.
+    """
+    keys = RichPromptDriver(prompt, columns=columns, rows=60)
     rows = [row_text(spans) for spans in (*keys.prompt.static(), *keys.frame().rows)]
     screen = pyte.Screen(columns + 2, 4 * len(rows) + 4)
     screen.title = "mine"
@@ -110,7 +141,8 @@ def _imitated() -> str:
     return f"{tried - same} of {tried} can be told from a prompt's header"
 
 
-# 4 ----------------------------------------------------------------------------------------------------------------------------------
+# 4
+# --------------------------------------------------------------------------------------------------
 
 
 def _invisible() -> str:
@@ -119,7 +151,10 @@ def _invisible() -> str:
     in_prose = sum("⟨U+" in prose(f"x{one}y") for one in corpus)
     in_code = sum(f"x{one}y" != code_line(f"x{one}y") for one in corpus)
     counted = sum(Change("a", "x\n", f"x{one}y\n").hidden() == 1 for one in corpus)
-    return f"of {len(corpus)}: {coded} shown exactly, {in_prose} in prose, {in_code} in a diff, {counted} counted there"
+    return (
+        f"of {len(corpus)}: {coded} shown exactly, {in_prose} in prose, {in_code} in a diff,"
+        f" {counted} counted there"
+    )
 
 
 def _shows_nothing(code: int) -> bool:
@@ -129,7 +164,8 @@ def _shows_nothing(code: int) -> bool:
     return category in {"Cc", "Cf", "Zl", "Zp", "Zs"} or code in _IGNORABLE
 
 
-# 8 ----------------------------------------------------------------------------------------------------------------------------------
+# 8
+# --------------------------------------------------------------------------------------------------
 
 
 async def _held_up() -> str:
@@ -149,8 +185,9 @@ async def _held_up() -> str:
     beating.cancel()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return (
-        f"{len(SLOW)} schemas, the slowest in {slowest * 1000:.0f} ms (bar 250), {memory:.0f} MiB; "
-        f"the loop stood still for {max(beats) * 1000:.0f} ms in a search (bar 50; {quiet * 1000:.0f} without)"
+        f"{len(SLOW)} schemas, the slowest in {slowest * 1000:.0f} ms (bar 250), {memory:.0f} MiB;"
+        f" the loop stood still for {max(beats) * 1000:.0f} ms in a search (bar 50;"
+        f" {quiet * 1000:.0f} without)"
     )
 
 
@@ -161,7 +198,8 @@ async def _beat(beats: list[float]) -> None:
         beats.append(time.perf_counter() - begun - 0.001)
 
 
-# 14 ---------------------------------------------------------------------------------------------------------------------------------
+# 14
+# --------------------------------------------------------------------------------------------------
 
 
 def _paths() -> str:
@@ -204,7 +242,9 @@ def _static() -> Iterator[bool]:
         }
         for name, target in links.items():
             (root / name).symlink_to(target)
-            (root / "in" / name).symlink_to(f"../{target}" if not target.startswith("/") else target)
+            (root / "in" / name).symlink_to(
+                f"../{target}" if not target.startswith("/") else target
+            )
         os.link(outside / "f", root / "hard")
         os.mkfifo(root / "fifo")
         names = [
@@ -231,7 +271,11 @@ def _static() -> Iterator[bool]:
         ]
         for name in names:
             for way in (_read, _listed, _written):
-                yield way(root, name) or (outside / "f").read_text() != "outside" or len(list(outside.iterdir())) != 1
+                yield (
+                    way(root, name)
+                    or (outside / "f").read_text() != "outside"
+                    or len(list(outside.iterdir())) != 1
+                )
 
 
 def _read(root: Path, name: str) -> bool:
@@ -270,7 +314,7 @@ def _raced() -> tuple[int, int]:
         Path(folder, "f").write_text("outside")
         tried = out = 0
         end = time.monotonic() + SECONDS
-        with exchanged(root, "f"), Beneath(root) as beneath:
+        with swapping_with_symlink(root, "f"), Beneath(root) as beneath:
             while time.monotonic() < end:
                 tried += 1
                 with suppress(Rejected, Missing):

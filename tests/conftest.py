@@ -1,10 +1,13 @@
-"""What all tests share: `real` marks a test that needs a part which is not Python (a database, a browser, an agent).
+"""Shared setup of all tests.
 
-`make test` skips such tests, saying why. `make test-real` installs the parts first and runs them; there, a skip is a failure. Somebody
-else's program that a registry may withdraw (`may_be_missing=True`) is the one exception: that it is missing is said, and no failure.
+The marker `real(part)` marks a test that needs software other than Python (a database, a browser,
+an agent). `make test` skips such tests with a reason. `make test-real` installs the software and
+runs them; there, a skip is a failure. The exception is a third-party program that a registry may
+withdraw (`may_be_missing=True`): its test may be skipped.
 
-Tests that are started in the background (`nohup make test`, or `make test &` in a script) inherit signals that are ignored. The processes
-that tests start must not inherit that in turn, since they are sent these signals.
+Tests started in the background (`nohup make test`, or `make test &` in a script) inherit ignored
+signals. Processes that tests start must not inherit them, because tests send these signals to
+them.
 """
 
 from __future__ import annotations
@@ -27,36 +30,53 @@ from midturn.testing import Clock
 
 pytest_plugins = ["support.forked", "support.processor_time"]
 
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")  # how long a machine takes, however loaded, fails no test
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")  # a slow or loaded machine must not fail a test
 
 REAL = os.environ.get("MIDTURN_REAL", "").split(",")
-"""The parts that are here, by name, or `1` for all of them: a test that needs one of these has no reason to skip."""
+"""Names of the installed parts, or `1` for all of them. A test that needs one of these must not
+be skipped.
+"""
 
-_ROOM_FOR_SOCKETS = 70
-"""So long may a directory's path be in which sockets are made: a system takes about a hundred letters."""
+_MAX_SOCKET_DIRECTORY = 70
+"""Maximum path length of a directory for sockets. The operating system allows about 100
+characters.
+"""
 
 SENT_TO_PROCESSES = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
-"""What tests send to the processes that they start; `nohup` and `&` ignore some of them."""
+"""Signals that tests send to the processes they start. `nohup` and `&` ignore some of them."""
 
 
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "authority.pem")
-"""The authority whom all trust: one that has signed nothing. No server is reached but our own, and each client would read 150 others."""
+"""An authority that has signed nothing, used as the only trusted one. Tests contact only their
+own servers, and loading the usual 150 certificates would slow down each client.
+"""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for number in SENT_TO_PROCESSES:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _ignored)
-    config.addinivalue_line("markers", "real(part): needs a real part, such as PostgreSQL, Chromium or Node; `make test-real` installs it")
-    config.addinivalue_line("markers", "long: takes seconds, and is begun before what does not")
-    shared = "shares what takes long to make, or costs while it is there, with others of its module (those that name the same)"
+    config.addinivalue_line(
+        "markers",
+        "real(part): needs a real part, such as PostgreSQL, Chromium or Node; `make test-real`"
+        " installs it",
+    )
+    config.addinivalue_line("markers", "long: takes seconds; long tests start first")
+    shared = (
+        "shares what takes long to make, or costs while it is there, with others of its module"
+        " (those that name the same)"
+    )
     config.addinivalue_line("markers", f"together(what): {shared}, and is run by the same process")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect no garbage meanwhile: there is none, and looking for it among all that is loaded takes as long as the rest."""
+    """Disable garbage collection during collection: there is no garbage to find, and scanning all
+    loaded objects takes as long as the rest.
+    """
     gc.disable()
     collected = yield
     gc.enable()
@@ -65,7 +85,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish() -> None:
-    """Look for what tests left open once; pytest, and the interpreter after it, look through all that is loaded six times more."""
+    """Collect garbage once. pytest and the interpreter would otherwise scan all loaded objects
+    six more times.
+    """
     gc.collect()
     gc.freeze()
 
@@ -74,37 +96,57 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         marker = item.get_closest_marker("real")
         if marker is not None and not _is_here(marker):
-            item.add_marker(pytest.mark.skip(reason=f"needs {marker.args[0]}: `make test-real` installs it and runs this"))
+            item.add_marker(
+                pytest.mark.skip(
+                    reason=f"needs {marker.args[0]}: `make test-real` installs it and runs this"
+                )
+            )
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _a_pytest_that_tests_start_clears_up_after_itself(tmp_path_factory: pytest.TempPathFactory) -> None:  # pyright: ignore[reportUnusedFunction]  pytest finds it
-    """Give it a directory of its own: at its end it would remove what is left of all tests of the day before, which takes a minute."""
+def _own_temporary_root_for_nested_pytest(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Give pytest runs that tests start their own temporary root. Otherwise each would remove the
+    leftovers of older test runs at its end, which takes a minute.
+    """
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path_factory.mktemp("inside"))
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nothing_is_left_outside_of_their_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
-    """Have what is made among temporary files, and kept, go with what tests left: an output for its reader, say."""
+def _temporary_files_below_test_directory(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """Create temporary files below the tests' directory, so that files kept after a test are
+    removed with it.
+    """
     made = str(tmp_path_factory.mktemp("made"))
     with ExitStack() as patched:
-        if len(made) <= _ROOM_FOR_SOCKETS:
+        if len(made) <= _MAX_SOCKET_DIRECTORY:
             patched.enter_context(patch.object(tempfile, "tempdir", made))
             patched.enter_context(patch.dict(os.environ, TMPDIR=made))
         yield
 
 
 @pytest.fixture(autouse=True)
-def _a_process_knows_the_stores_of_its_own_test() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
-    """Forget the stores of every test at its end: a tool is kept out of all that its process knows of, and a process knows a few."""
-    with patch.object(private_files, "_KNOWN", {str(path) for path in private_files.kept()}):
+def _forget_stores_of_other_tests() -> Iterator[None]:
+    """Forget the stores of each test at its end. Tools may not access any store that the process
+    knows, and a real process knows only a few.
+    """
+    with patch.object(
+        private_files, "_protected_paths", {str(path) for path in private_files.protected_paths()}
+    ):
         yield
 
 
 @pytest.fixture(autouse=True)
-def _no_power_is_lost() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
-    """Sync nothing in this process: that takes milliseconds tens of thousands of times, and no test brings a loss of power about."""
-    syncs = [patch.object(os, name, os.fstat) for name in ("fsync", "fdatasync") if hasattr(os, name)]
+def _no_fsync() -> Iterator[None]:
+    """Replace fsync in this process. It takes milliseconds tens of thousands of times, and no
+    test simulates a power failure.
+    """
+    syncs = [
+        patch.object(os, name, os.fstat) for name in ("fsync", "fdatasync") if hasattr(os, name)
+    ]
     with ExitStack() as patched:
         for sync in syncs:
             patched.enter_context(sync)
@@ -112,13 +154,19 @@ def _no_power_is_lost() -> Iterator[None]:  # pyright: ignore[reportUnusedFuncti
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     marker = item.get_closest_marker("real")
-    must_run = marker is not None and _is_here(marker) and not marker.kwargs.get("may_be_missing", False)
+    must_run = (
+        marker is not None and _is_here(marker) and not marker.kwargs.get("may_be_missing", False)
+    )
     if must_run and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped, though its part should be here: {report.longrepr}"
+        report.longrepr = (
+            f"{item.nodeid} was skipped, though its part should be here: {report.longrepr}"
+        )
     return report
 
 
@@ -127,11 +175,13 @@ def _is_here(marker: pytest.Mark) -> bool:
 
 
 def _ignored(_number: int, _frame: FrameType | None) -> None:
-    """Go on ignoring a signal ourselves: a handler, unlike `SIG_IGN`, is not inherited by a program that is started."""
+    """Ignore the signal with a handler: unlike `SIG_IGN`, started programs do not inherit a
+    handler.
+    """
 
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    """Return midturn's own clock, which the test moves."""
+    """The clock of midturn, which the test can advance."""
     with Clock().moved() as moved:
         yield moved

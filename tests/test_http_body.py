@@ -1,4 +1,6 @@
-"""Bodies of requests that are too large, too slow, too many, or never whole: over real connections to the page, its API and MCP."""
+"""Request bodies that are too large, too slow, too many or incomplete, over real connections to
+the page, its API and MCP.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import midturn as mt
 from midturn.http_body import BodyLimits, BodyRefused, admit
-from midturn.integrations.mcp_server.server import _Guarded  # pyright: ignore[reportPrivateUsage]  # what stands before the library
+from midturn.integrations.mcp_server.server import (
+    _TokenGuard,
+)
 from midturn.stores.memory_conversations import MemoryStore
 from midturn.web import inbox
-from midturn.web.gate import RequestGate, body_refused
+from midturn.web.request_checks import RequestGate, body_refused
 from support.pages import agent_with, asking, wait_for
 from support.serving import serving
 from support.waiting import until
@@ -31,7 +35,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 async def _length(request: Request) -> Response:
-    """Answer with the length of the body, for a user who is signed in or for a stranger."""
+    """Return the length of the body. Requests with the header `x-signed-in` count as signed in."""
     if request.headers.get("x-signed-in"):
         admit(request.scope)
     return PlainTextResponse(str(len(await request.body())))
@@ -42,21 +46,28 @@ def _gated(limits: BodyLimits) -> ASGIApp:
         assert isinstance(error, BodyRefused)
         return body_refused(request.scope, error)
 
-    app = Starlette(routes=[Route("/", _length, methods=["POST"])], exception_handlers={BodyRefused: refused})
+    app = Starlette(
+        routes=[Route("/", _length, methods=["POST"])], exception_handlers={BodyRefused: refused}
+    )
     return RequestGate(app, None, "any", limits)
 
 
 @contextmanager
 def connected(address: str) -> Generator[socket.socket]:
-    """Open a connection."""
     port = int(address.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
         yield connection
 
 
 def head(length: int, path: str = "/", **headers: str) -> bytes:
     """Return the head of a request."""
-    named = {"Host": "x", "Content_Type": FORM, "Origin": "http://x", "Content_Length": str(length), **headers}
+    named = {
+        "Host": "x",
+        "Content_Type": FORM,
+        "Origin": "http://x",
+        "Content_Length": str(length),
+        **headers,
+    }
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in named.items())
     return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode()
 
@@ -67,20 +78,24 @@ def answer(connection: socket.socket) -> bytes:
     lines = [read.readline()]
     while lines[-1] not in (b"\r\n", b""):
         lines.append(read.readline())
-    lengths = [int(line.partition(b":")[2]) for line in lines if line.lower().startswith(b"content-length:")]
+    lengths = [
+        int(line.partition(b":")[2])
+        for line in lines
+        if line.lower().startswith(b"content-length:")
+    ]
     return b"".join(lines) + read.read(sum(lengths))
 
 
-def test_a_body_that_is_not_whole_in_time_is_refused_and_its_connection_closed() -> None:
+def test_incomplete_body_times_out_and_closes_the_connection() -> None:
     with serving(_gated(LIMITS)) as address, connected(address) as connection:
         connection.sendall(head(100) + b"half")
         said = answer(connection)
         assert said.startswith(b"HTTP/1.1 408")
-        assert b"not whole after" in said
+        assert b"The request was incomplete after" in said
         assert connection.recv(100) == b""
 
 
-def test_a_body_that_trickles_has_no_more_time() -> None:
+def test_slow_body_does_not_extend_the_timeout() -> None:
     with serving(_gated(LIMITS)) as address, connected(address) as connection:
         connection.sendall(head(1_000))
         connection.settimeout(0.05)
@@ -97,23 +112,29 @@ def test_a_body_that_trickles_has_no_more_time() -> None:
         assert said.startswith(b"HTTP/1.1 408")
 
 
-@pytest.mark.parametrize(("headers", "size", "status"), [({}, 1_000, 200), ({}, 1_001, 413), ({"X_Signed_In": "1"}, 4_000, 200)])
-def test_a_stranger_sends_less_than_a_user(headers: dict[str, str], size: int, status: int) -> None:
+@pytest.mark.parametrize(
+    ("headers", "size", "status"),
+    [({}, 1_000, 200), ({}, 1_001, 413), ({"X_Signed_In": "1"}, 4_000, 200)],
+)
+def test_body_limit_is_lower_for_strangers(headers: dict[str, str], size: int, status: int) -> None:
     with serving(_gated(LIMITS)) as address, connected(address) as connection:
         connection.sendall(head(size, **headers) + b"x" * size)
         said = answer(connection)
         assert said.startswith(b"HTTP/1.1 %d" % status), said
 
 
-def test_a_user_may_not_send_more_than_allowed_either() -> None:
+def test_body_limit_applies_to_signed_in_users() -> None:
     with serving(_gated(LIMITS)) as address, connected(address) as connection:
         connection.sendall(head(4_001, X_Signed_In="1") + b"x" * 4_001)
         assert answer(connection).startswith(b"HTTP/1.1 413")
 
 
-def test_strangers_have_few_unfinished_bodies_and_the_oldest_makes_room() -> None:
+def test_oldest_unfinished_body_of_strangers_is_dropped_at_the_limit() -> None:
     with serving(_gated(SLOW)) as address:
-        opened = [socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=20) for _ in range(5)]
+        opened = [
+            socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=120)
+            for _ in range(5)
+        ]
         try:
             for connection in opened:
                 connection.sendall(head(10) + b"x")
@@ -128,7 +149,9 @@ def test_strangers_have_few_unfinished_bodies_and_the_oldest_makes_room() -> Non
 
 
 def _settle(address: str) -> None:
-    """Wait until what was sent before is read: a whole request comes after it."""
+    """Wait until the server has read everything sent before: send a complete request and wait for
+    its response.
+    """
     with connected(address) as connection:
         connection.sendall(head(1, X_Signed_In="1") + b"x")
         assert answer(connection).startswith(b"HTTP/1.1 200")
@@ -141,12 +164,12 @@ def _page(path: str) -> tuple[ASGIApp, str]:
 
 
 async def _echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Read a body as the library of the protocol does."""
+    """Read a body like the MCP library does."""
     await PlainTextResponse(str(len(await Request(scope, receive).body())))(scope, receive, send)
 
 
 def _mcp() -> tuple[ASGIApp, str]:
-    return _Guarded(_echo, "secret", any_user=True), "/mcp"
+    return _TokenGuard(_echo, "secret", any_user=True), "/mcp"
 
 
 SECRET = {"Authorization": "Bearer secret"}
@@ -158,24 +181,30 @@ SERVERS: dict[str, tuple[Callable[[], tuple[ASGIApp, str]], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_a_client_that_hangs_up_leaves_one_line_and_no_traceback(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_client_disconnect_logs_one_line_without_traceback(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     make, headers = SERVERS[name]
     app, path = make()
     caplog.set_level(logging.INFO)
 
     def lines() -> list[str]:
-        return [record.getMessage() for record in caplog.records if "hung up" in record.getMessage()]
+        return [
+            record.getMessage()
+            for record in caplog.records
+            if "client disconnected" in record.getMessage()
+        ]
 
     with serving(app) as address:
         with connected(address) as connection:
             connection.sendall(head(1_000, path, **headers) + b"half")
         asyncio.run(until(lines))
-    assert lines() == [f"a client hung up before its request was whole: POST {path}"]
+    assert lines() == [f"client disconnected before the end of its request: POST {path}"]
     assert not any(record.exc_info for record in caplog.records)
     assert not any(record.levelno >= logging.ERROR for record in caplog.records)
 
 
-def test_over_mcp_a_body_is_read_whole_and_limited() -> None:
+def test_mcp_body_is_read_completely_and_limited() -> None:
     app, path = _mcp()
     with serving(app) as address:
         with connected(address) as connection:
@@ -183,5 +212,5 @@ def test_over_mcp_a_body_is_read_whole_and_limited() -> None:
             assert answer(connection).endswith(b"\r\n\r\n100000")
         with connected(address) as connection:
             connection.sendall(head(2**40, path, **SECRET))
-            with pytest.raises(OSError):  # noqa: PT011  the server closes while it is sent
+            with pytest.raises(OSError):  # noqa: PT011  the server closes the connection while the body is sent
                 connection.sendall(b"x" * 65_536 * 1_000)

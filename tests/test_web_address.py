@@ -1,4 +1,4 @@
-"""An address that somebody else's server wants opened."""
+"""The question that asks a user to open a web address from a third-party server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from midturn.protocol_forms import opens, web_address_form
 
 
-def test_an_address_that_looks_like_another_is_spelled_out() -> None:
+def test_international_host_is_shown_in_punycode() -> None:
     (question,) = web_address_form("Log in.", "https://xn--pple-43d.example/login?a=b").questions
     context = question.context or ""
 
@@ -15,11 +15,21 @@ def test_an_address_that_looks_like_another_is_spelled_out() -> None:
     assert "Host: `xn--pple-43d.example` (international letters" in context
 
 
-@pytest.mark.parametrize(("url", "host"), [("https://example.org/in", "example.org"), ("https://[", "(no host)"), ("nothing", "(no host)")])
-def test_the_host_is_shown_by_itself(url: str, host: str) -> None:
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://example.org/in", "example.org"),
+        ("https://[", "(no host)"),
+        ("nothing", "(no host)"),
+    ],
+)
+def test_host_is_shown_separately(url: str, host: str) -> None:
     assert f"Host: `{host}`" in (web_address_form("Log in.", url).questions[0].context or "")
 
 
-@pytest.mark.parametrize(("answers", "expected"), [({"open_address": True}, True), ({"open_address": False}, False), ({}, False)])
-def test_only_a_yes_opens_it(answers: dict[str, bool], *, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [({"open_address": True}, True), ({"open_address": False}, False), ({}, False)],
+)
+def test_only_yes_opens_the_address(answers: dict[str, bool], *, expected: bool) -> None:
     assert opens(answers) is expected

@@ -1,4 +1,7 @@
-"""Takes the pictures of the page for the documents: `python tools/pictures.py docs/images`. It needs Chromium."""
+"""Takes the screenshots of the page for the documents: `python tools/pictures.py docs/images`.
+
+It needs Chromium.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,6 @@ SIZES = ((360, 740), (768, 900), (1440, 860))
 
 
 def main(to: Path) -> None:
-    """Take every picture."""
     to.mkdir(parents=True, exist_ok=True)
     store = FileStore(Path(tempfile.mkdtemp()) / "conversations")
     with ThreadPoolExecutor(1) as pool:
@@ -36,27 +38,43 @@ def main(to: Path) -> None:
         pool.submit(asyncio.run, ask_for_a_month(store)).result()
         conversation = pool.submit(asyncio.run, finish_one(store)).result()
     pages = {"inbox": "/", "conversation": f"/c/{conversation}", "stats": "/stats"}
-    pages |= {name: f"/q/{question.id}" for name, question in opened.items() if name not in _LEFT_OUT}
-    with serving(inbox(mt.Agent(mt.ScriptedModel([]), store=store), user=_whose_look)) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
+    pages |= {
+        name: f"/q/{question.id}" for name, question in opened.items() if name not in _LEFT_OUT
+    }
+    with (
+        serving(
+            inbox(mt.Agent(mt.ScriptedModel([]), store=store), user=_user_of_context)
+        ) as address,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
         for width, height in SIZES:
             for scheme in ("light", "dark"):
                 _take(browser, address, pages, to, (width, height, scheme))
         browser.close()
 
 
-def _whose_look(request: Request) -> str:
-    """Have each look be somebody of their own: nobody goes on with the form of another."""
+def _user_of_context(request: Request) -> str:
+    """Return a different user for each browser context, so that contexts do not share a form."""
     return request.headers["user-agent"]
 
 
-def _take(browser: Browser, address: str, pages: dict[str, str], to: Path, look: tuple[int, int, Any]) -> None:
+def _take(
+    browser: Browser, address: str, pages: dict[str, str], to: Path, look: tuple[int, int, Any]
+) -> None:
     width, height, scheme = look
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, user_agent=f"{width} {scheme}")
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        user_agent=f"{width} {scheme}",
+    )
     page = context.new_page()
     for name, path in pages.items():
         if (width, scheme) == _BETWEEN and name != "inbox":
-            continue  # few bytes for everybody who clones: this look is between two that are there
+            # keep the repository small: this screenshot shows little that the others do not
+            continue
         page.goto(f"{address}{path}")
         if name == "release":
             _walk(page, to, f"{width}-{scheme}")
@@ -66,7 +84,7 @@ def _take(browser: Browser, address: str, pages: dict[str, str], to: Path, look:
 
 
 def _walk(page: Page, to: Path, ending: str) -> None:
-    """Fill a form in, up to its last look."""
+    """Fill in a form up to its review."""
     page.get_by_role("button", name="Yes").click()
     page.get_by_label("staging").check()
     page.screenshot(path=to / f"form-{ending}.png")

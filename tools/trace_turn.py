@@ -1,15 +1,18 @@
-"""How far one answer travels: from a key that a person presses to the disk, and on to the next model request.
+"""Traces one answer through the code: from the key that a user presses to the disk, and on to the
+next model request.
 
-An agent with one tool asks one question on a real pseudo terminal; somebody presses `y`. Counted are the files of ours through which
-control passes, and the calls from one of them into another (`sys.setprofile`; a coroutine that goes on counts as a call). The looks for
-answers from elsewhere are left out: they come by a timer, and fall into it or not. Beside it: what one step of the machine crosses,
-where the id of an open question is kept, and the sizes of modules, classes and functions.
+An agent with one tool asks one question on a real pseudo terminal, and `y` is pressed. The tool
+counts the source files through which control passes and the calls between them (`sys.setprofile`;
+resuming a coroutine counts as a call). Polling for answers from elsewhere is left out, because it
+depends on a timer. It also reports the calls of one step of the state machine, the fields that
+hold the ID of an open question, and the sizes of modules, classes and functions.
 
     python tools/trace_turn.py [--walk] [--crossings] [DIRECTORY WITH src/midturn]
 
-With a directory, another version is measured, such as a `git worktree` of an older commit. `--walk` lists the functions as they are
-called: the walk at the head of ARCHITECTURE is an extract of that list, and a test compares them. `--crossings` lists the calls from one
-file into another, as they are counted, with the files that are new.
+With a directory, another version is measured, such as a `git worktree` of an older commit.
+`--walk` lists the functions in the order of their calls. The walk at the beginning of
+ARCHITECTURE is an extract of that list, and a test compares them. `--crossings` lists the calls
+between files as they are counted, marking the files that are new.
 """
 
 from __future__ import annotations
@@ -36,11 +39,11 @@ from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 
 HERE = Path(__file__).parents[1]
 PROMPT = "Deploy to staging?"
-SETTLED = 1.0  # seconds after which a prompt takes keys for meant
+SETTLED = 1.0  # seconds after which a prompt accepts keys
 
 
 class Travels:
-    """Counts calls between files of ours, from the key on."""
+    """Counts calls between our source files, starting at the key."""
 
     def __init__(self, package: Path) -> None:
         self._package = str(package) + os.sep
@@ -56,7 +59,7 @@ class Travels:
         self._in_step: list[tuple[str, str]] = []
 
     def profile(self, frame: FrameType, event: str, _: object) -> None:
-        """Take note of a call, and of the end of a step."""
+        """Record a call and the end of a step."""
         if not self.on:
             return
         if event == "return" and frame is self._step:
@@ -80,7 +83,7 @@ class Travels:
             self._step = frame
 
     def mark(self, name: str) -> None:
-        """Write down what was counted up to here."""
+        """Store the counts up to now under a name."""
         if self.on and name not in self.marks:
             self.marks[name] = [len(self.files), self.crossings]
             self.crossed.append(f"== {name}")
@@ -89,11 +92,17 @@ class Travels:
         back = frame.f_back
         while back is not None and not back.f_code.co_filename.startswith(self._package):
             back = back.f_back
-        return (back.f_code.co_filename.removeprefix(self._package), back.f_code.co_qualname) if back else ("", "")
+        return (
+            (back.f_code.co_filename.removeprefix(self._package), back.f_code.co_qualname)
+            if back
+            else ("", "")
+        )
 
     def _is_of_the_timer(self, frame: FrameType | None) -> bool:
         while frame is not None:
-            if frame.f_code.co_filename == self._timer[0] and frame.f_code.co_qualname.startswith(self._timer[1]):
+            if frame.f_code.co_filename == self._timer[0] and frame.f_code.co_qualname.startswith(
+                self._timer[1]
+            ):
                 return True
             frame = frame.f_back
         return False
@@ -106,7 +115,7 @@ class Travels:
 
 
 def play(answer: Path) -> None:
-    """Run the agent on this terminal, and write what was counted into `answer`."""
+    """Run the agent on this terminal and write the counts to `answer`."""
     travels = Travels(Path(mt.__file__).parent)
     places: set[str] = set()
 
@@ -130,13 +139,19 @@ def play(answer: Path) -> None:
     sys.setprofile(None)
     answer.write_text(
         json.dumps(
-            {"marks": travels.marks, "step": travels.step, "places": sorted(places), "walk": travels.walk, "crossed": travels.crossed}
+            {
+                "marks": travels.marks,
+                "step": travels.step,
+                "places": sorted(places),
+                "walk": travels.walk,
+                "crossed": travels.crossed,
+            }
         )
     )
 
 
 def watch(travels: Travels, places: set[str]) -> None:
-    """Notice the key, and every sync; look at the machine when the key comes."""
+    """Detect the key and every sync; inspect the state machine when the key arrives."""
     read = os.read
 
     def reading(fd: int, size: int) -> bytes:
@@ -151,7 +166,9 @@ def watch(travels: Travels, places: set[str]) -> None:
 
         def synced(fd: int) -> None:
             sync(fd)
-            travels.mark("answer on disk" if "answer on disk" not in travels.marks else "result on disk")
+            travels.mark(
+                "answer on disk" if "answer on disk" not in travels.marks else "result on disk"
+            )
 
         setattr(os, name, synced)
 
@@ -161,9 +178,17 @@ def watch(travels: Travels, places: set[str]) -> None:
 
 
 def holders() -> Iterator[str]:
-    """Name the fields inside the machine that hold an id of the question that is open now (the recorded events left out)."""
-    turns = [one for one in gc.get_objects() if type(one).__name__ == "Turn" and type(one).__module__ == "midturn.turn.turn"]
-    asked = [attempt.request for turn in turns for attempt in turn.record.inquiries.values()]
+    """Yield the fields inside the state machine that hold an ID of the open question, except the
+    recorded events.
+    """
+    turns = [
+        one
+        for one in gc.get_objects()
+        if type(one).__name__ == "Turn" and type(one).__module__ == "midturn.turn.turn"
+    ]
+    entries = [entry for turn in turns for entry in turn.record.inquiries.values()]
+    # versions up to 0.2 had no index entries
+    asked = [getattr(entry, "attempt", entry).request for entry in entries]
     mine = frozenset(name for request in asked for name in (request.id, request.event_id))
     seen: set[int] = set()
     stack: list[Any] = list(turns)
@@ -179,14 +204,17 @@ def holders() -> Iterator[str]:
 
 
 def fields_of(one: Any) -> Iterator[tuple[str, Any]]:
-    """Return the attributes of an object of the machine; events are what is recorded, and are left out."""
+    """Yield the attributes of an object of the state machine, except events."""
     if type(one).__module__.startswith("midturn.turn"):
-        names = {*getattr(one, "__dict__", {}), *(name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ()))}
+        names = {
+            *getattr(one, "__dict__", {}),
+            *(name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())),
+        }
         yield from ((name, getattr(one, name)) for name in sorted(names) if hasattr(one, name))
 
 
 def holds(value: Any, mine: frozenset[str]) -> bool:
-    """Say whether a field is an id of the question, or a container of it."""
+    """Return whether a field is an ID of the question or a container of one."""
     if isinstance(value, str):
         return value in mine
     return isinstance(value, dict | list | tuple | set | frozenset) and any(
@@ -195,7 +223,7 @@ def holds(value: Any, mine: frozenset[str]) -> bool:
 
 
 def inside(value: Any) -> Iterator[Any]:
-    """Return what a field leads to."""
+    """Yield the objects that a field refers to."""
     if isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, list | tuple | set | frozenset):
@@ -205,22 +233,29 @@ def inside(value: Any) -> Iterator[Any]:
 
 
 def measure(source: Path) -> dict[str, Any]:
-    """Play the turn on a terminal of our own, with the code in `source`."""
+    """Run the turn on a pseudo terminal with the code in `source`."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "counted.json"
         child, terminal = pty.fork()
         if child == 0:
             environment = {**os.environ, "PYTHONPATH": str(source), "TERM": "xterm-256color"}
-            os.execve(sys.executable, [sys.executable, __file__, "--play", str(answer)], environment)
+            os.execve(
+                sys.executable, [sys.executable, __file__, "--play", str(answer)], environment
+            )
         said = press(terminal, PROMPT, b"y")
         os.waitpid(child, 0)
         if not answer.exists():
-            sys.exit(f"The turn did not come to its end. The terminal showed:\n{said.decode(errors='replace')}")
+            sys.exit(
+                "The turn did not come to its end. The terminal"
+                f" showed:\n{said.decode(errors='replace')}"
+            )
         return json.loads(answer.read_text())
 
 
 def press(terminal: int, prompt: str, key: bytes) -> bytes:
-    """Press a key as soon as the prompt has settled, and read on until the program ends; return what it showed."""
+    """Press a key once the prompt accepts it; read until the program ends and return its
+    output.
+    """
     said, pressed, quiet = b"", False, time.monotonic()
     while True:
         if select.select([terminal], [], [], 0.1)[0]:
@@ -238,32 +273,46 @@ def press(terminal: int, prompt: str, key: bytes) -> bytes:
 
 def sizes(package: Path) -> dict[str, str]:
     """Measure modules, classes and functions."""
-    gc.disable()  # nothing of so many trees is garbage, and to look through them again and again takes longer than to read them
-    modules = {path: path.read_text() for path in package.rglob("*.py") if path.name != "__init__.py"}
+    # the syntax trees contain no garbage, and scanning them repeatedly takes longer than parsing
+    gc.disable()
+    modules = {
+        path: path.read_text() for path in package.rglob("*.py") if path.name != "__init__.py"
+    }
     trees = {path: ast.parse(text) for path, text in modules.items()}
     lines = [len(text.splitlines()) for text in modules.values()]
     inside = {path: [*statements(tree)] for path, tree in trees.items()}
-    classes = [(methods(one), one.name, path) for path, found in inside.items() for one in found if isinstance(one, ast.ClassDef)]
+    classes = [
+        (methods(one), one.name, path)
+        for path, found in inside.items()
+        for one in found
+        if isinstance(one, ast.ClassDef)
+    ]
     functions = [
         ((one.end_lineno or one.lineno) - one.lineno + 1, one.name, path.relative_to(package), one)
         for path, found in inside.items()
         for one in found
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    late = sum(isinstance(one, ast.Import | ast.ImportFrom) for *_, function in functions for one in statements(function))
+    late = sum(
+        isinstance(one, ast.Import | ast.ImportFrom)
+        for *_, function in functions
+        for one in statements(function)
+    )
     most, largest, _ = max(classes)
     machine = max(one for one in classes if "turn" in one[2].parts)
     longest, name, where, _ = max(functions, key=itemgetter(0, 1, 2))
     return {
         "modules (without __init__), median lines": f"{len(lines)}, {statistics.median(lines):g}",
-        "methods of the largest class": f"{most} ({largest}); inside the machine: {machine[0]} ({machine[1]})",
+        "methods of the largest class": (
+            f"{most} ({largest}); inside the machine: {machine[0]} ({machine[1]})"
+        ),
         "longest function": f"{longest} lines ({name} in {where})",
         "imports inside functions": str(late),
     }
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Go through the statements inside of a node: there are a tenth as many as there are nodes."""
+    """Yield the statements inside a node, which are a tenth as many as the nodes."""
     for part in ("body", "handlers", "orelse", "finalbody", "cases"):
         for one in getattr(node, part, ()):
             yield one
@@ -271,20 +320,25 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def methods(one: ast.ClassDef) -> int:
-    """Count the methods of a class."""
     return sum(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in one.body)
 
 
 def main(root: Path, lists: list[str]) -> None:
-    """Measure a version, and print what was found."""
+    """Measure a version and print the results."""
     counted = measure(root / "src")
     for name in lists:
         print("\n".join(counted[name]))
     for name, (files, crossings) in counted["marks"].items():
         print(f"from the key to the {name}: {files} files, {crossings} calls from one into another")
     calls, crossed, files = counted["step"]
-    print(f"one step of the machine: {calls} calls, {crossed} of them into another file, {files} files")
-    print(f"fields that hold the open question's id: {len(counted['places'])} ({', '.join(counted['places'])})")
+    print(
+        f"one step of the machine: {calls} calls, {crossed} of them into another file, {files}"
+        " files"
+    )
+    print(
+        f"fields that hold the open question's id: {len(counted['places'])}"
+        f" ({', '.join(counted['places'])})"
+    )
     for name, found in sizes(root / "src" / "midturn").items():
         print(f"{name}: {found}")
 
@@ -295,4 +349,7 @@ if __name__ == "__main__":
     else:
         options = {"--walk": "walk", "--crossings": "crossed"}
         folders = [Path(given).resolve() for given in sys.argv[1:] if given not in options]
-        main(folders[0] if folders else HERE, [name for option, name in options.items() if option in sys.argv])
+        main(
+            folders[0] if folders else HERE,
+            [name for option, name in options.items() if option in sys.argv],
+        )

@@ -1,7 +1,9 @@
-"""Python loads this at its start where this directory is on its path: at SIGUSR2 the process says what of its memory is in use.
+"""Loaded by Python at start-up if this directory is on its path: on SIGUSR2 the process reports
+its memory in use.
 
-What the kernel counts is more: what is free stays with the process, page by page, until all of a page is. `$MIDTURN_PROBE/<pid>` gets the
-bytes in use, of Python's own allocator and of the C library's.
+The kernel counts more, because a process keeps freed memory until a whole page is free. The bytes
+in use of Python's allocator and of the C library's allocator are written to
+`$MIDTURN_PROBE/<pid>`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-_COUNTS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+_COUNTS = (
+    "arena",
+    "ordblks",
+    "smblks",
+    "hblks",
+    "hblkhd",
+    "usmblks",
+    "fsmblks",
+    "uordblks",
+    "fordblks",
+    "keepcost",
+)
 
 
 class _Mallinfo2(ctypes.Structure):
@@ -23,7 +36,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def _of_python() -> int:
-    """Return the bytes in use that Python itself has handed out: it tells only its stderr."""
+    """Return the bytes in use of Python's allocator, which reports them only to stderr."""
     with tempfile.TemporaryFile() as told:
         sys.stderr.flush()
         kept = os.dup(2)

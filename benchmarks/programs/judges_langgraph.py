@@ -1,5 +1,5 @@
 # pyright: basic
-"""An evaluation with several judges on LangGraph: an interrupt for each ticket, a thread for each judge."""
+"""An evaluation with several judges on LangGraph: an interrupt per ticket, a thread per judge."""
 
 from collections import Counter
 from operator import or_
@@ -24,23 +24,27 @@ JUDGES = {
 
 
 class State(TypedDict):
-    """What a judge has said, by ticket."""
+    """Verdicts of a judge by ticket."""
 
     said: Annotated[dict[str, str], or_]
 
 
 class Ticket(TypedDict):
-    """What is judged."""
+    """A ticket to judge."""
 
     ticket: str
 
 
 def judge(given: Ticket) -> dict[str, Any]:
-    """Have a ticket judged; a judge who says something else is asked again."""
+    """Ask for a verdict. An invalid verdict is asked for again."""
     ticket = given["ticket"]
-    kind = interrupt({"ticket": ticket, "question": f"{TICKETS[ticket]} What is it about?", "options": KINDS})
+    kind = interrupt(
+        {"ticket": ticket, "question": f"{TICKETS[ticket]} What is it about?", "options": KINDS}
+    )
     while kind not in KINDS:
-        kind = interrupt({"ticket": ticket, "question": f"One of {KINDS}, please.", "options": KINDS})
+        kind = interrupt(
+            {"ticket": ticket, "question": f"One of {KINDS}, please.", "options": KINDS}
+        )
     return {"said": {ticket: kind}}
 
 
@@ -48,15 +52,25 @@ def main() -> None:
     """Ask every judge about every ticket, and compare."""
     made: Any = StateGraph(State)
     made.add_node("judge", judge)
-    made.add_conditional_edges(START, lambda _: [Send("judge", Ticket(ticket=ticket)) for ticket in TICKETS], ["judge"])
+    made.add_conditional_edges(
+        START, lambda _: [Send("judge", Ticket(ticket=ticket)) for ticket in TICKETS], ["judge"]
+    )
     graph = made.compile(checkpointer=InMemorySaver())
     for name, answers in JUDGES.items():
         config = {"configurable": {"thread_id": name}}
         state = graph.invoke({"said": {}}, config)
         while waiting := state.get("__interrupt__"):
-            state = graph.invoke(Command(resume={one.id: answers[one.value["ticket"]] for one in waiting}), config)
-    record = {name: graph.get_state({"configurable": {"thread_id": name}}).values["said"] for name in JUDGES}
-    most = {ticket: Counter(said[ticket] for said in record.values()).most_common(1)[0][0] for ticket in TICKETS}
+            state = graph.invoke(
+                Command(resume={one.id: answers[one.value["ticket"]] for one in waiting}), config
+            )
+    record = {
+        name: graph.get_state({"configurable": {"thread_id": name}}).values["said"]
+        for name in JUDGES
+    }
+    most = {
+        ticket: Counter(said[ticket] for said in record.values()).most_common(1)[0][0]
+        for ticket in TICKETS
+    }
     for name, said in record.items():
         agreed = sum(said[ticket] == most[ticket] for ticket in TICKETS)
         print(f"{name} agrees with most about {agreed} of {len(TICKETS)} tickets")

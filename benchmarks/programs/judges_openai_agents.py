@@ -1,7 +1,8 @@
 # pyright: basic
-"""An evaluation with several judges on the OpenAI Agents SDK: an approval for each ticket, a run for each judge.
+"""An evaluation with several judges on the OpenAI Agents SDK: an approval per ticket, a run per
+judge.
 
-An approval is yes or no, so what a judge says goes to the tool beside it, in the context of the run.
+An approval is yes or no, so the verdict is passed to the tool in the context of the run.
 """
 
 import asyncio
@@ -29,12 +30,12 @@ QUIET = RunConfig(tracing_disabled=True)
 
 @function_tool(needs_approval=True)
 def judge(context: ToolContext[dict[str, str]], ticket: str) -> str:
-    """Have a ticket judged."""
+    """Return the verdict on a ticket."""
     return context.context[ticket]
 
 
 def ask(name: str, ticket: str) -> str:
-    """Ask a judge; one who says something else is asked again."""
+    """Ask a judge. An invalid verdict is asked for again."""
     kind = ""
     while kind not in KINDS:
         kind = JUDGES[name][ticket]
@@ -42,10 +43,12 @@ def ask(name: str, ticket: str) -> str:
 
 
 async def judged(name: str) -> dict[str, str]:
-    """Ask a judge about every ticket; return what is said, by ticket."""
+    """Ask a judge about every ticket; return the verdicts by ticket."""
     calls = [function_call("judge", {"ticket": ticket}, call_id=ticket) for ticket in TICKETS]
     said: dict[str, str] = {}
-    agent = Agent(name="Judge", model=ScriptedModel([calls, [assistant_message("Judged.")]]), tools=[judge])
+    agent = Agent(
+        name="Judge", model=ScriptedModel([calls, [assistant_message("Judged.")]]), tools=[judge]
+    )
     result = await Runner.run(agent, "Judge these tickets.", context=said, run_config=QUIET)
     while result.interruptions:
         state = result.to_state()
@@ -59,8 +62,13 @@ async def judged(name: str) -> dict[str, str]:
 
 async def main() -> None:
     """Ask every judge about every ticket, and compare."""
-    record = dict(zip(JUDGES, await asyncio.gather(*(judged(name) for name in JUDGES)), strict=True))
-    most = {ticket: Counter(said[ticket] for said in record.values()).most_common(1)[0][0] for ticket in TICKETS}
+    record = dict(
+        zip(JUDGES, await asyncio.gather(*(judged(name) for name in JUDGES)), strict=True)
+    )
+    most = {
+        ticket: Counter(said[ticket] for said in record.values()).most_common(1)[0][0]
+        for ticket in TICKETS
+    }
     for name, said in record.items():
         agreed = sum(said[ticket] == most[ticket] for ticket in TICKETS)
         print(f"{name} agrees with most about {agreed} of {len(TICKETS)} tickets")

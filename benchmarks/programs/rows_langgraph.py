@@ -1,7 +1,8 @@
 # pyright: basic
-"""A job of 10,000 rows on LangGraph: a graph for each batch, its state in SQLite, an interrupt for each row that people decide about.
+"""A job of 10,000 rows on LangGraph: a graph per batch, its state in SQLite, an interrupt per row
+that people decide about.
 
-$ rows_langgraph.py [DIRECTORY [ROWS]]                      run, or go on, and report
+$ rows_langgraph.py [DIRECTORY [ROWS]]                      run or resume, and report
 $ rows_langgraph.py DIRECTORY answer INTERRUPT VALUE USER
 """
 
@@ -22,32 +23,40 @@ RULES = {"no currency": "EUR", "there twice": "delete"}
 
 
 class State(TypedDict):
-    """What is known of a batch: who decided what about which row."""
+    """State of a batch: the decisions about rows, with their responders."""
 
     decided: Annotated[list[tuple[int, str, str]], add]
     first: int
 
 
 class Odd(TypedDict):
-    """A row that something is wrong with."""
+    """A row with a problem."""
 
     row: int
     problem: str
 
 
 def problem(row: int) -> str:
-    """Say what is odd about a row, if anything."""
-    return "no currency" if row % 50 == 7 else "there twice" if row % 250 == 99 else "no amount" if row % 1000 == 404 else ""
+    """Return the problem of a row, if any."""
+    return (
+        "no currency"
+        if row % 50 == 7
+        else "there twice"
+        if row % 250 == 99
+        else "no amount"
+        if row % 1000 == 404
+        else ""
+    )
 
 
 def read(state: State) -> list[Send]:
-    """Find the odd rows of a batch: stands for a model that reads it."""
+    """Find the rows with problems in a batch, as a model would."""
     rows = range(state["first"], state["first"] + BATCH)
     return [Send("mend", Odd(row=row, problem=problem(row))) for row in rows if problem(row)]
 
 
 def mend(odd: Odd) -> dict[str, Any]:
-    """Have an odd row mended, by a rule or by a person."""
+    """Have a row corrected by a rule or by a person."""
     if odd["problem"] in RULES:
         return {"decided": [(odd["row"], RULES[odd["problem"]], "house rules")]}
     said = interrupt(f"Row {odd['row']}: {odd['problem']}. What belongs there?")
@@ -70,19 +79,19 @@ def threads(graph: Any) -> set[str]:
 
 
 def config(thread: str) -> Any:
-    """Name a batch."""
+    """Return the configuration of a batch."""
     return {"configurable": {"thread_id": thread}}
 
 
 def waiting(graph: Any) -> Iterator[tuple[str, Interrupt]]:
-    """Yield what people are asked."""
+    """Yield the open questions."""
     for thread in sorted(threads(graph)):
         for one in graph.get_state(config(thread)).interrupts:
             yield thread, one
 
 
 def answer(directory: str, id: str, value: str, user: str) -> None:
-    """Answer, and go on."""
+    """Answer and resume."""
     graph = opened(directory)
     for thread, one in waiting(graph):
         if one.id == id:
@@ -92,7 +101,7 @@ def answer(directory: str, id: str, value: str, user: str) -> None:
 
 
 def main(directory: str = "var/rows", rows: str = "10000") -> None:
-    """Run the batches that were not begun, go on with those that broke off, and report."""
+    """Run the new batches, resume the interrupted ones, and report."""
     graph = opened(directory)
     begun = threads(graph)
     for first in range(0, int(rows), BATCH):
@@ -106,7 +115,11 @@ def main(directory: str = "var/rows", rows: str = "10000") -> None:
     for thread in threads(graph):
         who.update(user for _, _, user in graph.get_state(config(thread)).values["decided"])
     still = list(waiting(graph))
-    print(*(f"{count} decided by {name}" for name, count in who.most_common()), f"{len(still)} open", sep=", ")
+    print(
+        *(f"{count} decided by {name}" for name, count in who.most_common()),
+        f"{len(still)} open",
+        sep=", ",
+    )
     for _, one in still:
         print(one.id, one.value)
 

@@ -1,7 +1,8 @@
 # pyright: basic
-"""A job of 10,000 rows on Pydantic AI: a run for each batch, its messages in a file, a deferred call for each row that people decide about.
+"""A job of 10,000 rows on Pydantic AI: a run per batch, its messages in a file, a deferred call
+per row that people decide about.
 
-$ rows_pydantic_ai.py [DIRECTORY [ROWS]]               run, or go on, and report
+$ rows_pydantic_ai.py [DIRECTORY [ROWS]]               run or resume, and report
 $ rows_pydantic_ai.py DIRECTORY answer CALL VALUE USER
 """
 
@@ -29,33 +30,47 @@ RULES = {"no currency": "EUR", "there twice": "delete"}
 
 
 def problem(row: int) -> str:
-    """Say what is odd about a row, if anything."""
-    return "no currency" if row % 50 == 7 else "there twice" if row % 250 == 99 else "no amount" if row % 1000 == 404 else ""
+    """Return the problem of a row, if any."""
+    return (
+        "no currency"
+        if row % 50 == 7
+        else "there twice"
+        if row % 250 == 99
+        else "no amount"
+        if row % 1000 == 404
+        else ""
+    )
 
 
 def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-    """Call the tool for each odd row of a batch: stands for a model that reads it."""
+    """Call the tool for each row with a problem, as a model would."""
     newest = messages[-1].parts[-1]
     if not isinstance(newest, UserPromptPart):
         return ModelResponse([TextPart("Done.")])
     rows = range(start := int(str(newest.content).split()[1]), start + BATCH)
-    calls = [ToolCallPart("mend", {"row": row, "problem": problem(row)}, f"row-{row}") for row in rows if problem(row)]
+    calls = [
+        ToolCallPart("mend", {"row": row, "problem": problem(row)}, f"row-{row}")
+        for row in rows
+        if problem(row)
+    ]
     return ModelResponse(calls or [TextPart("Done.")])
 
 
-agent: Agent[None, str | DeferredToolRequests] = Agent(FunctionModel(model), output_type=[str, DeferredToolRequests])
+agent: Agent[None, str | DeferredToolRequests] = Agent(
+    FunctionModel(model), output_type=[str, DeferredToolRequests]
+)
 
 
 @agent.tool_plain
 def mend(row: int, problem: str) -> ToolReturn:
-    """Have an odd row mended, by a rule or by a person."""
+    """Have a row corrected by a rule or by a person."""
     if problem in RULES:
         return ToolReturn(f"Row {row}: {RULES[problem]}", metadata={"by": "house rules"})
     raise CallDeferred
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file anew, whole or not at all."""
+    """Write a file atomically."""
     new = path.with_suffix(".new")
     with new.open("wb") as file:
         file.write(data)
@@ -70,8 +85,10 @@ def read(path: Path) -> list[ModelMessage]:
 
 
 def returned(messages: list[ModelMessage]) -> dict[str, ToolReturnPart]:
-    """Return the results of calls, by call."""
-    parts = (part for message in messages if isinstance(message, ModelRequest) for part in message.parts)
+    """Return the results by call."""
+    parts = (
+        part for message in messages if isinstance(message, ModelRequest) for part in message.parts
+    )
     return {part.tool_call_id: part for part in parts if isinstance(part, ToolReturnPart)}
 
 
@@ -83,24 +100,29 @@ def waiting(directory: Path) -> dict[str, tuple[Path, ToolCallPart]]:
         done = returned(messages).keys()
         for message in messages:
             calls = message.tool_calls if isinstance(message, ModelResponse) else []
-            found |= {call.tool_call_id: (path, call) for call in calls if call.tool_call_id not in done}
+            found |= {
+                call.tool_call_id: (path, call) for call in calls if call.tool_call_id not in done
+            }
     return found
 
 
 def given(directory: Path, call: str) -> Path:
-    """Say where the answer to a call is kept: a batch goes on when all of its calls have one."""
+    """Return the path of the answer to a call.
+
+    A batch is resumed when all of its calls are answered.
+    """
     return directory / f"{call}.answer.json"
 
 
 def answer(directory: Path, call: str, value: str, user: str) -> None:
-    """Keep an answer; the next run of the job goes on with it."""
+    """Store an answer; the next run of the job uses it."""
     if call not in waiting(directory) or given(directory, call).exists():
         sys.exit(f"{call} is not open.")
     write(given(directory, call), json.dumps({"value": value, "user": user}).encode())
 
 
 def go_on(directory: Path) -> None:
-    """Go on with the batches that are answered."""
+    """Resume the answered batches."""
     batches: dict[Path, list[ToolCallPart]] = {}
     for path, call in waiting(directory).values():
         batches.setdefault(path, []).append(call)
@@ -110,14 +132,19 @@ def go_on(directory: Path) -> None:
             continue
         results = DeferredToolResults()
         for call in calls:
-            said, arguments = json.loads(answers[call.tool_call_id].read_bytes()), call.args_as_dict()
-            results.calls[call.tool_call_id] = ToolReturn(f"Row {arguments['row']}: {said['value']}", metadata={"by": said["user"]})
+            said, arguments = (
+                json.loads(answers[call.tool_call_id].read_bytes()),
+                call.args_as_dict(),
+            )
+            results.calls[call.tool_call_id] = ToolReturn(
+                f"Row {arguments['row']}: {said['value']}", metadata={"by": said["user"]}
+            )
         result = agent.run_sync(message_history=read(path), deferred_tool_results=results)
         write(path, result.all_messages_json())
 
 
 def main(where: str = "var/rows", rows: str = "10000") -> None:
-    """Run the batches that were not begun, go on with those that are answered, and report."""
+    """Run the new batches, resume the answered ones, and report."""
     directory = Path(where)
     directory.mkdir(parents=True, exist_ok=True)
     for first in range(0, int(rows), BATCH):
@@ -129,7 +156,11 @@ def main(where: str = "var/rows", rows: str = "10000") -> None:
     for path in directory.glob("*.messages.json"):
         who.update(part.metadata["by"] for part in returned(read(path)).values() if part.metadata)
     still = waiting(directory)
-    print(*(f"{count} decided by {name}" for name, count in who.most_common()), f"{len(still)} open", sep=", ")
+    print(
+        *(f"{count} decided by {name}" for name, count in who.most_common()),
+        f"{len(still)} open",
+        sep=", ",
+    )
     for call, (_, part) in still.items():
         print(call, "Row {row}: {problem}. What belongs there?".format(**part.args_as_dict()))
 

@@ -1,5 +1,6 @@
 # pyright: basic
-"""A support bot for several shops on LangGraph: a thread for each message, an interrupt for what the shop's people decide.
+"""A support bot for several shops on LangGraph: a thread per message, an interrupt per decision
+of the shop's staff.
 
 $ uvicorn --app-dir benchmarks/programs support_langgraph:app
 """
@@ -20,21 +21,30 @@ User = Annotated[str, Header(alias="x-user")]
 
 
 class State(MessagesState):
-    """What was said, and who wrote first."""
+    """The messages, and the customer."""
 
     customer: str
 
 
 def model(state: State) -> dict[str, Any]:
-    """Call the tool, then say what became of it: stands for a model."""
+    """Call the tool, then report its result, as a model would."""
     last = state["messages"][-1]
     if isinstance(last, ToolMessage):
         return {"messages": [AIMessage("40 € are on their way.")]}
-    return {"messages": [AIMessage("", tool_calls=[{"name": "refund", "args": {"order": "K-17", "euros": 40}, "id": "call_1"}])]}
+    return {
+        "messages": [
+            AIMessage(
+                "",
+                tool_calls=[
+                    {"name": "refund", "args": {"order": "K-17", "euros": 40}, "id": "call_1"}
+                ],
+            )
+        ]
+    }
 
 
 def refund(state: State) -> dict[str, Any]:
-    """Pay an order back."""
+    """Refund an order."""
     call = newest_call(state["messages"])
     is_paid = interrupt("Pay {euros} € back for order {order}?".format(**call["args"]))
     said = "Paid." if is_paid else "The shop does not pay this back."
@@ -42,28 +52,30 @@ def refund(state: State) -> dict[str, Any]:
 
 
 def newest_call(messages: list[AnyMessage]) -> Any:
-    """Return what the model called last."""
+    """Return the latest call of the model."""
     last = messages[-1]
     assert isinstance(last, AIMessage)
     return last.tool_calls[0]
 
 
 def after(state: State) -> str:
-    """Say where to go from the model."""
+    """Return the node after the model."""
     last = state["messages"][-1]
     return "refund" if isinstance(last, AIMessage) and last.tool_calls else END
 
 
 def config(thread: str) -> Any:
-    """Name a conversation."""
+    """Return the configuration of a conversation."""
     return {"configurable": {"thread_id": thread}}
 
 
 def opened(path: Path) -> tuple[Any, sqlite3.Connection]:
-    """Return a shop's graph, and its table of answers: the first answer to a question counts."""
+    """Return a shop's graph, and its table of answers. The first answer to a question counts."""
     path.mkdir(parents=True, exist_ok=True)
     answers = sqlite3.connect(path / "answers.sqlite", check_same_thread=False)
-    answers.execute("create table if not exists answers (id text primary key, user text, value integer)")
+    answers.execute(
+        "create table if not exists answers (id text primary key, user text, value integer)"
+    )
     made = StateGraph(State)
     made.add_node("model", model)
     made.add_node("refund", refund)
@@ -75,13 +87,17 @@ def opened(path: Path) -> tuple[Any, sqlite3.Connection]:
 
 
 def waiting(graph: Any) -> dict[str, tuple[str, Interrupt]]:
-    """Return what people are asked, with its thread."""
+    """Return the open questions, each with its thread."""
     threads = {kept.config["configurable"]["thread_id"] for kept in graph.checkpointer.list(None)}
-    return {one.id: (thread, one) for thread in threads for one in graph.get_state(config(thread)).interrupts}
+    return {
+        one.id: (thread, one)
+        for thread in threads
+        for one in graph.get_state(config(thread)).interrupts
+    }
 
 
 def support(shop: str, staff: list[str]) -> FastAPI:
-    """Return what a shop's customers and people see."""
+    """Return the web application of a shop's customers and staff."""
     graph, answers = opened(Path("var/conversations", shop))
     app = FastAPI()
 
@@ -107,10 +123,15 @@ def support(shop: str, staff: list[str]) -> FastAPI:
     def questions(user: User) -> list[dict[str, str]]:
         if user not in staff:
             raise HTTPException(401)
-        return [{"id": id, "conversation": thread, "question": one.value} for id, (thread, one) in waiting(graph).items()]
+        return [
+            {"id": id, "conversation": thread, "question": one.value}
+            for id, (thread, one) in waiting(graph).items()
+        ]
 
     @app.post("/inbox/api/questions/{id}/answer")
-    def answer(id: str, value: Annotated[bool, Body(embed=True, strict=True)], user: User) -> dict[str, str]:
+    def answer(
+        id: str, value: Annotated[bool, Body(embed=True, strict=True)], user: User
+    ) -> dict[str, str]:
         if user not in staff:
             raise HTTPException(401)
         found = waiting(graph).get(id)
@@ -126,7 +147,8 @@ def support(shop: str, staff: list[str]) -> FastAPI:
         graph.invoke(Command(resume={id: value}), config(found[0]))
         return {"id": id}
 
-    for id, (thread, _) in waiting(graph).items():  # answered, and the process died before it went on
+    # answered, but the process died before it resumed
+    for id, (thread, _) in waiting(graph).items():
         if row := answers.execute("select value from answers where id = ?", (id,)).fetchone():
             graph.invoke(Command(resume={id: bool(row[0])}), config(thread))
     return app

@@ -1,5 +1,6 @@
 # pyright: basic
-"""A support bot for several shops on the OpenAI Agents SDK: an approval for what the shop's people decide, states and answers in SQLite.
+"""A support bot for several shops on the OpenAI Agents SDK: an approval per decision of the
+shop's staff, states and answers in SQLite.
 
 $ uvicorn --app-dir benchmarks/programs support_openai_agents:app
 """
@@ -27,28 +28,31 @@ User = Annotated[str, Header(alias="x-user")]
 
 @function_tool(needs_approval=True)
 def refund(order: str, euros: int) -> str:
-    """Pay an order back."""
+    """Refund an order."""
     del order, euros
     return "Paid."
 
 
 def agent(steps: list[Any]) -> Agent[None]:
-    """Return the bot, at some place of its script."""
+    """Return the bot at a position of its script."""
     return Agent(name="Support", model=ScriptedModel(steps), tools=[refund])
 
 
 def script() -> list[Any]:
-    """Call the tool, then say what became of it: stands for a model."""
-    return [[function_call("refund", {"order": "K-17", "euros": 40}, call_id=uuid4().hex)], *ending()]
+    """Call the tool, then report its result, as a model would."""
+    return [
+        [function_call("refund", {"order": "K-17", "euros": 40}, call_id=uuid4().hex)],
+        *ending(),
+    ]
 
 
 def ending() -> list[Any]:
-    """Say what became of it."""
+    """Report the result."""
     return [[assistant_message("40 € are on their way.")]]
 
 
 class Shop:
-    """What a shop's customers said, and what its people are asked."""
+    """The conversations and open questions of a shop."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
@@ -56,39 +60,53 @@ class Shop:
         self.database.executescript(TABLES)
 
     async def begin(self, text: str, customer: str) -> str:
-        """Run a conversation until it waits or ends."""
+        """Run a conversation until it is suspended or complete."""
         conversation = uuid4().hex
         self.keep(conversation, customer, await Runner.run(agent(script()), text, run_config=QUIET))
         return conversation
 
     def keep(self, conversation: str, customer: str, result: Any) -> None:
-        """Keep a conversation with the questions that it waits for."""
+        """Store a conversation with its open questions."""
         state = json.dumps(result.to_state().to_json()) if result.interruptions else None
         text = None if result.interruptions else str(result.final_output)
         with self.database:
-            self.database.execute("insert or replace into conversations values (?, ?, ?, ?)", (conversation, customer, state, text))
+            self.database.execute(
+                "insert or replace into conversations values (?, ?, ?, ?)",
+                (conversation, customer, state, text),
+            )
             for item in result.interruptions:
-                question = "Pay {euros} € back for order {order}?".format(**json.loads(item.arguments))
+                question = "Pay {euros} € back for order {order}?".format(
+                    **json.loads(item.arguments)
+                )
                 row = (uuid4().hex, conversation, item.call_id, question)
                 self.database.execute("insert into questions values (?, ?, ?, ?, null, null)", row)
 
     async def answer(self, id: str, value: bool, user: str) -> None:
-        """Take the first answer, and go on."""
-        found = self.database.execute("select conversation, user from questions where id = ?", (id,)).fetchone()
+        """Record the first answer and resume."""
+        found = self.database.execute(
+            "select conversation, user from questions where id = ?", (id,)
+        ).fetchone()
         if not found:
             raise HTTPException(404)
         with self.database:
-            changed = self.database.execute("update questions set user = ?, value = ? where id = ? and user is null", (user, value, id))
+            changed = self.database.execute(
+                "update questions set user = ?, value = ? where id = ? and user is null",
+                (user, value, id),
+            )
         if not changed.rowcount:
             raise HTTPException(409, f"already answered by {found[1]}")
         await self.go_on(found[0])
 
     async def go_on(self, conversation: str) -> None:
-        """Go on with a conversation all of whose questions are answered."""
-        rows = self.database.execute("select call, value, user from questions where conversation = ?", (conversation,)).fetchall()
+        """Resume a conversation whose questions are all answered."""
+        rows = self.database.execute(
+            "select call, value, user from questions where conversation = ?", (conversation,)
+        ).fetchall()
         if not rows or any(user is None for _, _, user in rows):
             return
-        customer, kept = self.database.execute("select customer, state from conversations where id = ?", (conversation,)).fetchone()
+        customer, kept = self.database.execute(
+            "select customer, state from conversations where id = ?", (conversation,)
+        ).fetchone()
         state: RunState[Any, Any] = await RunState.from_json(agent(ending()), json.loads(kept))
         said = {call: value for call, value, _ in rows}
         for item in state.get_interruptions():
@@ -96,23 +114,29 @@ class Shop:
                 state.approve(item)
             else:
                 state.reject(item, rejection_message="The shop does not pay this back.")
-        self.keep(conversation, customer, await Runner.run(agent(ending()), state, run_config=QUIET))
+        self.keep(
+            conversation, customer, await Runner.run(agent(ending()), state, run_config=QUIET)
+        )
 
     async def recover(self) -> None:
-        """Go on with what was answered where the process died before it went on."""
-        for (conversation,) in self.database.execute("select id from conversations where text is null").fetchall():
+        """Resume conversations that were answered before the process died."""
+        for (conversation,) in self.database.execute(
+            "select id from conversations where text is null"
+        ).fetchall():
             await self.go_on(conversation)
 
     def reply(self, conversation: str, customer: str) -> dict[str, str]:
-        """Say how a conversation of a customer stands."""
-        row = self.database.execute("select text from conversations where id = ? and customer = ?", (conversation, customer)).fetchone()
+        """Return the status of a customer's conversation."""
+        row = self.database.execute(
+            "select text from conversations where id = ? and customer = ?", (conversation, customer)
+        ).fetchone()
         if not row:
             raise HTTPException(404)
         return {"status": "suspended" if row[0] is None else "completed", "text": row[0] or ""}
 
 
 def support(name: str, staff: list[str]) -> FastAPI:
-    """Return what a shop's customers and people see."""
+    """Return the web application of a shop's customers and staff."""
     shop = Shop(Path("var/conversations", name))
     app = FastAPI()
     SHOPS.append(shop)
@@ -130,11 +154,18 @@ def support(name: str, staff: list[str]) -> FastAPI:
     async def questions(user: User) -> list[dict[str, str]]:
         if user not in staff:
             raise HTTPException(401)
-        rows = shop.database.execute("select id, conversation, question from questions where user is null").fetchall()
-        return [{"id": id, "conversation": conversation, "question": question} for id, conversation, question in rows]
+        rows = shop.database.execute(
+            "select id, conversation, question from questions where user is null"
+        ).fetchall()
+        return [
+            {"id": id, "conversation": conversation, "question": question}
+            for id, conversation, question in rows
+        ]
 
     @app.post("/inbox/api/questions/{id}/answer")
-    async def answer(id: str, value: Annotated[bool, Body(embed=True, strict=True)], user: User) -> dict[str, str]:
+    async def answer(
+        id: str, value: Annotated[bool, Body(embed=True, strict=True)], user: User
+    ) -> dict[str, str]:
         if user not in staff:
             raise HTTPException(401)
         await shop.answer(id, value, user)
@@ -147,7 +178,7 @@ SHOPS: list[Shop] = []
 
 
 async def recovered(_: FastAPI) -> AsyncGenerator[None]:
-    """Go on at the start."""
+    """Recover at start-up."""
     for shop in SHOPS:
         await shop.recover()
     yield

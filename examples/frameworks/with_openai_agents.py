@@ -1,8 +1,10 @@
-"""An agent of the OpenAI Agents SDK whose tool asks, and another tool that needs approval; the state between two entries is JSON.
+"""An agent of the OpenAI Agents SDK with a tool that asks and a tool that needs approval.
+
+The state between two runs is JSON.
 
     $ python examples/frameworks/with_openai_agents.py
 
-Nobody is there to answer, so each entry ends, and the next one goes on where it was.
+No one is there to answer, so each run ends at a question, and the next run continues.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 import midturn as mt
 from midturn.integrations.openai_agents import Asking
 
-CALLS = [function_call("deploy", {"env": "staging"}, call_id="call_1"), function_call("drop", {"table": "old"}, call_id="call_2")]
+CALLS = [
+    function_call("deploy", {"env": "staging"}, call_id="call_1"),
+    function_call("drop", {"table": "old"}, call_id="call_2"),
+]
 MODEL = ScriptedModel([CALLS, [assistant_message("Both are done.")]])
 
 
@@ -33,17 +38,24 @@ def drop(table: str) -> str:
 
 
 async def main() -> None:
-    """Enter until the turn is over; each time could be another process, on another day."""
+    """Run until the turn is over. Each run could be in another process, on another day."""
     store = mt.MemoryStore()
     conversation, saved = await store.new("Ship it."), ""
     answers = {"region": "us-2", "__run__": True}
     while True:
         asking = Asking(mt.Inquirer(store, conversation))
-        agent = Agent[Any](name="Shop", model=MODEL, tools=[asking.tool(deploy), asking.tool(drop, needs_approval=True)])
+        agent = Agent[Any](
+            name="Shop",
+            model=MODEL,
+            tools=[asking.tool(deploy), asking.tool(drop, needs_approval=True)],
+        )
         given = await RunState.from_json(agent, json.loads(saved)) if saved else "Ship it."
         result = await asking.run(agent, given, run_config=RunConfig(tracing_disabled=True))
         if not result.interruptions:
-            print(*(item.output for item in result.new_items if isinstance(item, ToolCallOutputItem)), result.final_output)
+            print(
+                *(item.output for item in result.new_items if isinstance(item, ToolCallOutputItem)),
+                result.final_output,
+            )
             return
         saved = json.dumps(result.to_state().to_json())
         for question in await store.pending(conversation):

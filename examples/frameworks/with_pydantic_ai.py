@@ -1,6 +1,6 @@
-"""An agent of pydantic-ai whose tool asks, and another tool that needs approval; the messages between two entries are JSON.
+"""An agent of pydantic-ai with a tool that asks and a tool that needs approval.
 
-Nobody is there to answer, so each entry ends, and the next one goes on where it was.
+No one answers, so each run ends at a question. The messages between two runs are JSON.
 """
 
 from __future__ import annotations
@@ -8,7 +8,14 @@ from __future__ import annotations
 import asyncio
 
 from pydantic_ai import Agent, DeferredToolRequests
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import midturn as mt
@@ -16,11 +23,18 @@ from midturn.integrations.pydantic_ai import run
 
 
 def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-    """Stand for a model: two calls, and then what came of them."""
-    read = [str(part.content) for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+    """A fake model: two calls, then a message with their results."""
+    read = [
+        str(part.content)
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+    ]
     if read:
         return ModelResponse(parts=[TextPart(" ".join(read))])
-    return ModelResponse(parts=[ToolCallPart("deploy", {"env": "staging"}), ToolCallPart("drop", {"table": "old"})])
+    return ModelResponse(
+        parts=[ToolCallPart("deploy", {"env": "staging"}), ToolCallPart("drop", {"table": "old"})]
+    )
 
 
 agent = Agent(FunctionModel(scripted), output_type=[str, DeferredToolRequests])
@@ -40,13 +54,15 @@ def drop(table: str) -> str:
 
 
 async def main() -> None:
-    """Enter until the turn is over; each time could be another process, on another day."""
+    """Run until the turn is over. Each run could be in another process, on another day."""
     store = mt.MemoryStore()
     conversation, saved = await store.new("Ship it."), b"[]"
     answers = {"region": "us-2", "__run__": True}
     while True:
         history = ModelMessagesTypeAdapter.validate_json(saved)
-        result = await run(agent, mt.Inquirer(store, conversation), "Ship it.", message_history=history)
+        result = await run(
+            agent, mt.Inquirer(store, conversation), "Ship it.", message_history=history
+        )
         if isinstance(result.output, str):
             print(result.output)
             return

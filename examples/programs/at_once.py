@@ -1,4 +1,4 @@
-"""Two calls of one turn that ask at once, and a tool that asks three people at once; whoever is quickest answers first.
+"""Two calls of one turn ask at once, and one tool asks three people at once.
 
 $ python examples/programs/at_once.py
 """
@@ -17,7 +17,9 @@ async def invite(to: str) -> str:
     """Invite everybody."""
 
     async def ask(name: str) -> str | None:
-        match await mt.try_ask(mt.Question.boolean(name.lower(), f"{name}, will you come to the {to}?")):
+        match await mt.try_ask(
+            mt.Question.boolean(name.lower(), f"{name}, will you come to the {to}?")
+        ):
             case mt.Answer(value):
                 return name if value else None
             case mt.Unanswered(_, reply):
@@ -28,7 +30,7 @@ async def invite(to: str) -> str:
 
 
 class Phones(mt.Prompter):
-    """Stands for three people with a phone each: any number of questions is open at the same time."""
+    """Simulates three people with a phone each, with any number of open questions."""
 
     concurrent = True
     via = "phone"
@@ -37,9 +39,13 @@ class Phones(mt.Prompter):
         self.ringing = asyncio.Barrier(at_once)
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Ring, until all of them ring."""
+        """Wait until every phone has its question."""
         await self.ringing.wait()
-        return mt.Replied("only for the cake") if prompt.question.id == "eve" else mt.Answered(prompt.question.id == "ada")
+        return (
+            mt.Replied("only for the cake")
+            if prompt.question.id == "eve"
+            else mt.Answered(prompt.question.id == "ada")
+        )
 
 
 def main() -> None:
@@ -47,11 +53,17 @@ def main() -> None:
     calls = [{"name": "invite", "arguments": {"to": to}} for to in ("party", "meeting")]
     phones, agent = (
         Phones(len(calls) * len(WHO)),
-        mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Everybody is asked."}]), tools=[invite]),
+        mt.Agent(
+            mt.ScriptedModel([{"calls": calls}, {"text": "Everybody is asked."}]), tools=[invite]
+        ),
     )
     result = agent.run_sync("Invite everybody.", prompter=phones)
     events = agent.store.read_sync(result.conversation).events
-    print(*(event.content for event in events if isinstance(event, mt.events.ToolCallResponse)), result.text, sep="\n")
+    print(
+        *(event.content for event in events if isinstance(event, mt.events.ToolCallResponse)),
+        result.text,
+        sep="\n",
+    )
     print(f"{phones.ringing.parties} questions were open at once.")
 
 

@@ -1,8 +1,11 @@
-"""An evaluation with several judges: each answers the same questions, and how far they agree is read from the record.
+"""An evaluation with several judges who answer the same questions.
+
+Their agreement is computed from the log.
 
 $ python examples/programs/judges.py
 
-The judges are scripted here. `mt.TerminalPrompter()` in place of one asks a person; a route to the assistant asks a model.
+The judges are scripted here. `mt.TerminalPrompter()` asks a person instead; a route to the
+assistant asks a model.
 """
 
 from __future__ import annotations
@@ -29,25 +32,40 @@ JUDGES = {
 @mt.tool
 async def judge(ticket: str) -> str:
     """Have a ticket judged."""
-    return await mt.ask(mt.Question.select("kind", f"{ticket}: {TICKETS[ticket]} What is it about?", KINDS))
+    return await mt.ask(
+        mt.Question.select("kind", f"{ticket}: {TICKETS[ticket]} What is it about?", KINDS)
+    )
 
 
 def scripted(name: str) -> mt.ScriptedPrompter:
-    """Return a judge: they see the ticket, and say what is written down for them."""
-    return mt.ScriptedPrompter({"judge.kind": lambda prompt: mt.Answered(JUDGES[name][str(prompt.arguments["ticket"])])}, user=name)
+    """Return a judge with scripted verdicts."""
+    return mt.ScriptedPrompter(
+        {"judge.kind": lambda prompt: mt.Answered(JUDGES[name][str(prompt.arguments["ticket"])])},
+        user=name,
+    )
 
 
 async def main() -> None:
     """Ask every judge about every ticket, and compare."""
     calls = [{"name": "judge", "arguments": {"ticket": ticket}} for ticket in TICKETS]
-    agent = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Judged."}]), tools=[judge], store=mt.MemoryStore())
-    runs = await asyncio.gather(*(agent.run("Judge these tickets.", prompter=scripted(name)) for name in JUDGES))
-    said: dict[str, dict[str, object]] = defaultdict(dict)  # by ticket: what each judge said
+    agent = mt.Agent(
+        mt.ScriptedModel([{"calls": calls}, {"text": "Judged."}]),
+        tools=[judge],
+        store=mt.MemoryStore(),
+    )
+    runs = await asyncio.gather(
+        *(agent.run("Judge these tickets.", prompter=scripted(name)) for name in JUDGES)
+    )
+    said: dict[str, dict[str, object]] = defaultdict(dict)  # each judge's verdicts, by ticket
     for result in runs:
         for pair in (await agent.store.read(result.conversation)).pairs():
             if isinstance(pair.response, mt.events.InquiryAnswered) and pair.response.answered_by:
-                said[pair.request.question.text.partition(":")[0]][pair.response.answered_by.user or ""] = pair.response.answer
-    most = {ticket: Counter(answers.values()).most_common(1)[0][0] for ticket, answers in said.items()}
+                said[pair.request.question.text.partition(":")[0]][
+                    pair.response.answered_by.user or ""
+                ] = pair.response.answer
+    most = {
+        ticket: Counter(answers.values()).most_common(1)[0][0] for ticket, answers in said.items()
+    }
     for name in JUDGES:
         agreed = sum(answers[name] == most[ticket] for ticket, answers in said.items())
         print(f"{name} agrees with most about {agreed} of {len(said)} tickets")

@@ -1,4 +1,6 @@
-"""A program that asked with `input()`, deep in its helpers, and now asks wherever people are: three helpers became three lines.
+"""A program that asked with `input()` in its helpers and now uses midturn.
+
+Three helpers became three lines.
 
 $ python examples/programs/migrated.py
 """
@@ -11,32 +13,32 @@ import midturn as mt
 
 
 class Size(enum.Enum):
-    """What there is."""
+    """The sizes on offer."""
 
     SMALL = "small"
     LARGE = "large"
 
 
-# It was: return input(f"{text} [y/n] ") == "y"
+# Before: return input(f"{text} [y/n] ") == "y"
 def yes(text: str) -> bool:
-    """Ask for a yes, as deep in the program as before."""
+    """Ask for yes or no."""
     return mt.ask_sync(mt.Question.boolean("yes", text))
 
 
-# It was: a loop around int(input(text))
+# Before: a loop around int(input(text))
 def number(text: str, most: int) -> int:
-    """Ask for a whole number."""
+    """Ask for an integer."""
     return mt.ask_sync(mt.Question.number("number", text, type=int, min=1, max=most))
 
 
-# It was: a printed list, and a loop around the digit of one
+# Before: a printed list, and a loop around the number of an item
 def choose(text: str) -> Size:
-    """Ask for one of several."""
+    """Ask for one of several options."""
     return mt.ask_sync(mt.Question.select("size", text, Size, default=Size.SMALL))
 
 
 def packing() -> str:
-    """Ask what the order is to be, in a helper of a helper."""
+    """Ask for the details of an order, in a nested helper."""
     size = choose("Which size?")
     return f"{number(f'How many {size.value} ones?', most=9)} {size.value}"
 
@@ -51,7 +53,16 @@ def order(what: str) -> str:
 
 
 if __name__ == "__main__":
-    model = mt.ScriptedModel([{"calls": [{"name": "order", "arguments": {"what": "boxes"}}]}, {"text": "Thank you."}])
+    model = mt.ScriptedModel(
+        [{"calls": [{"name": "order", "arguments": {"what": "boxes"}}]}, {"text": "Thank you."}]
+    )
     agent = mt.Agent(model, tools=[order], prompter=mt.InputPrompter())
     turn = agent.run_sync("I need boxes.").raise_if_failed()
-    print(*(e.content for e in agent.store.read_sync(turn.conversation).events if isinstance(e, mt.events.ToolCallResponse)), turn.text)
+    print(
+        *(
+            e.content
+            for e in agent.store.read_sync(turn.conversation).events
+            if isinstance(e, mt.events.ToolCallResponse)
+        ),
+        turn.text,
+    )

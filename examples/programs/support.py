@@ -1,4 +1,4 @@
-"""A support bot for several shops: what it may not decide itself goes to the people of that shop, and no one else sees it.
+"""A support bot for several shops. Decisions that it may not make go to that shop's staff only.
 
 $ uvicorn --app-dir examples/programs support:app      POST /acme/messages {"text": "My kettle broke."}, GET /acme/messages/ID, /acme/inbox/
 """
@@ -14,27 +14,34 @@ import midturn as mt
 from midturn.web import inbox
 
 STAFF = {"acme": ["ana", "bo"], "globex": ["cy"]}
-MODEL = mt.ScriptedModel([{"calls": [{"name": "refund", "arguments": {"order": "K-17", "euros": 40}}]}, {"text": "40 € are on their way."}])
-Customer = Annotated[str, Header(alias="x-user")]  # a proxy in front sets it, where people sign in
+MODEL = mt.ScriptedModel(
+    [
+        {"calls": [{"name": "refund", "arguments": {"order": "K-17", "euros": 40}}]},
+        {"text": "40 € are on their way."},
+    ]
+)
+Customer = Annotated[str, Header(alias="x-user")]  # set by an authenticating proxy
 
 
 @asynccontextmanager
 async def working(_: FastAPI) -> AsyncGenerator[None]:
-    """Go on with what is answered, also if that was before the start."""
+    """Resume answered turns, including those answered before the start."""
     work = asyncio.gather(*(agent.work() for agent in AGENTS))
     yield
     work.cancel()
 
 
 def support(shop: str, staff: list[str]) -> mt.Agent:
-    """Open what a shop's customers and people see. Its conversations lie apart from those of other shops, and only its people answer."""
+    """Create the routes of a shop, whose conversations only its staff can answer."""
     store = mt.open_store(f"var/conversations/{shop}", may_answer=lambda _, user: user in staff)
     people = mt.People(ask=[shop], only=True, members={shop: staff})
 
     @mt.tool
     async def refund(order: str, euros: int) -> str:
         """Pay an order back."""
-        is_right = await mt.ask(mt.Question.boolean("pay", f"Pay {euros} € back for order {order}?", people=people))
+        is_right = await mt.ask(
+            mt.Question.boolean("pay", f"Pay {euros} € back for order {order}?", people=people)
+        )
         return "Paid." if is_right else "The shop does not pay this back."
 
     @app.post(f"/{shop}/messages")
@@ -45,13 +52,31 @@ def support(shop: str, staff: list[str]) -> mt.Agent:
     @app.get(f"/{shop}/messages/{{conversation}}")
     async def read(conversation: str, customer: Customer) -> dict[str, str]:
         kept = await store.read(conversation)
-        if not any(isinstance(event, mt.events.ChatRequest) and event.author == customer for event in kept.events):
+        if not any(
+            isinstance(event, mt.events.ChatRequest) and event.author == customer
+            for event in kept.events
+        ):
             raise HTTPException(404)
-        said = [event.message for event in kept.events if isinstance(event, mt.events.ChatResponse) and event.message]
-        return {"status": "suspended" if kept.turns[-1].open else "completed", "text": "".join(said[-1:])}
+        said = [
+            event.message
+            for event in kept.events
+            if isinstance(event, mt.events.ChatResponse) and event.message
+        ]
+        return {
+            "status": "suspended" if kept.turns[-1].open else "completed",
+            "text": "".join(said[-1:]),
+        }
 
-    agent = mt.Agent(MODEL, tools=[refund], instructions=f"You help customers of {shop}.", store=store)
-    app.mount(f"/{shop}/inbox", inbox(agent, user=lambda request: user if (user := request.headers.get("x-user")) in staff else None))
+    agent = mt.Agent(
+        MODEL, tools=[refund], instructions=f"You help customers of {shop}.", store=store
+    )
+    app.mount(
+        f"/{shop}/inbox",
+        inbox(
+            agent,
+            user=lambda request: user if (user := request.headers.get("x-user")) in staff else None,
+        ),
+    )
     return agent
 
 

@@ -1,13 +1,15 @@
-"""A worker of a web server, without the web: each line of stdin is a request, each line of stdout something for a browser.
+"""A worker of a web server, without the web: each line of stdin is a request, each line of stdout
+is a message for a browser.
 
     $ python examples/server/worker.py var/conversations
     {"do": "run", "text": "Ship it"}
-    {"conversation": "1795267601123456", "status": "suspended", "questions": [{"id": "1795267601123456-gxmmdckrm7q4", …}]}
-    {"do": "answer", "id": "1795267601123456-gxmmdckrm7q4", "value": true, "user": "u42"}
-    {"do": "resume", "conversation": "1795267601123456"}
+    {"conversation": "1795267601123456", "status": "suspended", "questions": [{"id":
+    "1795267601123456-gxmmdckrm7q4", …}]} {"do": "answer", "id": "1795267601123456-gxmmdckrm7q4",
+    "value": true, "user": "u42"} {"do": "resume", "conversation": "1795267601123456"}
 
-The turn waits on disk: any worker, also one that is started tomorrow, may take the answer, and go on. A request with `"stay": true` keeps
-its turn running instead, shows its questions as they come, and hears when another worker has taken the answer.
+The turn waits on disk: any worker, including one started later, can take the answer and resume. A
+request with `"stay": true` keeps its turn running instead: it shows questions when they are asked
+and is notified when another worker has taken the answer.
 """
 
 from __future__ import annotations
@@ -28,48 +30,63 @@ async def deploy(env: str, ctx: mt.ToolContext) -> str:
     """Deploy the service to an environment."""
     if not await ctx.ask(mt.Question.boolean("confirm", f"Deploy to {env}?", exclusive=True)):
         raise mt.Rejected("Not deployed.")
-    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"], default="eu-1"))
+    region = await ctx.ask(
+        mt.Question.select("region", "Which region?", ["eu-1", "us-2"], default="eu-1")
+    )
     return f"{env} is live in {region}."
 
 
 def may_answer(question: mt.OpenQuestion, user: str | None) -> bool:
-    """Only people who are logged in answer, and only the release managers say that a deployment may go."""
+    """Only signed-in users may answer, and only release managers may allow a deployment."""
     return user is not None and (user.startswith("rm-") or not question.question.exclusive)
 
 
 class Page(mt.Prompter):
-    """The page of whoever asked, for as long as it stays open. It shows any number of questions at once."""
+    """The page of the user who sent the request, while it is open.
+
+    It shows any number of questions at once.
+    """
 
     concurrent = True
     via = "web"
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Show the question. The answer comes as a request of its own, to this worker or to another one."""
+        """Show the question. The answer arrives as a separate request, to this worker or
+        another.
+        """
         show({"asked": prompt.id, "text": prompt.question.text})
         await asyncio.Event().wait()
         return mt.Unavailable()
 
     def withdrawn(self, id: str, by: str) -> None:
-        """Take the question off the page, and say who answered."""
+        """Remove the question from the page and show the responder."""
         show({"withdrawn": id, "by": by})
 
 
 class Worker:
-    """Handles requests; everything that must survive is in the store."""
+    """Handles requests. All lasting state is in the store."""
 
     def __init__(self, conversations: str, model: str) -> None:
-        self.agent = mt.Agent(model, tools=[deploy], store=mt.open_store(conversations, may_answer=may_answer))
+        self.agent = mt.Agent(
+            model, tools=[deploy], store=mt.open_store(conversations, may_answer=may_answer)
+        )
 
     async def handle(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what a request asks for."""
+        """Handle a request."""
         match request:
             case {"do": "run", "text": str(text)}:
                 page = Page() if request.get("stay") else None
                 return shown(await self.agent.run(text, author=request.get("user"), prompter=page))
             case {"do": "questions"}:
-                return {"questions": [question.to_json() for question in await self.agent.store.pending()]}
+                return {
+                    "questions": [
+                        question.to_json() for question in await self.agent.store.pending()
+                    ]
+                }
             case {"do": "answer", "id": str(id), "value": value}:
-                receipt = await self.agent.store.answer(id, value, user=request.get("user"), via="web")
+                receipt = await self.agent.store.answer(
+                    id, value, user=request.get("user"), via="web"
+                )
                 return {"answered": receipt.id, "conversation": receipt.conversation}
             case {"do": "resume", "conversation": str(conversation)}:
                 return shown(await self.agent.resume(conversation))
@@ -77,7 +94,7 @@ class Worker:
                 return {"error": f"unknown request: {request}"}
 
     async def handle_line(self, line: bytes) -> None:
-        """Answer one line; what is wrong with a request is the browser's to know."""
+        """Handle one line; errors of a request are sent to the browser."""
         try:
             show(await self.handle(json.loads(line)))
         except (mt.MidturnError, ValueError) as error:
@@ -85,20 +102,27 @@ class Worker:
 
 
 def shown(result: mt.RunResult) -> dict[str, Any]:
-    """Return what the browser is told of a turn."""
+    """Return the message for the browser about a turn."""
     questions = [question.to_json() for question in result.pending]
-    return {"conversation": result.conversation, "status": result.status, "text": result.text, "questions": questions}
+    return {
+        "conversation": result.conversation,
+        "status": result.status,
+        "text": result.text,
+        "questions": questions,
+    }
 
 
 def show(message: dict[str, Any]) -> None:
-    """Send something to the browser."""
+    """Send a message to the browser."""
     print(json.dumps(message), flush=True)
 
 
 async def serve(worker: Worker) -> None:
-    """Handle every line of stdin, all at once, until there are no more."""
+    """Handle the lines of stdin concurrently until it is closed."""
     lines = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), sys.stdin
+    )
     async with asyncio.TaskGroup() as requests:
         async for line in lines:
             requests.create_task(worker.handle_line(line))

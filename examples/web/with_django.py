@@ -1,9 +1,10 @@
-"""The inbox beside a Django application: `uvicorn with_django:application`, then http://127.0.0.1:8000/login?name=ada and /inbox/.
+"""The inbox next to a Django application: `uvicorn with_django:application`, then
+http://127.0.0.1:8000/login?name=ada and /inbox/.
 
-Django signs a cookie that says who somebody is; the inbox asks Django whether it is genuine.
+Django signs a cookie with the user's name; the inbox verifies it with Django.
 """
 
-# Django has no types of its own:
+# Django has no type annotations:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
@@ -19,25 +20,33 @@ from starlette.routing import Mount
 
 from midturn.web import inbox
 
-settings.configure(SECRET_KEY="a real one is secret", ROOT_URLCONF=__name__, ALLOWED_HOSTS=["127.0.0.1", "localhost", "testserver"])
+settings.configure(
+    SECRET_KEY="a real one is secret",
+    ROOT_URLCONF=__name__,
+    ALLOWED_HOSTS=["127.0.0.1", "localhost", "testserver"],
+)
 agent = build_agent()
 
 
 def login(request: HttpRequest) -> HttpResponse:
     """Begin a session; a real application asks for a password."""
     response = HttpResponseRedirect("/inbox/")
-    response.set_cookie("who", signing.dumps(request.GET.get("name", "")), httponly=True, samesite="Strict")
+    response.set_cookie(
+        "who", signing.dumps(request.GET.get("name", "")), httponly=True, samesite="Strict"
+    )
     return response
 
 
 async def begin(request: HttpRequest) -> HttpResponse:
-    """Give the agent something to do. Where it asks, it waits on the page, and goes on there."""
-    result = await agent.run(str(request.GET.get("text", "")), author=_name(str(request.COOKIES.get("who", ""))))
+    """Start a turn of the agent. Its questions are on the page, where the turn continues."""
+    result = await agent.run(
+        str(request.GET.get("text", "")), author=_name(str(request.COOKIES.get("who", "")))
+    )
     return JsonResponse({"conversation": result.conversation, "status": result.status})
 
 
 def who(request: Request) -> str | None:
-    """Say who somebody is; None is nobody."""
+    """Return the signed-in user, or None."""
     return _name(request.cookies.get("who", ""))
 
 
@@ -49,4 +58,6 @@ def _name(signed: str) -> str | None:
 
 
 urlpatterns = [path("login", login), path("tasks", begin)]
-application = Starlette(routes=[Mount("/inbox", inbox(agent, user=who)), Mount("/", get_asgi_application())])
+application = Starlette(
+    routes=[Mount("/inbox", inbox(agent, user=who)), Mount("/", get_asgi_application())]
+)

@@ -1,6 +1,7 @@
-"""The inbox in a FastAPI application: `uvicorn with_fastapi:app`, then http://127.0.0.1:8000/login?name=ada and /inbox/.
+"""The inbox in a FastAPI application: `uvicorn with_fastapi:app`, then
+http://127.0.0.1:8000/login?name=ada and /inbox/.
 
-Whoever may see the page is the application's business: here, whoever has its session.
+The application decides who may see the page: here, every signed-in user.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from midturn.web import inbox
 
 agent = build_agent()
 app = FastAPI()
-sessions: dict[str, str] = {}  # a real application has them elsewhere, and asks for a password
+# a real application stores sessions elsewhere and asks for a password
+sessions: dict[str, str] = {}
 
 
 def who(request: Request) -> str | None:
-    """Say who somebody is; None is nobody."""
+    """Return the signed-in user, or None."""
     return sessions.get(request.cookies.get("session", ""))
 
 
@@ -37,7 +39,7 @@ def login(name: str) -> RedirectResponse:
 
 @app.post("/tasks")
 async def begin(text: str, session: Annotated[str, Cookie()] = "") -> dict[str, str]:
-    """Give the agent something to do. Where it asks, it waits on the page, and goes on there."""
+    """Start a turn of the agent. Its questions are on the page, where the turn continues."""
     if session not in sessions:
         raise HTTPException(401)
     result = await agent.run(text, author=sessions[session])

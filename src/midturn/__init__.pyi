@@ -4,8 +4,16 @@ from midturn import channels as channels, events as events
 from midturn.agent.agent import Agent as Agent
 from midturn.agent.inquirer import Inquirer as Inquirer
 from midturn.agent.inquirer_call import InquirerCall as InquirerCall
-from midturn.agent.prompters import InboxPrompter as InboxPrompter, InputPrompter as InputPrompter, Rules as Rules
-from midturn.agent.result import HistoryMessage as HistoryMessage, RunResult as RunResult, TurnUsage as TurnUsage
+from midturn.agent.prompters import (
+    InboxPrompter as InboxPrompter,
+    InputPrompter as InputPrompter,
+    Rules as Rules,
+)
+from midturn.agent.result import (
+    HistoryMessage as HistoryMessage,
+    RunResult as RunResult,
+    TurnUsage as TurnUsage,
+)
 from midturn.agent.turn_stream import (
     Asked as Asked,
     ModelRetried as ModelRetried,
@@ -42,8 +50,18 @@ from midturn.errors import (
     TurnOpen as TurnOpen,
 )
 from midturn.events.open_question import OpenQuestion as OpenQuestion
-from midturn.events.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
-from midturn.events.prompt import CallSubject as CallSubject, FormSubject as FormSubject, Prompt as Prompt, ResultSubject as ResultSubject
+from midturn.events.outcome import (
+    NeedsInput as NeedsInput,
+    Outcome as Outcome,
+    Success as Success,
+    ToolError as ToolError,
+)
+from midturn.events.prompt import (
+    CallSubject as CallSubject,
+    FormSubject as FormSubject,
+    Prompt as Prompt,
+    ResultSubject as ResultSubject,
+)
 from midturn.events.provider_view import sanitize as sanitize
 from midturn.events.types import Source as Source, ToolCall as ToolCall
 from midturn.exchange import (
@@ -62,9 +80,17 @@ from midturn.exchange import (
     Usage as Usage,
 )
 from midturn.mcp.spec import McpServer as McpServer
-from midturn.models.provider_model import LibraryModel as LibraryModel, ProviderModel as ProviderModel
+from midturn.models.provider_model import (
+    LibraryModel as LibraryModel,
+    ProviderModel as ProviderModel,
+)
 from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedModel as ScriptedModel
-from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
+from midturn.ports import (
+    Model as Model,
+    Recorded as Recorded,
+    Tool as Tool,
+    ToolRun as ToolRun,
+)
 from midturn.prompter import Prompter as Prompter
 from midturn.question.answer_type import (
     AnswerType as AnswerType,
@@ -134,10 +160,12 @@ from midturn.tools.asking import (
     ask_form_sync as ask_form_sync,
     ask_sync as ask_sync,
     try_ask as try_ask,
+    try_ask_form as try_ask_form,
+    try_ask_form_sync as try_ask_form_sync,
     try_ask_sync as try_ask_sync,
 )
 from midturn.tools.function import FunctionTool as FunctionTool, tool as tool
 from midturn.tools.returned import REDACTED as REDACTED, Rejected as Rejected
-from midturn.turn.step import Answer as Answer
+from midturn.turn.inputs import Answer as Answer
 
 __version__: str

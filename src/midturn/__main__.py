@@ -1,4 +1,4 @@
-"""`python -m midturn`, and the console script."""
+"""Entry point of `python -m midturn` and of the `midturn` console script."""
 
 from __future__ import annotations
 
@@ -12,40 +12,56 @@ from midturn import __version__
 
 
 def main() -> None:
-    """Run the command line.
+    """Run the command line and end the process with its exit status.
 
-    While a command is loaded, nothing becomes garbage; and a process that ends needs nothing taken apart that its memory holds.
+    The garbage collector pauses while a command is loaded, because no loaded module becomes
+    garbage.
     """
-    if sys.argv[1:] == ["--version"] and _says_version():
+    if sys.argv[1:] == ["--version"] and _print_version():
         os._exit(0)
     gc.disable()
+    atexit.register(_exit_quickly)
     if sys.argv[1:2] == ["hook"]:
-        from midturn.cli.hook_run import run_at_once  # each tool call of an agent waits for this
+        from midturn.cli.hook_run import (
+            run_at_once,
+        )  # an agent waits for this at each tool call, so skip the click commands
 
         status = run_at_once(sys.argv[2:])
         if status is not None:
-            _leave(status)
+            _exit(status)
     from midturn.cli.main import run
 
-    _leave(run())
+    _exit(run())
 
 
-def _says_version() -> bool:
-    """Say it at once; where that goes wrong, the command itself finds out why."""
+def _print_version() -> bool:
+    """Print the version; return False if that fails, so that the command reports why."""
     with suppress(OSError):
         return os.write(1, f"midturn {__version__}\n".encode()) > 0
     return False
 
 
-def _leave(status: int) -> None:
-    """End the process with everything written, and without taking the interpreter apart, unless something else still runs in it."""
-    threads = sys.modules.get("threading")
-    if threads is None or threads.active_count() == 1:
-        atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  what was to be done at the end is done
-        with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.flush()
-        os._exit(status)
+_exit_status: int | None = None
+
+
+def _exit(status: int) -> None:
+    global _exit_status  # noqa: PLW0603  there is one process to end
+    _exit_status = status
     sys.exit(status)
+
+
+def _exit_quickly() -> None:
+    """End the process without freeing its memory, which would take several milliseconds.
+
+    This function was registered first, so it runs after all other functions that run at exit, and
+    after all threads have ended.
+    """
+    if _exit_status is None:  # an exception ends the process, and the interpreter reports it
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(_exit_status)
 
 
 if __name__ == "__main__":

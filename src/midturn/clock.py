@@ -1,4 +1,4 @@
-"""System time, and what is away for some time."""
+"""System time, and log messages for outages."""
 
 from __future__ import annotations
 
@@ -17,129 +17,164 @@ if TYPE_CHECKING:
 
 
 class TimeOfDay(Protocol):
-    """Whatever knows what time it is."""
+    """Source of the current time."""
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
+        """Return the current time in UTC."""
         ...
 
 
 def stamp(clock: TimeOfDay) -> str:
-    """Return the time that a clock shows, as every event carries it: RFC 3339 in UTC, to the microsecond."""
+    """Return the current time as events store it: RFC 3339 in UTC, with microseconds."""
     return rfc3339(clock.now())
 
 
 def parse_time(time: str) -> datetime | None:
-    """Read a recorded time; None if it is none."""
+    """Parse a recorded time. Returns None if it is invalid."""
     try:
         return datetime.fromisoformat(time).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-_AWAKE_AND_ASLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # macOS counts its sleep with the latter
+_ELAPSED_CLOCK = getattr(
+    time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC
+)  # on macOS, CLOCK_MONOTONIC includes sleep
 
 
 class SystemClock:
-    """`ports.Clock` on the machine's own clocks."""
+    """`ports.Clock` that reads the clocks of the machine."""
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds that only count up."""
+        """Return the monotonic time in seconds."""
         return time.monotonic()
 
     def elapsed(self) -> float:
-        """Seconds that only count up, also while the machine sleeps."""
-        return time.clock_gettime(_AWAKE_AND_ASLEEP)
+        """Return the monotonic time in seconds, including the time that the machine was
+        suspended.
+        """
+        return time.clock_gettime(_ELAPSED_CLOCK)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         await pause(seconds)
 
 
 SYSTEM = SystemClock()
-_DRIFT = 60.0  # seconds by which the time of day may part from the seconds that count up, before it is not believed any more
-_LONGEST = 3600.0  # seconds that are slept at once: a machine may have been asleep meanwhile
-_SHORTEST = 0.01
+# maximum difference in seconds between the wall clock and the elapsed-time clock; above it, the time
+# is not trusted
+_MAX_DRIFT = 60.0
+# maximum seconds between two readings of the clock, because the machine may have been suspended
+_MAX_SLEEP = 3600.0
+_MIN_SLEEP = 0.01
 
 
 class TrustedTime:
-    """The time of day where a deadline may go by it: not where the clock was set meanwhile, or stands before what is on record."""
+    """The current time, if it is safe to expire deadlines by it.
+
+    Expiring deadlines is not safe after the clock was set, or if the clock is behind the recorded
+    events.
+    """
 
     def __init__(self, clock: TimeOfDay) -> None:
-        """Trust a clock as it stands; one that counts nothing up is trusted further."""
         self._clock = clock
-        self._began = self._begun()
+        self._origin = self._current_origin()
 
     def now(self, events: Sequence[Event] = ()) -> str | None:
-        """Return the time; None where it is not to be believed."""
+        """Return the current time, or None if it cannot be trusted. `events` are the recorded
+        events, oldest first.
+        """
         now = stamp(self._clock)
-        return None if abs(self._begun() - self._began) > _DRIFT or (events and now < events[-1].timestamp) else now
+        return (
+            None
+            if abs(self._current_origin() - self._origin) > _MAX_DRIFT
+            or (events and now < events[-1].timestamp)
+            else now
+        )
 
-    def _begun(self) -> float:
-        """Return the time of day at which nothing was counted yet, as the clock has it now."""
-        counted: Callable[[], float] | None = getattr(self._clock, "elapsed", getattr(self._clock, "monotonic", None))
-        return self._clock.now().timestamp() - counted() if counted else 0.0
+    def _current_origin(self) -> float:
+        """Return the wall-clock time at which the elapsed time was zero. This origin changes only
+        if the wall clock is set.
+        """
+        elapsed: Callable[[], float] | None = getattr(
+            self._clock, "elapsed", getattr(self._clock, "monotonic", None)
+        )
+        return self._clock.now().timestamp() - elapsed() if elapsed else 0.0
 
     def until(self, moment: str) -> float:
-        """Return how many seconds to sleep before the next look."""
+        """Return the seconds to sleep before `moment` is checked again."""
         left = (datetime.fromisoformat(moment) - self._clock.now()).total_seconds()
-        return min(max(left, _SHORTEST), _LONGEST) if left > 0 else 1.0
+        return min(max(left, _MIN_SLEEP), _MAX_SLEEP) if left > 0 else 1.0
 
 
 SYSTEM_TIME = TrustedTime(SYSTEM)
-"""The machine's own time, trusted as it stood when this process began."""
+"""The machine's clock. The time at which this process started is trusted."""
 
 
 def trusted(clock: TimeOfDay) -> TrustedTime:
-    """Return the time of a clock; that of the machine is trusted as it stood when this process began."""
+    """Return the trusted time of a clock. For the machine's clock, the time at which this process
+    started is trusted.
+    """
     return SYSTEM_TIME if clock is SYSTEM else TrustedTime(clock)
 
 
 def now() -> str:
-    """Return the time of the machine's own clock as events carry it."""
+    """Return the machine's current time as events store it."""
     return stamp(SYSTEM)
 
 
 def now_in_a_name() -> str:
-    """Return the time as a part of a file's name, to the microsecond."""
+    """Return the current time in a form for file names, with microseconds."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
 async def pause(seconds: float) -> None:
-    """Wait: while an event loop runs in this thread, without stopping it; else (a command, a plain thread) just so."""
-    asyncio = sys.modules.get("asyncio")  # where it is not even loaded, no loop runs, and commands need not pay for it
-    if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  documented for such uses
+    """Sleep. In a running event loop the loop continues; in a command or a plain thread the
+    thread blocks.
+    """
+    asyncio = sys.modules.get(
+        "asyncio"
+    )  # no import: if asyncio was never imported, no loop is running
+    if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  the documented fast check
         await asyncio.sleep(seconds)
     else:
-        time.sleep(seconds)  # noqa: ASYNC251  nothing else runs here
+        time.sleep(seconds)  # noqa: ASYNC251  no event loop runs in this thread
 
 
 class Outage:
-    """An outage: one line of a log when that begins and one when it ends, however often it is met in between."""
+    """Logs one warning when an outage begins and one when it ends, however many errors it causes.
+
+    Args:
+        log: Logger for both messages.
+        back: Message for the end of the outage, without the duration.
+    """
 
     def __init__(self, log: logging.Logger, back: str) -> None:
-        """Write to `log`; `back` says that it is over."""
         self._log = log
         self._back = back
         self._since: float | None = None
 
     @property
     def is_on(self) -> bool:
-        """Whether it is said to have begun."""
+        """Whether the start of an outage was logged, and its end was not logged yet."""
         return self._since is not None
 
     def noticed(self, message: str, *arguments: object) -> None:
-        """Say that it begins, unless that was said, or a store among the `arguments` has said it of itself."""
-        if self._since is None and not any(isinstance(argument, StoreAway) for argument in arguments):
+        """Log the start of the outage, unless it was logged already or an argument is an error
+        that the store has logged itself.
+        """
+        if self._since is None and not any(
+            isinstance(argument, StoreAway) for argument in arguments
+        ):
             self._since = time.monotonic()
             self._log.warning(message, *arguments)
 
     def over(self) -> None:
-        """Say that it is over, if it was said to have begun."""
+        """Log the end of the outage, if its start was logged."""
         if self._since is not None:
             self._log.warning("%s, after %.0f s", self._back, time.monotonic() - self._since)
             self._since = None

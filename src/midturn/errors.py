@@ -1,45 +1,44 @@
-"""Exceptions that midturn raises on purpose.
+"""Exceptions raised by midturn.
 
 ```
 MidturnError
 ├── ConfigError        a configuration value, file or flag is wrong
-├── QuestionError      a question or a form breaks a rule; `problems` lists all of them
-├── AnswerError        a value does not fit its question; `problems` lists why
-│   └── DigestMismatch the answer does not name what is decided on now
-├── NotOpen            the question is not (or no longer) open
-│   ├── NoSuchQuestion there never was a question of that id
-│   └── DeadlinePassed its deadline has passed: no answer counts any more
+├── QuestionError      a question or form is invalid; `problems` lists every problem
+├── AnswerError        a value is not a valid answer to its question; `problems` lists why
+│   └── DigestMismatch the answer refers to an earlier version of what is decided
+├── NotOpen            the question is not open, or no longer
+│   ├── NoSuchQuestion no question has this id
+│   └── DeadlinePassed its deadline has passed, so it accepts no answer
 ├── AlreadyAnswered    another answer came first
 ├── NotAnswered        in a tool: the question has no answer, and why
 ├── NotAllowed         this user may not answer the question; it stays open
 ├── StoreError         a conversation cannot be read or written
-│   ├── TooLarge       what was to be recorded at once is over the limit
-│   ├── TurnOpen       the last turn of the conversation waits to be continued
-│   ├── StoreLocked    another process writes it
-│   └── Busy           many write it in quick succession; try again
-├── ModelError         a model cannot be reached or does not do what was asked
-│   ├── ContextTooLong the conversation does not fit into the model
-│   └── ScriptError    a scripted model has nothing (more) to say, or was asked something else: the turn ends
-├── Suspended          no one is there to answer now; `pending` says what is open
+│   ├── TooLarge       a batch of events is over the size limit
+│   ├── TurnOpen       the last turn of the conversation is still open
+│   ├── StoreLocked    another process is writing the conversation
+│   └── Busy           too many processes write it in quick succession; try again
+├── ModelError         a model cannot be reached or returns an invalid response
+│   ├── ContextTooLong the conversation does not fit into the model's context
+│   └── ScriptError    a scripted model has no matching entry; the turn ends
+├── Suspended          no one is there to answer now; `pending` lists the open questions
 ├── PersonNeeded       only a person may do this, and this process was started by a tool
-├── TerminalGone       the person who was asked went away without a word: nothing is recorded, the turn stays open
-└── CallEnded          a call of an `Inquirer` is over without the answer; `content` is its result
+├── TerminalGone       the person disconnected without a reply; the turn stays open
+└── CallEnded          a call of an `Inquirer` ended without an answer; `content` is its result
 ```
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from opcode import opmap
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 
 class Problem(NamedTuple):
-    """One broken rule: where it is (a JSON pointer, `""` for the whole document) and what to do about it.
+    """One invalid place in a document.
 
     Args:
-        pointer: Where, as a JSON pointer.
-        message: What is wrong, and what to do.
+        pointer: JSON pointer to the place; `""` for the whole document.
+        message: Description of the problem, and how to fix it.
     """
 
     pointer: str
@@ -50,36 +49,44 @@ class Problem(NamedTuple):
 
 
 class MidturnError(Exception):
-    """The root: every error has a message for a person, fields for a program, and `to_json()`."""
+    """Base class. Every error has a message for people, fields for programs, and `to_json()`."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return what went wrong as JSON: `error` (the class), `message`, and the fields of the class that have one."""
-        fields = {name: _as_json(value) for name, value in vars(self).items() if not name.startswith("_")}
+        """Return the error as JSON: `error` (the class name), `message`, and the public fields."""
+        fields = {
+            name: _as_json(value) for name, value in vars(self).items() if not name.startswith("_")
+        }
         return {"error": type(self).__name__, "message": str(self), **fields}
 
 
 def _as_json(value: object) -> object:
-    """Return a field's value as JSON."""
     to_json: Callable[[], object] | None = getattr(value, "to_json", None)
     if to_json is not None:
         return to_json()
     if isinstance(value, tuple) and (names := getattr(cast("object", value), "_fields", None)):
-        return {name: _as_json(item) for name, item in zip(names, cast("tuple[object, ...]", value), strict=True)}
+        return {
+            name: _as_json(item)
+            for name, item in zip(names, cast("tuple[object, ...]", value), strict=True)
+        }
     if isinstance(value, list | tuple):
         return [_as_json(item) for item in cast("Sequence[object]", value)]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 class ConfigError(MidturnError):
-    """A configuration value, file or flag is wrong; the message says where and what is allowed."""
+    """A configuration value, file or flag is wrong. The message names the place and the allowed
+    values.
+    """
 
 
-class DepsMissing(ConfigError):  # noqa: N818  raised to the program as the `ConfigError` that it is
-    """A tool wants the dependencies with which its turn was begun, and this run has none. The run ends, and the call stays open."""
+class DepsMissing(ConfigError):  # noqa: N818  callers catch it as ConfigError
+    """A tool needs the dependencies with which its turn was started, and this run has none. The
+    run ends, and the call stays open.
+    """
 
 
 class _ProblemsError(MidturnError):
-    """An error that lists every problem at once."""
+    """Base class of errors that list all problems at once."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -87,27 +94,31 @@ class _ProblemsError(MidturnError):
 
 
 class QuestionError(_ProblemsError):
-    """A question or a form breaks a rule; `problems` says where (JSON pointer) and what to do."""
+    """A question or form is invalid. Each problem in `problems` has a JSON pointer and a remedy."""
 
 
 class AnswerError(_ProblemsError):
-    """A value is not an answer to its question; `problems` says why. It never contains a secret."""
+    """A value is not a valid answer to its question. `problems` says why and never contains a
+    secret.
+    """
 
 
 class DigestMismatch(AnswerError):  # noqa: N818
-    """A yes or an edit does not name what is decided on now, whose digest is `digest`; the question stays open."""
+    """An approval or edit refers to an earlier version. `digest` identifies the current version.
+    The question stays open.
+    """
 
     def __init__(self, problems: Sequence[Problem], *, digest: str = "") -> None:
         self.digest = digest
         super().__init__(problems)
 
 
-class NotOpen(MidturnError):  # noqa: N818 (a public name)
-    """The question is not open: unknown, closed, or its turn has ended."""
+class NotOpen(MidturnError):  # noqa: N818 a public name
+    """The question is unknown or closed, or its turn has ended."""
 
 
 class NoSuchQuestion(NotOpen):
-    """The store has never had a question of the id `id`."""
+    """The store has no question with the id `id`."""
 
     def __init__(self, message: str, *, id: str = "") -> None:
         self.id = id
@@ -115,7 +126,7 @@ class NoSuchQuestion(NotOpen):
 
 
 class DeadlinePassed(NotOpen):
-    """The deadline of the question `id` has passed, at `deadline` (RFC 3339): it is over, and no answer counts any more."""
+    """The deadline of question `id` passed at `deadline` (RFC 3339). It accepts no more answers."""
 
     def __init__(self, message: str, *, id: str = "", deadline: str = "") -> None:
         self.id = id
@@ -124,9 +135,10 @@ class DeadlinePassed(NotOpen):
 
 
 class NotAnswered(MidturnError):  # noqa: N818
-    """A question of a tool has no answer: `reason` is `deadline`. That is not a no.
+    """In a tool: a question has no answer. `reason` is `deadline`. This is not a refusal.
 
-    Of a form, `answers` has what was answered by then. A tool that lets it pass fails with its message.
+    For a form, `answers` contains the answers given before. If the tool does not catch this
+    exception, the call fails with its message.
     """
 
     def __init__(self, message: str, *, reason: str, answers: Any = None) -> None:
@@ -136,7 +148,9 @@ class NotAnswered(MidturnError):  # noqa: N818
 
 
 class Answerer(NamedTuple):
-    """The answerer (`who`: a user, a model, or what kind of answerer it was), how (`via`), and when (RFC 3339)."""
+    """The responder (`who`: a user, a model, or the kind of responder), the interface (`via`),
+    and the time (RFC 3339).
+    """
 
     who: str
     via: str | None
@@ -144,7 +158,9 @@ class Answerer(NamedTuple):
 
 
 class AlreadyAnswered(MidturnError):  # noqa: N818
-    """Another answer came first; `by` says who in a few words, `answered_by` who, how and when."""
+    """Another answer came first. `by` names the responder; `answered_by` adds the interface and
+    the time.
+    """
 
     def __init__(self, message: str, by: str = "", *, answered_by: Answerer | None = None) -> None:
         self.by = by
@@ -153,7 +169,7 @@ class AlreadyAnswered(MidturnError):  # noqa: N818
 
 
 class NotAllowed(MidturnError):  # noqa: N818
-    """This `user` (None: no name was given) may not answer the question `id`, whatever the answer is: it stays open."""
+    """`user` (None: unnamed) may not answer the question `id`. The question stays open."""
 
     def __init__(self, message: str, *, id: str = "", user: str | None = None) -> None:
         self.id = id
@@ -162,24 +178,27 @@ class NotAllowed(MidturnError):  # noqa: N818
 
 
 class StoreError(MidturnError):
-    """A conversation cannot be read or written; the message names the file."""
+    """A conversation cannot be read or written. The message names the file."""
 
 
 class NoConversation(StoreError):  # noqa: N818
-    """The store has no conversation of that id."""
+    """The store has no conversation with this id."""
 
 
 class TooLarge(StoreError):  # noqa: N818
-    """A batch of events is larger than `limits.batch` allows. None of it is recorded."""
+    """A batch of events is larger than `limits.batch`. No event of the batch is recorded."""
 
 
 class TurnOpen(StoreError):  # noqa: N818
-    """The last turn of `conversation` waits to be continued: continue it, or end it, first. The new message was not recorded.
+    """The last turn of `conversation` is still open. Continue or end it first. The new message was
+    not recorded.
 
-    `text` is the message that began the open turn, and `pending` lists its open questions.
+    `text` is the message that started the open turn, and `pending` lists its open questions.
     """
 
-    def __init__(self, message: str, *, conversation: str = "", text: str = "", pending: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, message: str, *, conversation: str = "", text: str = "", pending: Sequence[Any] = ()
+    ) -> None:
         self.conversation = conversation
         self.text = text
         self.pending = tuple(pending)
@@ -187,7 +206,9 @@ class TurnOpen(StoreError):  # noqa: N818
 
 
 class StoreLocked(StoreError):  # noqa: N818
-    """This conversation is being written elsewhere; `holder` (such as `pid 4711 on host-3`) and `since` say who, where they are known."""
+    """Another process is writing this conversation. `holder` (such as `pid 4711 on host-3`) and
+    `since` describe that process, if known.
+    """
 
     def __init__(self, message: str, holder: str = "", since: str | None = None) -> None:
         self.holder = holder
@@ -196,7 +217,9 @@ class StoreLocked(StoreError):  # noqa: N818
 
 
 class TooOld(StoreError):  # noqa: N818
-    """A newer version, `requires` or later, asks something in this `conversation` that this one does not know. It can be read here."""
+    """`conversation` uses a feature of version `requires`. This version can read the
+    conversation, but not continue it.
+    """
 
     def __init__(self, message: str, *, conversation: str = "", requires: str = "") -> None:
         self.conversation = conversation
@@ -205,31 +228,41 @@ class TooOld(StoreError):  # noqa: N818
 
 
 class StoreAway(StoreError):  # noqa: N818
-    """The store cannot be reached for now. It has said so in its log: who meets this need not say it again."""
+    """The store cannot be reached. The store logs this once, so callers need not log it again."""
 
     transient = True
 
 
 class Busy(StoreError):  # noqa: N818
-    """Others write this conversation in quick succession, and waiting for them did not help: try again."""
+    """Too many processes write this conversation in quick succession, and retrying did not help.
+    Try again.
+    """
 
     transient = True
 
 
 class ModelError(MidturnError):
-    """A model cannot be reached or does not do what was asked.
+    """A model cannot be reached or returns an invalid response.
 
-    `status` is the HTTP status where there was one; `retry_after` (seconds) and `transient` say whether and when to try again.
-    `failure` is what went wrong in one word, where a provider's answer says so: `key`, `quota`, `unknown_model`, `unreachable`, …
-    `metadata` is what the model wants recorded with the failure, where the failure is recorded. `conversation` is the one whose turn is
-    open because of it.
+    `status` is the HTTP status, if any. `transient` says whether a retry can help, and
+    `retry_after` is the number of seconds to wait before the retry. `failure` classifies the
+    error if the provider reports its cause: `key`, `quota`, `unknown_model`, `unreachable`, …
+    `metadata` is recorded with the failure, if the failure is recorded. `conversation` is the
+    conversation whose turn stays open.
     """
 
     failure: str | None = None
     metadata: Mapping[str, object] | None = None
     conversation: str | None = None
 
-    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None, transient: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        transient: bool = False,
+    ) -> None:
         self.status = status
         self.retry_after = retry_after
         self.transient = transient
@@ -241,11 +274,15 @@ class ContextTooLong(ModelError):  # noqa: N818
 
 
 class ScriptError(ModelError):
-    """A script ran out, or was asked something that it does not expect: no resuming can mend it, the turn ends `failed`."""
+    """A script ended, or does not expect this request. Resuming cannot fix it, so the turn ends
+    as `failed`.
+    """
 
 
 class Suspended(MidturnError):  # noqa: N818
-    """No one is there to answer now; `pending` lists the open questions and the turn waits on disk."""
+    """No one is there to answer now. `pending` lists the open questions; the turn is stored and
+    can be resumed.
+    """
 
     def __init__(self, message: str, pending: Sequence[Any] = ()) -> None:
         self.pending = tuple(pending)
@@ -253,22 +290,25 @@ class Suspended(MidturnError):  # noqa: N818
 
 
 class TerminalGone(MidturnError):  # noqa: N818
-    """The terminal at which a person was asked is gone: its window was closed, its connection lost.
+    """The terminal of the person who was asked was closed or disconnected.
 
-    Nothing was said, so nothing is recorded: the question stays open, and the turn can be resumed. A prompter of your own may raise
-    it when the person it asks has gone away.
+    There was no reply, so nothing is recorded. The question stays open, and the turn can be
+    resumed. A custom prompter can raise it when the person disconnects.
     """
 
 
 class PersonNeeded(MidturnError):  # noqa: N818
-    """Only a person may do this, and this process was started by a tool, which may not answer, approve or configure."""
+    """Only a person may do this. This process was started by a tool, and tools may not answer,
+    approve or configure.
+    """
 
 
 class CallEnded(MidturnError):  # noqa: N818
-    """A call of an `Inquirer` is over without the answer: no one may give one, or the person replied, or ended the turn.
+    """A call of an `Inquirer` ended without an answer: no one can answer, or the person replied to
+    the model or ended the turn.
 
-    `content` is what the model is to read as the call's result, `is_error` whether that is an error. With `turn_ended` the turn is over:
-    make no further model request in it.
+    `content` is the result of the call for the model, and `is_error` says whether it is an error.
+    If `turn_ended` is set, make no further model request in this turn.
     """
 
     def __init__(self, content: str, *, is_error: bool = True, turn_ended: bool = False) -> None:
@@ -276,45 +316,3 @@ class CallEnded(MidturnError):  # noqa: N818
         self.is_error = is_error
         self.turn_ended = turn_ended
         super().__init__(content)
-
-
-# Names that went ----------------------------------------------------------------------------------------------------------------
-
-_GONE: Final = {
-    "NeedsAdoption": "`midturn.errors.NeedsAdoption` is gone: what lies in your own store is yours, and nothing is adopted any more. "
-    "`midturn conversation import` takes in what others recorded.",
-}
-
-
-def missing_name(said: str) -> AttributeError | ImportError:
-    """Return what the `__getattr__` that calls this raises, with these words.
-
-    The statement `from … import …` shows nothing of an `AttributeError`, and says only that it "cannot import name": it gets an
-    `ImportError` with the same words.
-    """
-    error = AttributeError(said)
-    try:
-        raise error
-    except AttributeError:  # it knows by whom this was called: `inspect` does, too, but every start would have to load it
-        here = error.__traceback__ and error.__traceback__.tb_frame.f_back
-    asking = here and here.f_back
-    is_imported = asking is not None and asking.f_code.co_code[asking.f_lasti] == opmap["IMPORT_FROM"]
-    return ImportError(said) if is_imported else error.with_traceback(None)
-
-
-class Renamed:
-    """A class some of whose names went: `_gone` says of each what to use instead."""
-
-    _gone: ClassVar[Mapping[str, str]] = {}
-
-    if not TYPE_CHECKING:  # to a type checker these names are plainly unknown
-
-        def __getattr__(self, name: str) -> object:
-            said = self._gone.get(name)
-            raise AttributeError(said or f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        raise missing_name(_GONE.get(name) or f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The exchange with a model: requests, what comes back as it comes, what that costs, and the pictures that models take."""
+"""Requests to models, their responses, token usage, and images for models."""
 
 from __future__ import annotations
 
@@ -9,28 +9,37 @@ from typing import Final, Literal, TypeAlias, assert_never
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
-from midturn.events.types import ChatResponse, Event, Image, InquiryAnswered, InquiryCancelled, ToolCallRequest, answered_by_model
+from midturn.events.types import (
+    ChatResponse,
+    Event,
+    Image,
+    InquiryAnswered,
+    InquiryCancelled,
+    ToolCallRequest,
+    answered_by_model,
+)
 from midturn.question.json_value import Json, JsonObject
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.text import check_text
 
 Family: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
-"""The protocol of a provider."""
+"""The API protocol of a provider."""
 
 DEFAULT_CACHE: Final = "short"
 DEFAULT_TIMEOUT: Final = 120.0
-"""Seconds without a byte from the model."""
+"""Maximum seconds between two bytes from the model."""
 
 DEFAULT_RETRIES: Final = 4
-"""Retries of a failed request."""
+"""Number of retries of a failed request."""
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A tool as a model sees it; `parameters` is the JSON Schema of its arguments.
+    """A tool as it is described to a model.
 
     Args:
-        name: Its name, as the model calls it.
-        description: What the model is told of it.
+        name: Name that the model calls it by.
+        description: Description for the model.
+        parameters: JSON Schema of the arguments.
     """
 
     name: str
@@ -39,15 +48,16 @@ class ToolDefinition(Struct, frozen=True):
 
 
 class InquiryAsked(Struct, frozen=True):
-    """Subject of a side request: the tool and its question.
+    """Subject of a side request: a model answers a tool's question.
 
-    `shares_cache` is set where the main model answers with its cache on: then nothing that the provider counts into its cache key may
-    differ from the main request. `trial` is 1, or 2 after a wrong answer.
+    `shares_cache` is set if the main model answers with its prompt cache on. Then everything the
+    provider includes in its cache key must be equal to the main request. `trial` is 1, or 2 after
+    an invalid answer.
 
     Args:
-        tool: The tool that asks.
-        question_id: The id of its question.
-        question: The question, as it is recorded.
+        tool: Name of the tool that asks.
+        question_id: ID of the question.
+        question: The question as recorded.
     """
 
     tool: str
@@ -58,19 +68,22 @@ class InquiryAsked(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One request: `events` is the provider view of the stream; `inquiry` is set on a side request only.
-
-    `recorded` is the whole stream, for models that keep their position in it (the scripted one); adapters never send it.
+    """One request to a model.
 
     Args:
         system: The system prompt.
-        tools: What the model may call.
-        tool_choice: `auto`, or what a model is made to do.
-        schema: The JSON Schema of the answer, where one is wanted in a shape.
-        parameters: Settings of the request, such as `temperature`.
-        cache: How long the provider shall keep what it has read: `short`, `long` or `off`.
-        timeout: Seconds without a byte from the model.
-        conversation: The id of the conversation.
+        events: The events of the conversation to send, prepared for the provider.
+        recorded: All recorded events, for scripted models, which track their position in them.
+            Adapters never send these events.
+        tools: Tools that the model may call.
+        tool_choice: `auto`, `none`, `required`, or the name of a tool.
+        schema: JSON Schema of the response, if structured output is wanted.
+        parameters: Request settings, such as `temperature`.
+        cache: Time for which the provider should cache the prompt: `off`, `short`, `long` or a
+            duration.
+        timeout: Maximum seconds between two bytes from the model.
+        conversation: The conversation ID.
+        inquiry: The question to answer; set on side requests only.
     """
 
     system: str = ""
@@ -87,12 +100,14 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens; `input_tokens` includes what was read from and written to a cache.
+    """Token counts of a response.
 
     Args:
-        output_tokens: What the model wrote.
-        cache_read_tokens: What the provider had kept, and read from there.
-        cache_write_tokens: What it has kept now.
+        input_tokens: Tokens of the prompt, including those read from and written to the provider's
+            cache.
+        output_tokens: Tokens that the model generated.
+        cache_read_tokens: Prompt tokens read from the provider's cache.
+        cache_write_tokens: Prompt tokens written to the provider's cache.
     """
 
     input_tokens: int = 0
@@ -102,7 +117,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
     @property
     def total(self) -> int:
-        """All tokens, in and out."""
+        """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
     def to_json(self) -> dict[str, Json]:
@@ -120,7 +135,9 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Spent(Struct, frozen=True):
-    """Usage of one request; `is_inquiry` where the model answered a question. `model` is empty where the record does not name it."""
+    """Token usage of one request. `is_inquiry` is set if the model answered a question. `model`
+    is empty if it was not recorded.
+    """
 
     model: str
     usage: Usage
@@ -128,48 +145,55 @@ class Spent(Struct, frozen=True):
 
     @property
     def metadata(self) -> dict[str, Json]:
-        """Metadata of an event with it: nothing where no tokens were counted."""
-        return {"usage": {**to_builtins(self.usage), "model": self.model}} if self.usage != Usage() else {}
+        """Event metadata with the usage; empty if no tokens were counted."""
+        return (
+            {"usage": {**to_builtins(self.usage), "model": self.model}}
+            if self.usage != Usage()
+            else {}
+        )
 
 
-_SAID: Final = frozenset({ChatResponse, ToolCallRequest})
-_ANSWERS: Final = frozenset({InquiryAnswered, InquiryCancelled})
+_RESPONSES: Final = frozenset({ChatResponse, ToolCallRequest})
+_INQUIRY_RESPONSES: Final = frozenset({InquiryAnswered, InquiryCancelled})
 
 
 def spent_in(events: Iterable[Event]) -> Iterator[Spent]:
-    """Yield what is on record of each request that a model answered. A question that a model failed to answer has cost as much, too."""
+    """Yield the recorded usage of each model request. Failed attempts to answer a question
+    count, too.
+    """
     response: Spent | None = None
     for event in events:
-        if type(event) in _SAID:
-            recorded = _recorded(event)
-            response = Spent(recorded.model, recorded.usage + (response.usage if response else Usage()))
+        if type(event) in _RESPONSES:
+            usage = _recorded_usage(event)
+            response = Spent(usage.model, usage.usage + (response.usage if response else Usage()))
             continue
         if response:
             yield response
             response = None
-        if type(event) in _ANSWERS and (event.metadata or answered_by_model(event)):
-            recorded = _recorded(event)
-            if recorded.usage != Usage() or answered_by_model(event):
-                yield recorded
+        if type(event) in _INQUIRY_RESPONSES and (event.metadata or answered_by_model(event)):
+            usage = _recorded_usage(event)
+            if usage.usage != Usage() or answered_by_model(event):
+                yield usage
     if response:
         yield response
 
 
-def _recorded(event: Event) -> Spent:
-    """Read what an event carries; numbers that make no sense count as nothing."""
-    said = (event.metadata or {}).get("usage", {})
-    model = said.get("model", "") if isinstance(said, dict) else ""
+def _recorded_usage(event: Event) -> Spent:
+    """Return the usage in the metadata of an event; zero tokens if it is invalid."""
+    usage = (event.metadata or {}).get("usage", {})
+    model = usage.get("model", "") if isinstance(usage, dict) else ""
     try:
-        return Spent(str(model), convert(said, Usage), type(event) in _ANSWERS)
+        return Spent(str(model), convert(usage, Usage), type(event) in _INQUIRY_RESPONSES)
     except ValidationError:
-        return Spent("", Usage(), type(event) in _ANSWERS)
+        return Spent("", Usage(), type(event) in _INQUIRY_RESPONSES)
 
 
 class TextDelta(Struct, frozen=True):
-    """The next piece of the answer. `metadata` belongs to the part that is recorded if the response is cut here.
+    """The next piece of the response text.
 
     Args:
         text: The piece.
+        metadata: Provider metadata to record with the text if the response is interrupted here.
     """
 
     text: str
@@ -177,10 +201,12 @@ class TextDelta(Struct, frozen=True):
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """The next piece of the model's reasoning; `metadata` as of `TextDelta`.
+    """The next piece of the model's reasoning.
 
     Args:
         text: The piece.
+        metadata: Provider metadata to record with the reasoning if the response is interrupted
+            here.
     """
 
     text: str
@@ -188,49 +214,51 @@ class ReasoningDelta(Struct, frozen=True):
 
 
 class TextPart(Struct, frozen=True):
-    """One finished text of an answer; `metadata` is the provider's own and travels back.
+    """A complete text of a response.
 
     Args:
         text: The whole text.
+        metadata: Provider metadata, sent back with later requests.
     """
 
     text: str
     metadata: dict[str, Json] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be recorded.
+        """Check that the text can be recorded.
 
         Raises:
-            TypeError: The text is something else.
+            TypeError: `text` is not a string.
         """
         check_text("text", self.text)
 
 
 class ReasoningPart(Struct, frozen=True):
-    """One finished piece of reasoning; signatures stand in `metadata`.
+    """A complete piece of reasoning.
 
     Args:
         text: The whole text.
+        metadata: Provider metadata such as signatures, sent back with later requests.
     """
 
     text: str
     metadata: dict[str, Json] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be recorded.
+        """Check that the text can be recorded.
 
         Raises:
-            TypeError: The text is something else.
+            TypeError: `text` is not a string.
         """
         check_text("text", self.text)
 
 
 class StructuredPart(Struct, frozen=True):
-    """The answer in the shape that the request's schema asked for.
+    """Structured output that follows the request's schema.
 
     Args:
-        value: The answer.
-        metadata: The provider's own; it travels back.
+        value: The output.
+        metadata: Provider metadata, sent back with later requests.
     """
 
     value: Json
@@ -238,12 +266,14 @@ class StructuredPart(Struct, frozen=True):
 
 
 class ToolCallPart(Struct, frozen=True):
-    """A complete call. `arguments` is an object, or the model's own text where that was not a JSON object; `problem` then says why.
+    """A complete tool call.
 
     Args:
-        id: What the provider calls it.
-        name: The name of the tool.
-        metadata: The provider's own; it travels back.
+        id: Call ID of the provider.
+        name: Name of the tool.
+        arguments: JSON object, or the model's text if it is not a JSON object.
+        problem: Reason why the text is not a JSON object; None if it is one.
+        metadata: Provider metadata, sent back with later requests.
     """
 
     id: str
@@ -253,10 +283,10 @@ class ToolCallPart(Struct, frozen=True):
     metadata: dict[str, Json] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be recorded.
+        """Check that the call can be recorded.
 
         Raises:
-            TypeError: The id or the name is no text.
+            TypeError: The ID or the name is not a string.
         """
         check_text("id", self.id)
         check_text("name", self.name)
@@ -266,7 +296,7 @@ Part: TypeAlias = TextPart | ReasoningPart | StructuredPart | ToolCallPart
 
 
 def recorded(part: Part) -> ChatResponse | ToolCallRequest:
-    """Return a part of a model's answer as its event."""
+    """Return the event that records a part of a response."""
     match part:
         case TextPart(text, metadata):
             return ChatResponse(message=text, metadata=metadata)
@@ -284,12 +314,13 @@ StopReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "othe
 
 
 class Finished(Struct, frozen=True):
-    """The end of a response: its parts in order, as they are recorded, and what it cost.
+    """End of a response.
 
     Args:
-        parts: Texts, reasoning and calls, in order.
-        usage: The tokens.
-        stop_reason: Why it ended: `stop`, `tool_calls`, `length`, `refusal` or `other`.
+        parts: Texts, reasoning and tool calls, in the order in which they are recorded.
+        usage: Token counts.
+        stop_reason: Reason why the model stopped: `stop`, `tool_calls`, `length`, `refusal` or
+            `other`.
     """
 
     parts: tuple[Part, ...]
@@ -297,31 +328,37 @@ class Finished(Struct, frozen=True):
     stop_reason: StopReason = "stop"
 
     def counted(self, model: str) -> tuple[Part, ...]:
-        """Return the parts, the last of them with what the response cost in `metadata.usage`.
+        """Return the parts, with the token counts in `metadata.usage` of the last one.
 
         Args:
-            model: The name of the model that answered.
+            model: Name of the model that responded.
         """
         if not self.parts or self.usage == Usage():
             return self.parts
         *before, last = self.parts
-        return (*before, replace(last, metadata={**(last.metadata or {}), **Spent(model, self.usage).metadata}))
+        return (
+            *before,
+            replace(last, metadata={**(last.metadata or {}), **Spent(model, self.usage).metadata}),
+        )
 
 
 class BrokeOff(Struct, frozen=True):
-    """The answer broke off and is asked for again: the pieces before this are not part of what comes."""
+    """The response was interrupted and is requested again. Discard the pieces received so far."""
 
 
 ModelEvent: TypeAlias = TextDelta | ReasoningDelta | BrokeOff | Finished
 
 
-# Images that models take ----------------------------------------------------------------------------------------------
+# Images
+# --------------------------------------------------------------------------------------------------
 
 
 LARGEST_IMAGE: Final = 1_500_000
-"""Bytes of a picture that is passed on: every provider takes it, and in base64 it can be recorded."""
+"""Maximum size in bytes of an image sent to a model. All providers accept it, and it can be
+recorded as base64.
+"""
 
-_BEGINNINGS: Final = {
+_MAGIC_BYTES: Final = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF87a": "image/gif",
@@ -330,14 +367,19 @@ _BEGINNINGS: Final = {
 
 
 def media_type_of(content: bytes) -> str | None:
-    """Return the media type of a picture that models take; None for everything else."""
+    """Return the media type of an image that models accept; None for other content."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
-    return next((media_type for beginning, media_type in _BEGINNINGS.items() if content.startswith(beginning)), None)
+    return next(
+        (media_type for magic, media_type in _MAGIC_BYTES.items() if content.startswith(magic)),
+        None,
+    )
 
 
 def checked_image(data: str) -> Image | None:
-    """Return a picture from outside as what it is; None where it is not a picture, or too large."""
+    """Return base64 data from outside as an image; None if the data is not an image, or is too
+    large.
+    """
     if len(data) * 3 // 4 > LARGEST_IMAGE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How to install an extra: one command for every message about a missing package."""
+"""Build the command that installs an extra, for messages about a missing package."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Repository(Struct, frozen=True):
 
 
 class _Origin(Struct, frozen=True):
-    """The part of `direct_url.json` (PEP 610) that a requirement needs."""
+    """The fields of `direct_url.json` (PEP 610) that the command depends on."""
 
     url: str
     dir_info: _Checkout = _Checkout()
@@ -29,10 +29,11 @@ class _Origin(Struct, frozen=True):
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to this installation of midturn, quoted for a POSIX shell.
+    """Return the command that adds an extra to this installation of midturn, quoted for a POSIX
+    shell.
 
-    The command names the source that midturn was installed from: a checkout, an archive or a repository, as the installer recorded it,
-    or `midturn` if it came from a package index.
+    The command names the source of this installation as the installer recorded it: a checkout, an
+    archive or a repository. For an installation from a package index the source is `midturn`.
 
     Args:
         extra: Name of the extra, as in `pyproject.toml`.
@@ -41,15 +42,19 @@ def install_command(extra: str) -> str:
     if origin is None:
         return _command(f"midturn[{extra}]")
     if origin.vcs_info is not None:
-        return _command(f"midturn[{extra}] @ {origin.vcs_info.vcs}+{origin.url}@{origin.vcs_info.commit_id}")
+        return _command(
+            f"midturn[{extra}] @ {origin.vcs_info.vcs}+{origin.url}@{origin.vcs_info.commit_id}"
+        )
     if not origin.url.startswith("file:"):
         return _command(f"midturn[{extra}] @ {origin.url}")
     from urllib.parse import unquote, urlsplit
 
     path = Path(unquote(urlsplit(origin.url).path))
-    if not path.exists():  # such as in an image that was built from a checkout
+    if not path.exists():  # for example in a container image built from a checkout
         return _command(f".[{extra}]")
-    return ("pip install -e " if origin.dir_info.editable else "pip install ") + _quoted(f"{_shown(path)}[{extra}]")
+    return ("pip install -e " if origin.dir_info.editable else "pip install ") + _quoted(
+        f"{_shown(path)}[{extra}]"
+    )
 
 
 def _command(requirement: str) -> str:
@@ -62,7 +67,7 @@ def _quoted(requirement: str) -> str:
 
 
 def _shown(path: Path) -> str:
-    """Return the path of a source; the working directory is `.`, as documents write it."""
+    """Return the path of the checkout; `.` for the working directory, as in the documentation."""
     try:
         return "." if path.samefile(os.curdir) else str(path)
     except OSError:  # the working directory was removed
@@ -70,16 +75,23 @@ def _shown(path: Path) -> str:
 
 
 def _recorded_origin() -> _Origin | None:
-    """Return the origin that the installer recorded; of a copy that nothing installed, its checkout if there is one."""
-    from importlib.metadata import PackageNotFoundError, distribution  # takes 30 ms, and only a message needs it
+    """Return the origin that the installer recorded. Without an installation, return the
+    checkout that this file is in, if any.
+    """
+    from importlib.metadata import (
+        PackageNotFoundError,
+        distribution,
+    )  # takes 30 ms, and only error messages need it
 
     try:
         recorded = distribution("midturn").read_text("direct_url.json")
     except PackageNotFoundError:
-        return _Origin(_SOURCE_TREE.as_uri()) if (_SOURCE_TREE / "src" / "midturn").is_dir() else None
+        return (
+            _Origin(_SOURCE_TREE.as_uri()) if (_SOURCE_TREE / "src" / "midturn").is_dir() else None
+        )
     if recorded is None:
         return None
     try:
         return json.decode(recorded, type=_Origin)
-    except (DecodeError, ValidationError):  # not as the standard says
+    except (DecodeError, ValidationError):  # the file does not follow PEP 610
         return None

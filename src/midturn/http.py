@@ -1,4 +1,4 @@
-"""HTTP serving: bounded connections, timely request heads, no log of requests, an end that loses nothing."""
+"""Addresses that servers listen on, and the checks that make them safe."""
 
 from __future__ import annotations
 
@@ -13,20 +13,30 @@ from msgspec import Struct
 
 from midturn.errors import ConfigError
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Where a server listens, and what is not safe about that
+# --------------------------------------------------------------------------------------------------
+# Addresses
 
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 BACKLOG: Final = 512
-_HERE: Final = ("127.0.0.1", "::1")
-_NONE_HERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
-_TRIES: Final = 20  # for a port that is free at both addresses of this machine
-_FOR_THE_PROXY: Final = 0o660
+_LOOPBACK_ADDRESSES: Final = ("127.0.0.1", "::1")
+_ADDRESS_MISSING: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+# maximum number of attempts to find a port that is free on both loopback addresses
+_MAX_ATTEMPTS: Final = 20
+_SOCKET_MODE: Final = 0o660  # mode of the socket: the proxy connects as a member of the group
 
 
 class Listening(Struct, frozen=True, kw_only=True):
-    """The address of a server, and its certificate. `port` 0 is any free one; a Unix socket takes the place of host and port."""
+    """Address and certificate of a server.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 selects a free one.
+        certificate: File with the TLS certificate.
+        key: File with the private key of the certificate.
+        behind_proxy: Whether a TLS proxy forwards the requests.
+        unix_socket: Path of a Unix socket to listen on instead of host and port.
+    """
 
     host: str = "127.0.0.1"
     port: int = 7478
@@ -36,8 +46,8 @@ class Listening(Struct, frozen=True, kw_only=True):
     unix_socket: Path | None = None
 
     @property
-    def is_here_alone(self) -> bool:
-        """Whether only this machine reaches it."""
+    def is_local(self) -> bool:
+        """Whether only this machine can connect."""
         return self.host in LOOPBACK or self.unix_socket is not None
 
     @property
@@ -47,77 +57,84 @@ class Listening(Struct, frozen=True, kw_only=True):
 
     @property
     def refusal(self) -> str | None:
-        """A sentence on what is unsafe about it, and what to do; None where it is safe."""
+        """Description of an unsafe setting and its remedy, or None if the settings are safe."""
         if (self.certificate is None) != (self.key is None):
-            return "A certificate and its key belong together: give both `--tls-cert` and `--tls-key`."
-        if not self.is_here_alone and not self.certificate and not self.behind_proxy:
             return (
-                f"At {self.host} others on the network could read questions, answers and the key to them. Give a certificate "
-                "(`--tls-cert`, `--tls-key`), or put a proxy with TLS in front and say `--behind-proxy`."
+                "A TLS certificate needs its private key: pass both `--tls-cert` and `--tls-key`."
+            )
+        if not self.is_local and not self.certificate and not self.behind_proxy:
+            return (
+                "Without TLS, others on the network could read questions, answers and sign-in"
+                f" codes sent to {self.host}. Pass a certificate (`--tls-cert`, `--tls-key`), or"
+                " put a TLS proxy in front and pass `--behind-proxy`."
             )
         return None
 
 
 def bound(listening: Listening) -> list[socket.socket]:
-    """Take the port: on this machine at both of its addresses, since a browser tries one and then the other.
+    """Open the listening sockets. For a loopback host this is one per loopback address, since
+    browsers try both.
 
     Raises:
-        ConfigError: It is taken, or not ours to take.
+        ConfigError: The port is in use, or this process may not listen on it.
     """
     if listening.unix_socket is not None:
-        return [_bound_in_a_file(listening.unix_socket)]
+        return [_bind_unix_socket(listening.unix_socket)]
     if listening.host not in LOOPBACK:
-        return [_bound(listening.host, listening.port)]
-    for last in range(1 - _TRIES, 1):
-        taken: list[socket.socket] = []
+        return [_bind(listening.host, listening.port)]
+    for attempts_left in range(_MAX_ATTEMPTS - 1, -1, -1):
+        sockets: list[socket.socket] = []
         try:
-            for host in _HERE:
-                port = taken[0].getsockname()[1] if taken else listening.port
-                with suppress(_NoSuchAddress):
-                    taken.append(_bound(host, port))
+            for host in _LOOPBACK_ADDRESSES:
+                port = sockets[0].getsockname()[1] if sockets else listening.port
+                with suppress(_AddressMissing):
+                    sockets.append(_bind(host, port))
         except ConfigError:
-            for one in taken:
-                one.close()
-            if listening.port or not last:
+            for opened in sockets:
+                opened.close()
+            if listening.port or not attempts_left:
                 raise
         else:
-            return taken
+            return sockets
     raise AssertionError
 
 
-class _NoSuchAddress(Exception):  # noqa: N818  it says what there is not
-    """This machine does not have the address, so nothing else can listen there either."""
+class _AddressMissing(Exception):  # noqa: N818  handled at once, never shown
+    """The machine does not have this address, so no other program can listen on it either."""
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG)
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
+        )
     except OSError as error:
-        if host in _HERE[1:] and error.errno in _NONE_HERE:
-            raise _NoSuchAddress from None
-        where = f"{host} port {port}"
-        raise ConfigError(f"Nothing can listen at {where}: {error.strerror or error}. Choose another port.") from None
+        if host in _LOOPBACK_ADDRESSES[1:] and error.errno in _ADDRESS_MISSING:
+            raise _AddressMissing from None
+        raise ConfigError(
+            f"Cannot listen on {host} port {port}: {error.strerror or error}. Choose another port."
+        ) from None
 
 
-def _bound_in_a_file(path: Path) -> socket.socket:
-    """Listen at a path, for the user and the group that its directory gives it."""
+def _bind_unix_socket(path: Path) -> socket.socket:
+    """Listen on a Unix socket that its owner and the group of its directory can connect to."""
     listener = socket.socket(socket.AF_UNIX)
     try:
-        if path.exists() and stat.S_ISSOCK(path.lstat().st_mode) and not _is_heard(path):
+        if path.exists() and stat.S_ISSOCK(path.lstat().st_mode) and not _has_listener(path):
             path.unlink()
         listener.bind(str(path))
-        path.chmod(_FOR_THE_PROXY)
+        path.chmod(_SOCKET_MODE)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise ConfigError(f"Nothing can listen at {path}: {error.strerror or error}.") from None
+        raise ConfigError(f"Cannot listen on {path}: {error.strerror or error}.") from None
     return listener
 
 
-def _is_heard(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as asking:
+def _has_listener(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
         try:
-            asking.connect(str(path))
+            client.connect(str(path))
         except ConnectionRefusedError:
             return False
     return True

@@ -1,4 +1,6 @@
-"""Bodies of requests: their size, the time they take, and how many unfinished ones there are before anyone is signed in."""
+"""Limits on request bodies: their size, the time to receive them, and the number of incomplete
+bodies of unauthenticated requests.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,16 @@ _BODY: Final = "midturn.body"
 
 
 class BodyLimits(Struct, frozen=True, kw_only=True):
-    """Limits of bodies: seconds until one is whole, bytes, bytes of a stranger's, and the number of unfinished bodies of strangers.
+    """Limits on request bodies.
 
-    A request is a stranger's until its application has called `admit`: somebody is signed in, or a token is right.
+    A request is unauthenticated until the application calls `admit`, after it has found a signed-in
+    user or a valid token.
+
+    Args:
+        seconds: Time in which the whole body must arrive.
+        bytes: Maximum size in bytes.
+        stranger_bytes: Maximum size in bytes of an unauthenticated request.
+        strangers: Maximum number of incomplete bodies of unauthenticated requests.
     """
 
     seconds: float = 60.0
@@ -28,8 +37,10 @@ class BodyLimits(Struct, frozen=True, kw_only=True):
     strangers: int = 32
 
 
-class BodyRefused(Exception):  # noqa: N818  its status says what it is
-    """A body is larger than allowed (413), or not whole in time (408); the connection cannot be used again."""
+class BodyRefused(Exception):  # noqa: N818  a response with a status, not a fault
+    """The body is too large (413) or did not arrive in time (408). The connection cannot be
+    reused.
+    """
 
     def __init__(self, status: int, error: str, message: str) -> None:
         super().__init__(message)
@@ -39,30 +50,37 @@ class BodyRefused(Exception):  # noqa: N818  its status says what it is
 
 
 class Bodies:
-    """The unfinished bodies of one application."""
+    """The incomplete bodies of one application."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self.limits = limits
-        self._strangers: dict[_Body, None] = {}  # the oldest first
+        self._strangers: dict[_Body, None] = {}  # oldest first
 
     @asynccontextmanager
     async def limited(self, scope: Scope, receive: Receive) -> AsyncGenerator[Receive]:
-        """Let an application read the body of a request within the limits. A client that hangs up before it is whole ends the block.
+        """Let an application read a request body within the limits. If the client disconnects
+        before the body is complete, the block ends.
 
         Raises:
-            BodyRefused: A limit is passed. It is raised by the `receive` that the block is given.
+            BodyRefused: A limit is exceeded. Raised by the `receive` that the block is given.
         """
         body = _Body(self, receive)
         scope[_BODY] = body
         try:
             yield body.receive
         except ClientDisconnect:
-            _LOG.info("a client hung up before its request was whole: %s %s", scope["method"], scope["path"])
+            _LOG.info(
+                "client disconnected before the end of its request: %s %s",
+                scope["method"],
+                scope["path"],
+            )
         finally:
             self.forget(body)
 
     def count(self, body: _Body) -> None:
-        """Count the unfinished body of a stranger; if there are too many, the oldest one is refused."""
+        """Count an incomplete unauthenticated body. If there are too many, the oldest is
+        refused.
+        """
         self._strangers.setdefault(body)
         if len(self._strangers) > self.limits.strangers:
             oldest = next(iter(self._strangers))
@@ -70,18 +88,18 @@ class Bodies:
             oldest.drop()
 
     def forget(self, body: _Body) -> None:
-        """Count a body no more: it is whole or refused, or somebody is signed in."""
+        """Stop counting a body, because it is complete, refused or authenticated."""
         self._strangers.pop(body, None)
 
 
 def admit(scope: Scope) -> None:
-    """Note that a request is no stranger's: its body may have the size that users may send."""
+    """Mark a request as authenticated. The larger size limit applies to its body."""
     if (body := cast("_Body | None", scope.get(_BODY))) is not None:
         body.admit()
 
 
 class _Body:
-    """The body of one request, and how much of it has arrived."""
+    """The body of one request and its progress."""
 
     def __init__(self, bodies: Bodies, receive: Receive) -> None:
         self._bodies = bodies
@@ -92,7 +110,7 @@ class _Body:
         self._is_admitted = self._is_whole = self._is_dropped = False
 
     async def receive(self) -> Message:
-        """Return the next message of the server."""
+        """Return the server's next message, after checking the limits."""
         if self._is_whole:
             return await self._receive()
         if not self._is_admitted:
@@ -112,12 +130,12 @@ class _Body:
         return message
 
     def admit(self) -> None:
-        """Take it for a user's."""
+        """Mark the request as authenticated."""
         self._is_admitted = True
         self._bodies.forget(self)
 
     def drop(self) -> None:
-        """Wait no longer for the rest of it."""
+        """Stop waiting for the rest of the body."""
         self._is_dropped, self._until = True, 0.0
         if self._waiting is not None:
             self._waiting.reschedule(self._until)
@@ -125,25 +143,40 @@ class _Body:
     def _too_slow(self) -> BodyRefused:
         self._bodies.forget(self)
         if self._is_dropped:
-            return BodyRefused(408, "too_slow", "Too many other requests are not whole yet. Send it again.")
-        return BodyRefused(408, "too_slow", f"The request was not whole after {self._bodies.limits.seconds:.0f} s. Send it again.")
+            return BodyRefused(
+                408,
+                "too_slow",
+                "The server has too many incomplete requests. Send the request again.",
+            )
+        return BodyRefused(
+            408,
+            "too_slow",
+            f"The request was incomplete after {self._bodies.limits.seconds:.0f} s. Send it again.",
+        )
 
     def _check_size(self) -> None:
         limits = self._bodies.limits
-        most = limits.bytes if self._is_admitted else limits.stranger_bytes
-        if self._read <= most:
+        max_bytes = limits.bytes if self._is_admitted else limits.stranger_bytes
+        if self._read <= max_bytes:
             return
         self._bodies.forget(self)
-        size = f"{most // 1024} KiB" if most < 1024 * 1024 else f"{most // 1024 // 1024} MiB"
-        before = "" if self._is_admitted else " before you are signed in"
-        raise BodyRefused(413, "too_large", f"This is too much: a request holds at most {size}{before}.")
+        size = (
+            f"{max_bytes // 1024} KiB"
+            if max_bytes < 1024 * 1024
+            else f"{max_bytes // 1024 // 1024} MiB"
+        )
+        condition = "" if self._is_admitted else " before you sign in"
+        raise BodyRefused(
+            413, "too_large", f"The request is too large: the limit is {size}{condition}."
+        )
 
 
 async def whole_body(receive: Receive) -> list[Message]:
-    """Return the messages of a whole body; none if the client hung up before.
+    """Read a whole body and return its messages.
 
     Raises:
-        BodyRefused: A limit is passed.
+        BodyRefused: A limit is exceeded.
+        ClientDisconnect: The client disconnected before the end.
     """
     messages: list[Message] = []
     while True:
@@ -156,7 +189,9 @@ async def whole_body(receive: Receive) -> list[Message]:
 
 
 def again(messages: list[Message], receive: Receive) -> Receive:
-    """Return a `receive` that brings messages that were read before, and then those of the server."""
+    """Return a `receive` that replays messages already read, and then continues with the server's
+    `receive`.
+    """
     left = iter(messages)
 
     async def replayed() -> Message:

@@ -1,8 +1,15 @@
-"""Runs an application: connections that are bounded, heads of requests that arrive in time, no log of requests, an end that loses nothing.
+"""Run an ASGI application with limits on connections and a clean shutdown.
 
-A server of ours takes connections itself, before anything is read from them. Until a user has signed in over it, a connection is a
-stranger's. Strangers are few: when one too many comes, the oldest of those who have the most makes room, one whose request is whole
-last, so that a user's next connection always gets through; those over which a user is signed in are never counted.
+Connections are accepted here rather than by uvicorn, so that they can be counted before anything is
+read from them.
+
+- A connection is unauthenticated until a user signs in over it. At most 256 unauthenticated
+  connections are open. To accept another one, the server closes the oldest connection of the
+  origin with the most connections, preferably one without a complete request. So a user can
+  always connect.
+- The head of a request must arrive within 10 seconds, including the TLS handshake.
+- Requests are not logged.
+- On shutdown, requests in progress get 3 seconds to complete.
 """
 
 from __future__ import annotations
@@ -27,105 +34,122 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from midturn.clock import Outage
 from midturn.errors import StoreError
 from midturn.http import Listening, bound
-from midturn.security.peer_credentials import Doubt, Peer, doubt_about, find_peer
+from midturn.security.peer_credentials import Peer, PeerRejected, find_peer, peer_rejection
 
 _LOG = logging.getLogger(__name__)
 HEAD_SECONDS: Final = 10.0
-"""Seconds that the head of a request may take, including a TLS handshake."""
-MOST_STRANGERS: Final = 256
+"""Maximum seconds to receive the head of a request, including a TLS handshake."""
+MAX_UNAUTHENTICATED: Final = 256
 READY_SECONDS: Final = 2.0
-"""Seconds that a store may take to answer a probe."""
-_UNKEPT: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""Maximum seconds that a store may take to respond to a readiness probe."""
+_NO_CACHE: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PATIENCE: Final = 3  # seconds that a response may take when the server ends
-_MOMENT: Final = 0.01
-_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_STATE: Final = "midturn.connection"
+_GRACE_PERIOD: Final = 3  # seconds that requests in progress get on shutdown
+_POLL_INTERVAL: Final = 0.01
+_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_STATE_KEY: Final = "midturn.connection"
 
 
 class Connection:
-    """One connection: who is at its other end, and whether it is still a stranger's."""
+    """An open connection and the process at its other end, if it is on this machine."""
 
-    def __init__(self, opened: socket.socket, doorway: Doorway) -> None:
-        self.begun = asyncio.get_running_loop().time()
+    def __init__(self, opened: socket.socket, limiter: ConnectionLimiter) -> None:
+        self.opened_at = asyncio.get_running_loop().time()
         self.peer = _peer(opened)
         self.origin = (_host(opened), self.peer.uid if self.peer else -1)
         self._socket = opened
-        self._doorway = doorway
-        self._doubt: asyncio.Task[Doubt | None] | None = None
+        self._limiter = limiter
+        self._doubt: asyncio.Task[PeerRejected | None] | None = None
         self.transport: asyncio.BaseTransport | None = None
-        self.spoken: h11.Connection | None = None
-        """The HTTP connection over it, once it is open."""
+        self.http: h11.Connection | None = None
+        """Protocol state of the connection; None until it is open."""
 
     @property
-    def is_asking(self) -> bool:
-        """Whether its request is whole, and not answered yet."""
-        return self.spoken is not None and self.spoken.their_state in (h11.DONE, h11.MUST_CLOSE)
+    def has_request(self) -> bool:
+        """Whether the connection has a complete request without a response."""
+        return self.http is not None and self.http.their_state in (h11.DONE, h11.MUST_CLOSE)
 
-    async def doubt(self) -> Doubt | None:
-        """Say why it is not its user's own, where the system tells; found out once."""
+    async def doubt(self) -> PeerRejected | None:
+        """Return an error if the peer is not a process of this user, or None. The check runs once
+        per connection.
+        """
         if self.peer is None:
             return None
         if self._doubt is None:
-            self._doubt = asyncio.create_task(self._doorway.doubt(self.peer))
+            self._doubt = asyncio.create_task(self._limiter.doubt(self.peer))
         return await asyncio.shield(self._doubt)
 
     def release(self) -> None:
-        """Count it no more among strangers: a user is signed in over it, or it is closed."""
-        self._doorway.forget(self)
+        """Stop counting the connection, because a user signed in over it or it was closed."""
+        self._limiter.forget(self)
 
     def drop(self) -> None:
-        """End it now."""
+        """Close the connection immediately."""
         if isinstance(self.transport, asyncio.WriteTransport):
             self.transport.abort()
         else:
-            with suppress(OSError):  # the other end has gone already
-                self._socket.shutdown(socket.SHUT_RDWR)  # what opens it finds it at its end, and closes what it has made of it
+            with suppress(OSError):  # the peer has disconnected
+                # the task that opens the connection then reads the end of the stream, and closes it
+                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def connection_of(scope: Scope) -> Connection | None:
-    """Return the connection of a request; None where the server is not ours."""
-    return cast("Connection | None", scope.get("state", {}).get(_STATE))
+    """Return the connection of a request; None if another server runs the application."""
+    return cast("Connection | None", scope.get("state", {}).get(_STATE_KEY))
 
 
-class Doorway:
-    """Counts the connections over which no user is signed in."""
+class ConnectionLimiter:
+    """Limits the number of unauthenticated connections."""
 
-    def __init__(self, most: int = MOST_STRANGERS) -> None:
-        self._most = most
-        self._strangers: dict[Connection, None] = {}  # the oldest first
-        self._looking = asyncio.Lock()
+    def __init__(self, limit: int = MAX_UNAUTHENTICATED) -> None:
+        self._limit = limit
+        self._unauthenticated: dict[Connection, None] = {}  # oldest first
+        self._peer_check = asyncio.Lock()
 
     def admit(self, connection: Connection) -> None:
-        """Count one more; where there are too many, drop the oldest of those who have the most, one that asks nothing yet first."""
-        self._strangers[connection] = None
-        if len(self._strangers) <= self._most:
+        """Count a connection. Above the limit, close the oldest connection of the busiest
+        origin, idle ones first.
+        """
+        self._unauthenticated[connection] = None
+        if len(self._unauthenticated) <= self._limit:
             return
-        ((most, _),) = Counter(one.origin for one in self._strangers).most_common(1)
-        theirs = [one for one in self._strangers if one.origin == most]
-        dropped = next((one for one in theirs if not (one.is_asking or one is connection)), theirs[0])
+        ((busiest, _),) = Counter(other.origin for other in self._unauthenticated).most_common(1)
+        candidates = [other for other in self._unauthenticated if other.origin == busiest]
+        dropped = next(
+            (other for other in candidates if not (other.has_request or other is connection)),
+            candidates[0],
+        )
         self.forget(dropped)
         dropped.drop()
 
     def forget(self, connection: Connection) -> None:
-        """Count one no more: it is closed, or a user is signed in."""
-        self._strangers.pop(connection, None)
+        """Stop counting a connection."""
+        self._unauthenticated.pop(connection, None)
 
-    async def doubt(self, peer: Peer) -> Doubt | None:
-        """Look one peer up; one at a time, so that a crowd holds up nothing else."""
-        async with self._looking:
-            return await asyncio.to_thread(doubt_about, peer)
+    async def doubt(self, peer: Peer) -> PeerRejected | None:
+        """Check a peer. Checks run one at a time, so that many connections cannot occupy all
+        threads.
+        """
+        async with self._peer_check:
+            return await asyncio.to_thread(peer_rejection, peer)
 
 
 async def serve(
-    app: ASGIApp, listening: Listening, listeners: list[socket.socket], ready: Callable[[], None], ending: Callable[[], None]
+    app: ASGIApp,
+    listening: Listening,
+    listeners: list[socket.socket],
+    ready: Callable[[], None],
+    ending: Callable[[], None],
 ) -> int:
-    """Serve until a signal comes; return its number. `ready` is called when requests can be answered, `ending` when no more are."""
+    """Serve until a signal arrives, and return its number.
+
+    `ready` is called when the server starts accepting requests, `ending` when it stops.
+    """
     server = _Server(_settings(app, listening))
     received: list[int] = []
 
     def end(number: int) -> None:
-        server.force_exit = bool(received)  # the second request means at once
+        server.force_exit = bool(received)  # a second signal ends the server at once
         received.append(number)
         ending()
         server.should_exit = True
@@ -134,7 +158,7 @@ async def serve(
     for number in _SIGNALS:
         loop.add_signal_handler(number, end, number)
     try:
-        serving = await _begun(server, listeners)
+        serving = await _start(server, listeners)
         if server.started:
             ready()
         await serving
@@ -146,15 +170,15 @@ async def serve(
 
 @asynccontextmanager
 async def serving(app: ASGIApp, listening: Listening) -> AsyncGenerator[None]:
-    """Serve beside something else, for as long as the block runs; signals are the block's.
+    """Serve in the background while the block runs. The block handles signals itself.
 
     Raises:
-        ConfigError: The port is taken, or not ours to take.
+        ConfigError: The port is in use, or this process may not listen on it.
     """
     settings = _settings(app, listening)
-    settings.lifespan = "off"  # its end would be waited for
+    settings.lifespan = "off"  # the shutdown would wait for the application's lifespan handler
     server = _Server(settings)
-    running = await _begun(server, bound(listening))
+    running = await _start(server, bound(listening))
     try:
         yield
     finally:
@@ -162,55 +186,60 @@ async def serving(app: ASGIApp, listening: Listening) -> AsyncGenerator[None]:
         await running
 
 
-async def _begun(server: _Server, listeners: list[socket.socket]) -> asyncio.Task[None]:
+async def _start(server: _Server, listeners: list[socket.socket]) -> asyncio.Task[None]:
     running = asyncio.create_task(server.serve(sockets=listeners))
-    while not server.started and not running.done():  # noqa: ASYNC110  the library does not tell when it has begun
-        await asyncio.sleep(_MOMENT)
+    while not server.started and not running.done():  # noqa: ASYNC110  uvicorn has no event for it
+        await asyncio.sleep(_POLL_INTERVAL)
     return running
 
 
 class Health:
-    """Probes of an operator: `/healthz` says that the process is alive, `/readyz` that its store answers, and neither anything else.
+    """Health probes: `/healthz` reports that the process runs, `/readyz` that its store responds.
 
-    So they are answered to everyone and under every name, before any other rule of the application behind them.
+    Probes are answered before any check of the application, for every client and every host name.
+    They reveal nothing else.
     """
 
-    def __init__(self, look: Callable[[], Awaitable[object]], app: ASGIApp | None = None) -> None:
-        """Stand before an application, or alone.
+    def __init__(self, probe: Callable[[], Awaitable[object]], app: ASGIApp | None = None) -> None:
+        """Wrap an application, or serve only the probes.
 
         Args:
-            look: Asks the store for something small.
-            app: What answers everything else.
+            probe: Makes a small request to the store.
+            app: The application for all other requests.
         """
-        self._look = look
+        self._probe = probe
         self._app: ASGIApp = app or Starlette()
-        self._looking: asyncio.Task[bool] | None = None
+        self._running_probe: asyncio.Task[bool] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a probe; hand everything else on."""
-        path = scope["path"] if scope["type"] == "http" and scope["method"] in {"GET", "HEAD"} else ""
+        """Answer a probe, or pass the request to the application."""
+        path = (
+            scope["path"] if scope["type"] == "http" and scope["method"] in {"GET", "HEAD"} else ""
+        )
         app = self._app
         if path == "/healthz":
-            app = PlainTextResponse("alive\n", headers=_UNKEPT)
+            app = PlainTextResponse("alive\n", headers=_NO_CACHE)
         elif path == "/readyz" and await self._is_ready():
-            app = PlainTextResponse("ready\n", headers=_UNKEPT)
+            app = PlainTextResponse("ready\n", headers=_NO_CACHE)
         elif path == "/readyz":
-            app = PlainTextResponse("not ready: the store does not answer\n", 503, _UNKEPT)
+            app = PlainTextResponse("not ready: the store does not answer\n", 503, _NO_CACHE)
         await app(scope, receive, send)
 
     async def _is_ready(self) -> bool:
-        """Ask the store, once at a time: however many probes there are, a store that is away is not asked more often."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._answers())
-        looking = self._looking  # a probe that comes as this one ends begins another
-        done, _ = await asyncio.wait({looking}, timeout=READY_SECONDS)
-        return bool(done) and looking.result()
+        """Probe the store. Concurrent requests share one probe, so that they put no load on an
+        unavailable store.
+        """
+        if self._running_probe is None or self._running_probe.done():
+            self._running_probe = asyncio.create_task(self._store_responds())
+        running = self._running_probe  # a later request may replace it
+        done, _ = await asyncio.wait({running}, timeout=READY_SECONDS)
+        return bool(done) and running.result()
 
-    async def _answers(self) -> bool:
+    async def _store_responds(self) -> bool:
         try:
-            await self._look()
+            await self._probe()
         except (StoreError, OSError) as error:
-            _LOG.debug("a probe finds no store: %s", error)
+            _LOG.debug("readiness probe failed: %s", error)
             return False
         return True
 
@@ -218,123 +247,131 @@ class Health:
 def _settings(app: ASGIApp, listening: Listening) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=_HeadInTime,
+        http=_HttpProtocol,
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         ws="none",
-        timeout_graceful_shutdown=_PATIENCE,
+        timeout_graceful_shutdown=_GRACE_PERIOD,
         ssl_certfile=listening.certificate,
         ssl_keyfile=listening.key,
     )
 
 
-class _HeadInTime(H11Protocol):
-    """Closes a connection on which the head of a request is begun, and not whole in time."""
+class _HttpProtocol(H11Protocol):
+    """Closes a connection if the head of a request does not arrive in time."""
 
-    _late: asyncio.TimerHandle | None = None
+    _head_timeout: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the library has it
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        connection = cast("Connection", self.app_state[_STATE])
-        connection.transport, connection.spoken = transport, self.conn
-        self._late = self.loop.call_at(connection.begun + HEAD_SECONDS, transport.abort)
+        connection = cast("Connection", self.app_state[_STATE_KEY])
+        connection.transport, connection.http = transport, self.conn
+        self._head_timeout = self.loop.call_at(connection.opened_at + HEAD_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        begun = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
-        if not begun:
-            self._in_time()
-        elif self._late is None:
-            self._late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+        is_head_incomplete = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if not is_head_incomplete:
+            self._cancel_timeout()
+        elif self._head_timeout is None:
+            self._head_timeout = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._in_time()
+        self._cancel_timeout()
         super().connection_lost(exc)
-        connection = cast("Connection", self.app_state[_STATE])
+        connection = cast("Connection", self.app_state[_STATE_KEY])
         connection.release()
 
-    def _in_time(self) -> None:
-        if self._late:
-            self._late.cancel()
-            self._late = None
+    def _cancel_timeout(self) -> None:
+        if self._head_timeout:
+            self._head_timeout.cancel()
+            self._head_timeout = None
 
 
 class _Server(uvicorn.Server):
-    """A server that takes connections itself, and whose signals are ours: the library would raise them again when it has ended."""
+    """A uvicorn server that accepts connections itself and leaves signals to `serve`."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Leave the signals alone."""
+        """Install no handlers: uvicorn would raise the signals again after shutdown."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take connections."""
+        """Start to accept connections."""
         await self.lifespan.startup()
         self.servers = []
         self._opening: dict[asyncio.Task[None], Connection] = {}
-        doorway = Doorway()
+        limiter = ConnectionLimiter()
         for listener in sockets or ():
             listener.setblocking(False)
-        self._taking = [asyncio.create_task(self._take(listener, doorway)) for listener in sockets or ()]
+        self._accepting = [
+            asyncio.create_task(self._accept(listener, limiter)) for listener in sockets or ()
+        ]
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more connections, and let those that are there come to their end.
+        """Stop accepting connections, and let the open ones complete their requests.
 
-        One that is being opened would come too late to be told, and be waited for in vain: nothing has been read from it, so it ends here.
+        uvicorn does not know connections that are still being opened. They are closed here, since
+        nothing was read from them.
         """
-        for taking in self._taking:
-            taking.cancel()
-        await asyncio.gather(*self._taking, return_exceptions=True)
+        for accepting in self._accepting:
+            accepting.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
         for connection in self._opening.values():
             connection.drop()
         await asyncio.gather(*self._opening, return_exceptions=True)
         await super().shutdown(sockets)
-        for left in tuple(self.server_state.connections):  # it has had its time
-            left.transport.abort()
-        await asyncio.sleep(0)  # in which they are closed
+        for remaining in tuple(self.server_state.connections):  # the grace period is over
+            remaining.transport.abort()
+        await asyncio.sleep(0)  # let the event loop close them
 
-    async def _take(self, listener: socket.socket, doorway: Doorway) -> None:
+    async def _accept(self, listener: socket.socket, limiter: ConnectionLimiter) -> None:
         loop = asyncio.get_running_loop()
-        full = Outage(_LOG, "connections can be taken again")
+        outage = Outage(_LOG, "accepting connections again")
         while True:
             try:
                 opened, _ = await loop.sock_accept(listener)
             except OSError as error:
-                if error.errno in _FULL:  # the other end has gone already, else
-                    full.noticed("no connection can be taken: %s", error)
-                await asyncio.sleep(_MOMENT)
+                # other errors mean that the client has disconnected
+                if error.errno in _OUT_OF_RESOURCES:
+                    outage.noticed("cannot accept connections: %s", error)
+                await asyncio.sleep(_POLL_INTERVAL)
                 continue
-            full.over()
-            connection = Connection(opened, doorway)
+            outage.over()
+            connection = Connection(opened, limiter)
             opening = loop.create_task(self._open(opened, connection))
             self._opening[opening] = connection
             opening.add_done_callback(self._opening.pop)
-            doorway.admit(connection)
-            await asyncio.sleep(0)  # a crowd is taken without a wait: what those before it ask is read in between
+            limiter.admit(connection)
+            await asyncio.sleep(
+                0
+            )  # during a burst of connections, let requests of earlier ones be read
 
     async def _open(self, opened: socket.socket, connection: Connection) -> None:
-        state: dict[str, Any] = {**self.lifespan.state, _STATE: connection}
+        state: dict[str, Any] = {**self.lifespan.state, _STATE_KEY: connection}
         config, loop = self.config, asyncio.get_running_loop()
 
         def protocol() -> asyncio.Protocol:
-            return _HeadInTime(config=config, server_state=self.server_state, app_state=state)
+            return _HttpProtocol(config=config, server_state=self.server_state, app_state=state)
 
-        patience = HEAD_SECONDS if config.ssl else None
+        timeout = HEAD_SECONDS if config.ssl else None
         try:
-            await loop.connect_accepted_socket(protocol, opened, ssl=config.ssl, ssl_handshake_timeout=patience)
-        except (OSError, asyncio.CancelledError) as error:  # what was said is no TLS, or came too late
+            await loop.connect_accepted_socket(
+                protocol, opened, ssl=config.ssl, ssl_handshake_timeout=timeout
+            )
+        except (OSError, asyncio.CancelledError) as error:  # the TLS handshake failed or timed out
             connection.release()
             opened.close()
-            _LOG.debug("a connection is not opened: %s", error)
+            _LOG.debug("connection failed to open: %s", error)
 
 
 def _peer(opened: socket.socket) -> Peer | None:
     try:
         return find_peer(opened)
-    except OSError:  # it is gone
+    except OSError:  # the client has disconnected
         return Peer(-1, 0, is_open=False)
 
 

@@ -1,4 +1,4 @@
-"""The port through which a conversation is recorded: its log, and the answers that others hand over to its holder."""
+"""Interface between a running turn and the log of its conversation."""
 
 from __future__ import annotations
 
@@ -13,47 +13,55 @@ if TYPE_CHECKING:
 
 
 class Journal(Protocol):
-    """The log of one conversation, held for writing until the `async with` block is left. Nothing above it knows where it is kept."""
+    """The log of one conversation, locked for writing until the `async with` block ends. The
+    store decides where the log is stored.
+    """
 
     @property
     def conversation(self) -> str:
-        """The conversation's id."""
+        """The conversation ID."""
         ...
 
     @property
     def events(self) -> Sequence[Event]:
-        """Everything recorded so far, oldest first; it grows with every batch, and cannot be changed otherwise."""
+        """All recorded events, oldest first. Only `append` changes this sequence."""
         ...
 
     @property
-    def answers(self) -> AnswerFeed:
-        """Answers that others hand over meanwhile."""
+    def answers(self) -> AnswerQueue:
+        """Answers submitted by other processes while the conversation is locked."""
         ...
 
     async def append(self, batch: Sequence[Event]) -> None:
-        """Write a batch at once; when this returns, it is durable.
+        """Record a batch of events atomically. The events are durable when this returns.
 
         Raises:
-            StoreLocked: Another process has taken the conversation over; nothing of the batch is recorded.
-            StoreError: The store refused; nothing of the batch is recorded.
+            StoreLocked: Another process has taken over the conversation. No event of the batch is
+                recorded.
+            StoreError: The store rejected the batch. No event of the batch is recorded.
         """
         ...
 
     async def __aenter__(self) -> Self:
-        """Hold the conversation; it is held already."""
+        """Return the journal. The conversation is locked already."""
         ...
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Release the conversation. The error says why, so that the store knows when to have it tried again."""
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Unlock the conversation. The store uses `error` to decide when the turn is retried."""
         ...
 
 
-class Handed(Protocol):
-    """An answer from outside the prompts of this process."""
+class QueuedReply(Protocol):
+    """An answer submitted outside of the prompts of this process, not recorded yet."""
 
     @property
     def event_id(self) -> str:
-        """The `event_id` of the request that it answers."""
+        """The `event_id` of the request that is answered."""
         ...
 
     @property
@@ -63,44 +71,47 @@ class Handed(Protocol):
 
     @property
     def by(self) -> AnsweredBy:
-        """The answerer, and the way."""
+        """The person who answered, and how."""
         ...
 
     @property
     def digest(self) -> str:
-        """The subject that was shown, where it may have changed since; see `OpenQuestion.digest`."""
+        """Digest of the subject that was shown, to detect a later change of the subject; see
+        `OpenQuestion.digest`.
+        """
         ...
 
     @property
     def note(self) -> Note | None:
-        """A note on the request in place of an answer: then there is no reply."""
+        """A note on the request instead of an answer; there is no reply then."""
         ...
 
     @property
     def name(self) -> str:
-        """The name of a vote or a note: there may be several on a request; empty of an answer."""
+        """Name that distinguishes several votes or notes on one request. Empty for an answer."""
         ...
 
     @property
     def key(self) -> str:
-        """The name that it is stored under."""
+        """The key under which the answer is stored."""
         ...
 
 
-class AnswerFeed(Protocol):
-    """The answers that were handed over to the holder of the conversation.
+class AnswerQueue(Protocol):
+    """The queued answers of a locked conversation.
 
-    One that is recorded goes away with the batch that records it, and one whose question is closed goes away unread.
+    The batch that records an answer removes it from the queue. Answers to closed questions are
+    dropped.
     """
 
-    async def collect(self) -> Sequence[Handed]:
-        """Return all that are there, oldest first."""
+    async def collect(self) -> Sequence[QueuedReply]:
+        """Return all queued answers, oldest first."""
         ...
 
     async def changed(self) -> None:
-        """Return when something may have been handed over."""
+        """Wait until an answer may have been queued."""
         ...
 
     async def refuse(self, key: str) -> None:
-        """Turn one down: its giver hears so, and its question stays open."""
+        """Reject an answer. The sender is notified, and the question stays open."""
         ...

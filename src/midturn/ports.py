@@ -1,4 +1,6 @@
-"""Ports of the runtime: one small protocol for each."""
+"""Interfaces between the runtime and its surroundings: model, tool, clock, display and
+observers.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from midturn.events.types import Event, InquiryRequest, Source, ToolCall
 from midturn.exchange import Finished, ModelEvent, ModelRequest, ToolDefinition
 from midturn.journal import Journal
 from midturn.question.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
-from midturn.turn.step import AssistantFailed, AssistantReplied, FormWanted, Given
+from midturn.turn.inputs import AssistantFailed, AssistantReplied, FormWanted, Given
 
 if TYPE_CHECKING:
     from midturn.events.outcome import Outcome
@@ -22,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """A language model. Cancelling the task that iterates closes the connection."""
+    """A language model. Cancelling the task that iterates over `stream` closes the connection."""
 
     @property
     def name(self) -> str:
-        """The id under which it is recorded, such as `anthropic/claude-haiku-4-5`."""
+        """Name to record, such as `anthropic/claude-haiku-4-5`."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield deltas, then exactly one `Finished`.
 
         Args:
-            request: What goes to the model.
+            request: The request to send.
 
         Raises:
-            ModelError: It cannot be reached (`transient`), or does not do what was asked.
+            ModelError: The model cannot be reached (`transient`) or returns an invalid response.
         """
         ...
 
@@ -45,42 +47,63 @@ AnswerCheck: TypeAlias = Callable[[Any], str | Awaitable[str | None] | None]
 
 
 class CallRules(Protocol):
-    """The place where a running tool says what else an answer must be."""
+    """Receives the extra checks that a running tool puts on answers."""
 
     def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:
-        """Hold a rule while its question is open: the person at a prompt sees at once what it says."""
+        """Register a check while its question is open, so that a prompt can show its message at
+        once.
+        """
         ...
 
 
 class NoChecks:
-    """Rules that only the tool looks at."""
+    """Registers no checks. The tool still applies them to the answer it receives."""
 
     def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:  # noqa: ARG002
-        """Hold nothing."""
+        """Return a context manager that does nothing."""
         return nullcontext()
 
 
-def _unheard(ahead: Sequence[str]) -> None:
-    """Tell no one."""
+async def _keep_nothing(name: str, value: Json) -> Json:
+    """Refuse to keep a value.
+
+    Raises:
+        RuntimeError: Always.
+    """
+    del value
+    raise RuntimeError(
+        f"The value {name!r} cannot be kept, because this run of the tool is not recorded."
+    )
+
+
+def _ignore_queued(ahead: Sequence[str]) -> None:
+    """Ignore the calls that are queued ahead."""
 
 
 class ToolRun(Struct, frozen=True, kw_only=True):
-    """One execution of a call, as the tool sees it.
-
-    `answers` holds everything answered in this call so far, by question id; `unanswered` why there is no answer (`deadline`), where the
-    tool is to hear that. `ask` waits for the answers to a form; when the call
-    ends instead, it is cancelled. `hide` replaces every secret that the call was given, in a text that is cut or shown before the call
-    ends; results and errors pass through it anyway, and it may be false while there are none. `checks` takes the rules of
-    `ctx.ask(…, check=…)`. `idempotency_key` is the same for every execution of the call. `queued` says that the tool cannot begin before
-    other calls are done that are ahead of it, by their `event`: where those wait for people, so does this one. `no_deps` says why there are
-    no `deps` although the turn was begun with some.
+    """One execution of a tool call, as the tool sees it.
 
     Args:
         call: The call.
-        conversation: The id of the conversation.
+        answers: Answers given in this call so far, by question ID.
+        ask: Asks a form and waits for the answers. The wait is cancelled if the call ends first.
+        hide: Masks all secrets of the call in a text that is truncated or shown before the call
+            ends. Results and errors are masked anyway.
+        checks: Receives the checks of `ctx.ask(…, check=…)`.
+        idempotency_key: A key that is the same for every execution of this call.
+        conversation: The conversation ID.
         root: The workspace.
         limits: The limits of the turn.
-        deps: What the program passed to `Agent.run`.
+        deps: The value that the program passed to `Agent.run`.
+        no_deps: Error message for a tool that needs `deps`, if the turn was started with
+            dependencies and resumed without them.
+        queued: Called with the `event` IDs of the calls that must end before this one can start.
+            If those calls wait for people, this call waits, too.
+        unanswered: Reasons for missing answers (`deadline`), by question ID, for tools that
+            handle missing answers.
+        keep: Records a value under a name for later runs of this call, and returns it as JSON.
+            See `ToolContext.keep`.
+        kept: The values that earlier runs of this call have kept, by name.
     """
 
     call: ToolCall
@@ -94,69 +117,77 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     limits: Limits = DEFAULT_LIMITS
     deps: object = None
     no_deps: str = ""
-    queued: Callable[[Sequence[str]], None] = _unheard
+    queued: Callable[[Sequence[str]], None] = _ignore_queued
     unanswered: Mapping[str, str] = {}
+    keep: Callable[[str, Json], Awaitable[Json]] = _keep_nothing
+    kept: Mapping[str, Json] = {}
 
 
 class Tool(Protocol):
-    """Something a model may call: *execute(arguments, answers) → outcome*.
+    """Something that a model can call.
 
-    Derive from it, or write the same methods: `definition` and `execute` are needed.
+    Subclass it, or write a class with the same methods. Only `definition` and `execute` are
+    required.
     """
 
     @property
     @abstractmethod
     def definition(self) -> ToolDefinition:
-        """Name, description and parameters, as sent to the model."""
+        """Name, description and parameters to send to the model."""
         ...
 
     def inquiry_source(self) -> Source:
-        """The source of this tool's questions: the tool, under its name."""
+        """Return the source to record with this tool's questions."""
         return Source.tool(self.definition.name)
 
     @abstractmethod
     async def execute(self, run: ToolRun) -> Outcome:
-        """Run once, and return `Success`, `ToolError` or `NeedsInput`.
+        """Run the call once, and return `Success`, `ToolError` or `NeedsInput`.
 
-        Cancelling the task stops it, with everything it started. `Rejected` is a "no" in its own words; another exception becomes an
-        error that the model reads, and is logged by `midturn.tools`.
+        Cancelling the task must stop the tool and everything it started. A raised `Rejected` is a
+        refusal in the user's words. Any other exception becomes an error that the model reads, and
+        is logged by `midturn.tools`.
 
         Args:
-            run: The call, the answers so far, and the way to ask.
+            run: The call, its answers so far, and the means to ask.
         """
         ...
 
 
 class Consultant(Protocol):
-    """Asks a model on the side."""
+    """Asks a model to answer a question in a side request."""
 
     def model_asked(self, request: InquiryRequest, tool: str) -> str:
-        """Return the name of the model that a question goes to."""
+        """Return the name of the model that answers this question."""
         ...
 
-    async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
-        """Return a checked answer to the request, or why there is none. `events` is the conversation as recorded."""
+    async def consult(
+        self, request: InquiryRequest, tool: str, events: Sequence[Event]
+    ) -> AssistantReplied | AssistantFailed:
+        """Return a validated answer, or the reason for a missing answer. `events` are the
+        recorded events of the conversation.
+        """
         ...
 
 
 class Clock(Protocol):
-    """Time, so that tests need not wait."""
+    """Source of time. Tests replace it, so that they need not wait."""
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
+        """Return the current time in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only count up."""
+        """Return the monotonic time in seconds."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         ...
 
 
 class TextShown(Struct, frozen=True):
-    """The next piece of the assistant's words."""
+    """The next piece of the assistant's text."""
 
     text: str
 
@@ -168,35 +199,35 @@ class ReasoningShown(Struct, frozen=True):
 
 
 class ModelStarted(Struct, frozen=True):
-    """The model was asked."""
+    """A request was sent to the model."""
 
 
 class ModelFinished(Struct, frozen=True):
-    """The model's response is complete, or broke off."""
+    """The model's response is complete or was interrupted."""
 
 
 class ConsultStarted(Struct, frozen=True):
-    """A model is asked the question `id` on the side."""
+    """A side request starts, in which `model` answers the question `id`."""
 
     id: str
     model: str
 
 
 class ConsultFinished(Struct, frozen=True):
-    """It is not asked any more: it has answered, failed, or was stopped."""
+    """The side request for question `id` has succeeded, failed or been cancelled."""
 
     id: str
 
 
 class ToolBegan(Struct, frozen=True):
-    """A tool runs (again, after an answer: `again`)."""
+    """A tool call starts, or runs again after an answer (`again`)."""
 
     call: ToolCall
     again: bool = False
 
 
 class ToolEnded(Struct, frozen=True):
-    """A call has its response; `exception` is what the tool raised, where it failed that way."""
+    """A tool call has its result. `exception` is the exception that the tool raised, if any."""
 
     call: ToolCall
     content: str
@@ -205,44 +236,63 @@ class ToolEnded(Struct, frozen=True):
 
 
 class Recorded(Struct, frozen=True):
-    """An event is durable."""
+    """An event was stored durably.
+
+    Args:
+        event: The event.
+        position: Number of the event in its conversation, from 1, as in `StoreChange`.
+    """
 
     event: Event
+    position: int
 
 
 class Notice(Struct, frozen=True):
-    """Something the user should know: a warning, a retry. `seconds` says for how long nothing happens because of it."""
+    """A message to the user, such as a warning or a retry. `seconds` is the delay that the
+    message announces.
+    """
 
     text: str
     seconds: float = 0.0
 
 
 Happening: TypeAlias = (
-    TextShown | ReasoningShown | ModelStarted | ModelFinished | ConsultStarted | ConsultFinished | ToolBegan | ToolEnded | Recorded | Notice
+    TextShown
+    | ReasoningShown
+    | ModelStarted
+    | ModelFinished
+    | ConsultStarted
+    | ConsultFinished
+    | ToolBegan
+    | ToolEnded
+    | Recorded
+    | Notice
 )
 
 
 class Display(Protocol):
-    """The watcher of a turn. `show` must not block; a prompt that is open holds back what it draws.
+    """Shows a running turn.
 
-    One that has `marks_cuts = True` can tell words that do not count from those that do, or shows none: an answer that broke off is asked
-    for again then.
+    `show` must not block. While a prompt is open, the display buffers its output.
+
+    Set `marks_cuts = True` if the display can mark a discarded response, or shows no text at all.
+    Only then is an interrupted response requested again.
     """
 
     def show(self, happening: Happening) -> None:
-        """Take note of what happened."""
+        """Show an event of the turn."""
         ...
 
 
 class RunObservation(Protocol):
-    """Observes one run of a turn; nothing that it does may fail."""
+    """Observes one run of a turn. Its methods must not raise."""
 
     def show(self, happening: Happening) -> None:
-        """Take note of what happened."""
+        """Called for each event of the run."""
         ...
 
     def end(self, status: str) -> None:
-        """Take note that the run is over."""
+        """Called when the run has ended."""
         ...
 
 
@@ -250,39 +300,43 @@ class RequestObservation(Protocol):
     """Observes one request to a model."""
 
     def end(self, finished: Finished | None, error: BaseException | None) -> None:
-        """Take note of its end: finished, failed, or neither where it was left."""
+        """Called at the end, with the response or the error. Both are None if the request was
+        abandoned.
+        """
         ...
 
 
 class Observer(Protocol):
-    """Observes every run in this process, as OpenTelemetry's does."""
+    """Observes all runs of this process, for example for OpenTelemetry."""
 
     def run_began(self, journal: Journal) -> RunObservation:
-        """Observe a run of a turn; called in the task that runs it."""
+        """Called when a run of a turn starts, in the task that runs it."""
         ...
 
     def request_began(self, model: str, request: ModelRequest) -> RequestObservation:
-        """Observe a request to a model."""
+        """Called when a request to a model starts."""
         ...
 
     def answered(self, conversation: str, turn: Sequence[Event], batch: Sequence[Event]) -> None:
-        """Take note of an answer that was recorded where no run is; `turn` is the turn before it."""
+        """Called when an answer is recorded while no run is active. `turn` has the events before
+        the answer.
+        """
         ...
 
     def refused(self, error: Exception) -> None:
-        """Take note of an answer from outside that was not taken."""
+        """Called when an answer from another process was rejected."""
         ...
 
     def claimed(self, events: Sequence[Event]) -> None:
-        """Take note of a conversation whose turn was due, and that a worker goes on with."""
+        """Called when a worker claims a conversation in order to continue its turn."""
         ...
 
 
 OBSERVERS: list[Observer] = []
-"""All that observe this process."""
+"""All observers of this process."""
 
 
 def show_claimed(events: Sequence[Event]) -> None:
-    """Let all of them know that a worker goes on with a conversation."""
+    """Notify all observers that a worker has claimed a conversation."""
     for observer in OBSERVERS:
         observer.claimed(events)

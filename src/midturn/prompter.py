@@ -1,4 +1,6 @@
-"""The `Prompter` protocol, and the two ways to ask: in a turn, and once beside one. Nothing else calls a prompter."""
+"""The `Prompter` protocol, and `ask_once` for questions outside of a turn. Only a turn and
+`ask_once` call a prompter.
+"""
 
 from __future__ import annotations
 
@@ -14,58 +16,61 @@ if TYPE_CHECKING:
 
 
 class Prompter(ABC):
-    """Answers for the user: derive from it, and write `prompt`. Cancelling `prompt` takes the prompt away.
+    """Asks the user. Subclass it and implement `prompt`. Cancelling `prompt` must close the prompt.
 
-    `by` says for whom it speaks, and so what is recorded: a `user`, who may have a name (`user`), or a `policy` of the program, which has
-    one (`name`). A policy answers, edits, or is `Unavailable`; it neither replies in a person's words nor ends a turn in their place.
+    `by` is the recorded kind of responder: `"user"` for a person, whose name is the attribute
+    `user`, or `"policy"` for a policy of the program, whose name is the attribute `name`. A policy
+    can answer, edit, or be `Unavailable`. It cannot reply in a person's words or end the turn.
 
-    A prompter may also have `about_to_ask(question)`, which is called before `prompt` with the
-    `OpenQuestion` that it asks (`prompt.open` is the same).
+    A prompter can also define `about_to_ask(question)`. This method is called before `prompt`
+    with the `OpenQuestion` to ask (the same object as `prompt.open`).
     """
 
     concurrent: bool = False
-    """Whether several prompts may be open at once."""
+    """Whether several prompts may be open at the same time."""
     by: Literal["user", "policy"] = "user"
-    """Whether a person answers here, or a policy of the program."""
+    """Kind of responder: a person (`user`), or a policy of the program (`policy`)."""
     name: str | None = None
-    """The name of the policy, recorded. Without it, the name of the class."""
+    """Name of the policy, recorded with its answers. Defaults to the name of the class."""
     user: str | None = None
-    """The person, where known; recorded."""
+    """Name of the person, if known; recorded with each answer."""
     via: str | None = None
-    """The way people answer here (`terminal`, `chat`, …); recorded with each answer."""
+    """Interface through which people answer (`terminal`, `chat`, …); recorded with each answer."""
 
     def __repr__(self) -> str:
         return public_repr(self, type(self).__name__)
 
     @abstractmethod
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask, and return one of the replies (`Answered`, `Replied`, `WentBack`, `EndedTurn`, `Deferred`, `Edited`, …).
+        """Ask, and return the reply (`Answered`, `Replied`, `WentBack`, `EndedTurn`, `Deferred`,
+        `Edited`, …).
 
         Args:
-            prompt: What to ask, who asks it, and what may be replied.
+            prompt: The question, its asker, and the allowed replies.
 
         Raises:
-            TerminalGone: The person is not there any more, and said nothing: the turn is left open.
+            TerminalGone: The person disconnected without a reply. The turn stays open.
         """
 
     def speaker(self, prompt: Prompt) -> Prompter:
-        """Return who answers this prompt, and is recorded: itself, unless it passes some prompts on to another.
+        """Return the prompter that answers this prompt and is recorded. Override it to pass some
+        prompts to another prompter.
 
         Args:
-            prompt: What is asked.
+            prompt: The prompt to answer.
         """
         del prompt
         return self
 
-    def withdrawn(self, id: str, by: str) -> Awaitable[None] | None:  # noqa: B027  it may be left as it is
-        """Hear that the question was answered elsewhere; sync or async.
+    def withdrawn(self, id: str, by: str) -> Awaitable[None] | None:  # noqa: B027  overriding it is optional
+        """Called when the question was answered elsewhere. May be sync or async.
 
         Args:
-            id: The question, as `prompt.id`.
-            by: Who answered, as a sentence has it.
+            id: The question ID, as in `prompt.id`.
+            by: The responder, as part of a sentence.
         """
 
 
 async def ask_once(prompter: Prompter, prompt: Prompt) -> Reply:
-    """Ask something that belongs to no turn, such as whether a file is trusted; nothing is recorded."""
+    """Ask something outside of a turn, such as whether to trust a file. Nothing is recorded."""
     return await prompter.prompt(prompt)

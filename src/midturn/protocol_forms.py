@@ -1,4 +1,6 @@
-"""Forms of the Model Context Protocol and the Agent Client Protocol: read as our questions, and written from them."""
+"""Convert forms of the Model Context Protocol and the Agent Client Protocol to midturn
+questions, and back.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,46 @@ from urllib.parse import urlsplit
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem, QuestionError
-from midturn.protocol_fields import KINDS, NUMBER_BOUNDS, TEXT_BOUNDS, ElicitedField, clipped, field_of, json_field, own_words
-from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectOption, SelectType
+from midturn.protocol_fields import (
+    KINDS,
+    NUMBER_BOUNDS,
+    TEXT_BOUNDS,
+    ElicitedField,
+    clipped,
+    field_of,
+    json_field,
+    own_words,
+)
+from midturn.question.answer_type import (
+    BooleanType,
+    MultiSelectType,
+    SchemaType,
+    SelectOption,
+    SelectType,
+)
 from midturn.question.form import FOREIGN_LIMITS, Form
 from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, items, members
 from midturn.question.question import Question
 from midturn.question.text import QUESTION_ID, single_line
 
-# Shared by both directions: a flat JSON Schema ------------------------------------------------------------------------
+# Answers
+# --------------------------------------------------------------------------------------------------
 
 
 def checked_answers(
-    questions: Sequence[Question[Any]], names: Mapping[str, str], received: Callable[[Question[Any], str], Json]
+    questions: Sequence[Question[Any]],
+    names: Mapping[str, str],
+    received: Callable[[Question[Any], str], Json],
 ) -> dict[str, Json]:
-    """Return the answers that came back, checked; nothing is filled in.
+    """Validate the answers that were received. Missing answers are not filled in.
 
     Args:
-        questions: What was asked.
-        names: The property that each question is about, by its id.
-        received: Returns what came back for a question under the name of its property.
+        questions: The questions that were asked.
+        names: The property name of each question, by question ID.
+        received: Returns the value that was received for a question under its property name.
 
     Raises:
-        AnswerError: Something required is not there, or does not fit.
+        AnswerError: A required answer is missing, or an answer is invalid.
     """
     answers: dict[str, Json] = {}
     problems: list[Problem] = []
@@ -41,7 +61,9 @@ def checked_answers(
         try:
             answers[question.id] = cast("Json", question.check(received(question, name)))
         except AnswerError as error:
-            problems += [Problem(f"/{name}{problem.pointer}", problem.message) for problem in error.problems]
+            problems += [
+                Problem(f"/{name}{problem.pointer}", problem.message) for problem in error.problems
+            ]
     if problems:
         raise AnswerError(problems)
     return answers
@@ -51,10 +73,11 @@ _ID = re.compile(QUESTION_ID)
 
 
 class Elicited(Struct, frozen=True):
-    """A form of another program as a form of ours.
+    """A form of another program, converted to a form of midturn.
 
-    `fields` are its properties, in the order of the questions. `kind` is `fields`; `confirmation` for a form without properties, which is a
-    yes/no question; or `json` for a form that is too large to be shown, which is answered with one JSON object.
+    `fields` are its properties in the order of the questions. `kind` is `fields`, `confirmation`
+    for a form without properties, which becomes a yes/no question, or `json` for a form that is too
+    large, which is answered with one JSON object.
     """
 
     form: Form
@@ -62,48 +85,62 @@ class Elicited(Struct, frozen=True):
     kind: Literal["fields", "confirmation", "json"] = "fields"
 
     def declines(self, answers: Mapping[str, Json]) -> bool:
-        """Return whether the answers decline the form: a no to a form without properties."""
+        """Return whether the answers decline the form. A form without properties is a yes/no
+        question, and the answer "no" declines the form.
+        """
         return self.kind == "confirmation" and not all(answers.values())
 
     def content(self, answers: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the object that the other program asked for. Skipped answers are left out, or null if the property is required."""
+        """Return the object to send to the other program. Skipped answers are omitted, or null
+        if the property is required.
+        """
         match self.kind:
             case "confirmation":
                 return {}
             case "json":
                 return dict(members(answers.get(self.fields[0].question.id)))
             case "fields":
-                values = ((field.name, field.sent(answers.get(field.question.id))) for field in self.fields)
+                values = (
+                    (field.name, field.sent(answers.get(field.question.id)))
+                    for field in self.fields
+                )
                 return {name: value for name, value in values if not isinstance(value, UnsetType)}
 
     def answers(self, content: object) -> dict[str, Json]:
-        """Return the answers of a content that came from another program's form, checked; nothing is filled in.
+        """Validate and return the answers in an object from the other program's own dialog. Missing
+        answers are not filled in.
 
         Raises:
-            AnswerError: It is not an answer: something required is not there, or does not fit; or nothing is there at all.
+            AnswerError: A required answer is missing, an answer is invalid, or there is no content.
         """
         given = members(content)
         by_id = {field.question.id: field for field in self.fields}
         names = {key: field.name for key, field in by_id.items()}
-        return checked_answers(self.form.questions, names, lambda asked, name: by_id[asked.id].received(given.get(name)))
+        return checked_answers(
+            self.form.questions,
+            names,
+            lambda asked, name: by_id[asked.id].received(given.get(name)),
+        )
 
 
 _CONFIRMED: Final = "confirm"
 
 
 def form_of(schema: object, message: str, *, has_own_dialog: bool = False) -> Elicited:
-    """Read a requested schema as a form: one question for each property, `message` above the first.
+    """Convert a requested schema to a form with one question per property, and `message` above the
+    first.
 
-    What a program asks in this way, it asks a person. A form without properties is a yes/no question. A form with more than 200 properties
-    is answered with one JSON object.
+    The questions are only for people. A form without properties becomes a yes/no question. A form
+    with more than 200 properties is answered with one JSON object.
 
     Args:
-        schema: The JSON Schema of an object, as the other program sent it.
-        message: What the other program says above the form.
-        has_own_dialog: The other program asks the person itself if we do not. A form that has no control here is left to it.
+        schema: JSON Schema of an object, from the other program.
+        message: The other program's message, shown above the form.
+        has_own_dialog: Whether the other program asks the person itself if midturn does not. Forms
+            that midturn has no control for are left to that program.
 
     Raises:
-        QuestionError: The form is left to the other program.
+        QuestionError: midturn cannot show the form and leaves it to the other program.
     """
     properties = members(members(schema).get("properties"))
     if has_own_dialog and not properties:
@@ -115,13 +152,26 @@ def form_of(schema: object, message: str, *, has_own_dialog: bool = False) -> El
         return Elicited(Form((whole.question,)), (whole,), "json")
     needed = items(members(schema).get("required"))
     fields = tuple(
-        field_of(key, name, members(properties[name]), members(schema), is_required=name in needed, above=message if number == 0 else "")
+        field_of(
+            key,
+            name,
+            members(properties[name]),
+            members(schema),
+            is_required=name in needed,
+            above=message if number == 0 else "",
+        )
         for number, (key, name) in enumerate(_ids(list(properties)).items())
     )
-    without_control = next((field.name for field in fields if has_own_dialog and field.is_json), None)
+    without_control = next(
+        (field.name for field in fields if has_own_dialog and field.is_json), None
+    )
     if without_control is not None:
-        raise QuestionError([Problem(f"/properties/{without_control}", "there is no control for such a property.")])
-    form = Form(tuple(field.question for field in fields), review=len(fields) > 1, limit=FOREIGN_LIMITS.form)
+        raise QuestionError(
+            [Problem(f"/properties/{without_control}", "there is no control for such a property.")]
+        )
+    form = Form(
+        tuple(field.question for field in fields), review=len(fields) > 1, limit=FOREIGN_LIMITS.form
+    )
     return Elicited(form, fields)
 
 
@@ -139,17 +189,20 @@ def _confirmation(message: str) -> Elicited:
 
 
 def _ids(names: Sequence[str]) -> dict[str, str]:
-    """Return the name of each property by the id of its question: the name itself, if it can be an id."""
+    """Return the property names by question ID. The ID is the property name, if the name is a
+    valid ID.
+    """
     own = {name for name in names if _ID.fullmatch(name)}
     free = (key for number in count(1) if (key := f"field_{number}") not in own)
     return {name if name in own else next(free): name for name in names}
 
 
-# Outgoing forms: our questions as a flat JSON Schema ------------------------------------------------------------------
+# Forms sent to other programs: questions as a flat JSON Schema
+# --------------------------------------------------------
 
 
 def heading(questions: Sequence[Question[Any]]) -> str:
-    """Return what stands above a form of these questions."""
+    """Return the message to show above a form of these questions."""
     first = questions[0]
     above = _above(first)
     if len(questions) > 1:
@@ -158,24 +211,32 @@ def heading(questions: Sequence[Question[Any]]) -> str:
 
 
 def _above(question: Question[Any]) -> str:
-    """Return the context of a question and the previews of its options, which a form over there has no place for."""
+    """Return the context of a question with the previews of its options, since the other
+    program's form cannot show previews.
+    """
     kind = question.answer_type
     options = kind.options if isinstance(kind, SelectType | MultiSelectType) else ()
-    previews = [f"{option.label}:\n{option.preview.rstrip()}" for option in options if option.preview]
-    if sum(map(len, previews)) > _PREVIEWS:
-        previews = [_PREVIEWS_ELSEWHERE]
+    previews = [
+        f"{option.label}:\n{option.preview.rstrip()}" for option in options if option.preview
+    ]
+    if sum(map(len, previews)) > _MAX_PREVIEWS_LENGTH:
+        previews = [_PREVIEWS_OMITTED]
     return "\n\n".join([*([question.context] if question.context else []), *previews])
 
 
-_PREVIEWS: Final = 4_000
-"""Maximum number of characters of all previews that are shown in a form of another program."""
-_PREVIEWS_ELSEWHERE: Final = "The options have previews, which do not fit here: midturn's page and `midturn answer` show them."
+_MAX_PREVIEWS_LENGTH: Final = 4_000
+"""Maximum total number of characters of the previews in a form of another program."""
+_PREVIEWS_OMITTED: Final = (
+    "The previews of the options are too long to show here. To see them, use midturn's page or"
+    " `midturn answer`."
+)
 
 
 class Outgoing(Struct, frozen=True):
-    """Our questions as another program's form: `names` are its properties, by the ids of the questions.
+    """Questions as a form of another program. `names` maps question IDs to property names.
 
-    Where own words will do as well, a property of its own takes them, for a form over there has no such choice.
+    A choice that accepts free text gets a second property for it, because the other program's form
+    has no such control.
     """
 
     questions: Sequence[Question[Any]]
@@ -183,8 +244,14 @@ class Outgoing(Struct, frozen=True):
 
     @classmethod
     def of(cls, questions: Sequence[Question[Any]], *, in_order: bool = False) -> Outgoing:
-        """Name the properties; `in_order`: the form is sorted by them over there."""
-        return cls(questions, {asked.id: f"q{place:02}" if in_order else asked.id for place, asked in enumerate(questions)})
+        """Create the form. Set `in_order` if the other program sorts properties by name."""
+        return cls(
+            questions,
+            {
+                asked.id: f"q{index:02}" if in_order else asked.id
+                for index, asked in enumerate(questions)
+            },
+        )
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -194,40 +261,60 @@ class Outgoing(Struct, frozen=True):
             name = self.names[question.id]
             properties[name] = _property(question)
             if takes_own_words(question):
-                properties[_own(name)] = {"type": "string", "title": "Or in your own words"}
-        needed = [self.names[asked.id] for asked in self.questions if not asked.optional and not takes_own_words(asked)]
+                properties[_free_text_name(name)] = {
+                    "type": "string",
+                    "title": "Or in your own words",
+                }
+        needed = [
+            self.names[asked.id]
+            for asked in self.questions
+            if not asked.optional and not takes_own_words(asked)
+        ]
         return {"type": "object", "properties": properties, "required": needed}
 
     def answers(self, content: object) -> dict[str, Json]:
-        """Return the answers in what came back, checked; nothing is filled in.
+        """Validate and return the answers in a received object. Missing answers are not filled in.
 
         Raises:
-            AnswerError: Something that is needed is not there, or does not fit.
+            AnswerError: A required answer is missing, or an answer is invalid.
         """
         given = members(content)
         return checked_answers(
-            self.questions, self.names, lambda question, name: _received(question, given.get(name), given.get(_own(name)))
+            self.questions,
+            self.names,
+            lambda question, name: _received(
+                question, given.get(name), given.get(_free_text_name(name))
+            ),
         )
 
 
 def takes_own_words(question: Question[Any]) -> bool:
-    """Say whether a choice may be answered with something that is none of its options."""
-    return isinstance(question.answer_type, SelectType | MultiSelectType) and question.answer_type.allow_other
+    """Return whether a choice also accepts free text."""
+    return (
+        isinstance(question.answer_type, SelectType | MultiSelectType)
+        and question.answer_type.allow_other
+    )
 
 
-def _own(name: str) -> str:
+def _free_text_name(name: str) -> str:
     return f"{name}_other"
 
 
-def _received(question: Question[Any], value: Json, own: Json) -> Json:
-    """Return what came back as our answers are: options by their values, own words as such."""
-    words = own.strip() if isinstance(own, str) and takes_own_words(question) else ""
+def _received(question: Question[Any], value: Json, free_text: Json) -> Json:
+    """Return a received value as an answer: the values of the selected options, or free text."""
+    words = free_text.strip() if isinstance(free_text, str) and takes_own_words(question) else ""
     match question.answer_type:
         case SelectType(options=options):
             return {"other": words} if words else _value(options, value)
         case MultiSelectType(options=options):
-            chosen = [_value(options, one) for one in items(value)]
-            return [*chosen, {"other": words}] if words else chosen if isinstance(value, list | tuple) else value
+            chosen = [_value(options, item) for item in items(value)]
+            return (
+                [*chosen, {"other": words}]
+                if words
+                else chosen
+                if isinstance(value, list | tuple)
+                else value
+            )
         case _:
             return value
 
@@ -252,18 +339,29 @@ def _shape(question: Question[Any]) -> dict[str, Json]:
         case SelectType(options=options):
             return {"type": "string", **_choices(options, "oneOf")}
         case MultiSelectType(options=options, min=least, max=most):
-            one = _choices(options, "anyOf")
-            shape: dict[str, Json] = {"type": "array", "items": {"type": "string", **one} if "enum" in one else one}
+            option_schema = _choices(options, "anyOf")
+            shape: dict[str, Json] = {
+                "type": "array",
+                "items": (
+                    {"type": "string", **option_schema}
+                    if "enum" in option_schema
+                    else option_schema
+                ),
+            }
             bounds = {"minItems": least or None, "maxItems": most}
             return shape | {name: bound for name, bound in bounds.items() if bound is not None}
         case SchemaType(schema=schema) if schema.get("type") in KINDS:
-            return {key: value for key, value in schema.items() if key in ("type", *TEXT_BOUNDS, *NUMBER_BOUNDS)}
-        case _:  # own words, or JSON in words: it is checked when it comes
+            return {
+                key: value
+                for key, value in schema.items()
+                if key in ("type", *TEXT_BOUNDS, *NUMBER_BOUNDS)
+            }
+        case _:  # free text, or JSON as text: it is validated when received
             return {"type": "string"}
 
 
 def _choices(options: Sequence[SelectOption], titled: str) -> dict[str, Json]:
-    """Return options as they are, or with a title each where one has more to say."""
+    """Return the options as an enum, or as a list with titles if an option has a description."""
     if any(option.description for option in options):
         return {titled: [_choice(option) for option in options]}
     return {"enum": [str(option.value) for option in options]}
@@ -271,36 +369,47 @@ def _choices(options: Sequence[SelectOption], titled: str) -> dict[str, Json]:
 
 def _choice(option: SelectOption) -> Json:
     value = str(option.value)
-    return {"const": value, "title": f"{value}: {option.description}" if option.description else value}
+    return {
+        "const": value,
+        "title": f"{value}: {option.description}" if option.description else value,
+    }
 
 
-# Web addresses that a server wants opened, as a question --------------------------------------------------------------
+# URLs that a server asks the user to open
+# --------------------------------------------------------------------------------------------------
 
 
 _OPEN = "open_address"
 
 
 def web_address_form(message: str, url: str) -> Form:
-    """Ask whether the user opens an address: it is shown whole, with its host by itself, and nothing is fetched."""
+    """Ask whether to open a URL. The whole URL and its host are shown; nothing is fetched."""
     try:
         host = urlsplit(url).hostname or "(no host)"
     except ValueError:
         host = "(no host)"
     shown = f"Host: `{host}`" + _spelled(host)
     context = (
-        f"{message}\n\n{shown}\n\nAddress: `{url}`\n\nOpen it yourself, in a browser, if you know the host. Nothing was fetched from it."
+        f"{message}\n\n{shown}\n\nAddress: `{url}`\n\nOpen it yourself, in a browser, if you know"
+        " the host. Nothing was fetched from it."
     )
-    question = Question.boolean(_OPEN, "Do you want to open this address?", context=context, exclusive=True, persistence="none")
+    question = Question.boolean(
+        _OPEN,
+        "Do you want to open this address?",
+        context=context,
+        exclusive=True,
+        persistence="none",
+    )
     return Form((question,))
 
 
 def opens(answers: Mapping[str, Json]) -> bool:
-    """Say whether the answer is a yes."""
+    """Return whether the answer is yes."""
     return answers.get(_OPEN) is True
 
 
 def _spelled(host: str) -> str:
-    """Say how a host is spelled that looks like another one."""
+    """Return a note on an internationalized host name, which may look like another host name."""
     if host.isascii() and "xn--" not in host:
         return ""
     try:

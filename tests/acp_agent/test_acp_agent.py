@@ -1,4 +1,4 @@
-"""`midturn acp`: our assistant in an editor, in the same process or in one of its own."""
+"""`midturn acp`: the assistant in an editor, in the same process or as a subprocess."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ import pytest
 from acp import RequestError, schema
 
 from midturn.stores.opening import open_store
-from support.acp_editor import Editor, Permission, began, beside, prompted, started
+from support.acp_editor import (
+    Editor,
+    Permission,
+    in_process_editor,
+    open_session,
+    send_prompt,
+    subprocess_editor,
+)
 from support.cli import CommandLine, asks, calls
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
 def midturn(tmp_path: Path) -> CommandLine:
-    """A user with a home, a workspace, and a tool that asks."""
+    """A user with a home directory, a workspace, and a tool that asks."""
     user = CommandLine(tmp_path)
     user.asker()
     return user
@@ -30,45 +37,54 @@ def play(scene: Coroutine[Any, Any, None]) -> None:
 
 
 def decisions(midturn: CommandLine) -> list[dict[str, Any]]:
-    """Return who decided what in the one conversation."""
-    return [event for event in midturn.events() if event["type"] == "inquiry_response" or event.get("state", "waiting") != "waiting"]
+    """Return the recorded decisions of the one conversation."""
+    return [
+        event
+        for event in midturn.events()
+        if event["type"] == "inquiry_response" or event.get("state", "waiting") != "waiting"
+    ]
 
 
 async def answered(midturn: CommandLine, **how: Any) -> None:
-    """Answer what is open in the inbox, from outside of the editor."""
+    """Answer the open questions in the inbox, outside the editor."""
     store = open_store(midturn.store)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         async for change in store.watch():
             if change.question:
                 await store.answer(change.id, via="inbox", **how)
                 return
 
 
-def test_words_come_in_pieces_and_a_session_is_a_conversation(midturn: CommandLine) -> None:
+def test_text_is_streamed_and_a_session_is_a_conversation(midturn: CommandLine) -> None:
     model = midturn.script({"text": "Good morning.", "chunk": 3})
 
     async def scene() -> None:
-        async with beside(midturn, Editor(), model) as editor:
-            session = await began(midturn, editor)
-            assert await prompted(editor, session, "Say hello.") == "end_turn"
+        async with in_process_editor(midturn, Editor(), model) as editor:
+            session = await open_session(midturn, editor)
+            assert await send_prompt(editor, session, "Say hello.") == "end_turn"
             assert editor.said() == "Good morning."
             assert len(editor.updates) == 5
-            assert await prompted(editor, session, "Again.") == "end_turn"
+            assert await send_prompt(editor, session, "Again.") == "end_turn"
             assert midturn.conversations()[0].name.startswith(f"{session}-say-hello")
 
     play(scene())
-    assert [event["content"] for event in midturn.events() if event["type"] == "chat_request"] == ["Say hello.", "Again."]
+    assert [event["content"] for event in midturn.events() if event["type"] == "chat_request"] == [
+        "Say hello.",
+        "Again.",
+    ]
 
 
 @pytest.mark.parametrize(("option", "answer"), [("yes", True), ("no", False)])
-def test_a_yes_or_a_no_is_chosen_among_options(midturn: CommandLine, option: str, *, answer: bool) -> None:
+def test_a_yes_or_a_no_is_chosen_among_options(
+    midturn: CommandLine, option: str, *, answer: bool
+) -> None:
     model = midturn.script(calls("deploy", ask=asks()))
 
     async def scene() -> None:
         editor = Editor()
         editor.choose = lambda _: option
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
         assert editor.permissions[0].call.title == "Deploy to staging?"
         assert editor.statuses() == ["pending", "in_progress", "in_progress", "completed"]
 
@@ -80,35 +96,56 @@ def test_a_yes_or_a_no_is_chosen_among_options(midturn: CommandLine, option: str
 
 def test_one_of_several_is_chosen_among_options(midturn: CommandLine) -> None:
     options = [{"value": "prod", "description": "Live"}, "dev"]
-    model = midturn.script(calls("deploy", ask=asks("env", "Where to?", answer_type={"type": "select", "options": options})))
+    model = midturn.script(
+        calls(
+            "deploy",
+            ask=asks("env", "Where to?", answer_type={"type": "select", "options": options}),
+        )
+    )
 
     async def scene() -> None:
         editor = Editor()
-        editor.choose = lambda asked: next(id for id, option in asked.options.items() if option.name == "dev")
-        async with beside(midturn, editor, model):
-            await prompted(editor, await began(midturn, editor))
-        assert [option.name for option in editor.permissions[0].options.values()] == ["prod: Live", "dev"]
+        editor.choose = lambda asked: next(
+            id for id, option in asked.options.items() if option.name == "dev"
+        )
+        async with in_process_editor(midturn, editor, model):
+            await send_prompt(editor, await open_session(midturn, editor))
+        assert [option.name for option in editor.permissions[0].options.values()] == [
+            "prod: Live",
+            "dev",
+        ]
 
     play(scene())
     assert decisions(midturn)[0]["answer"] == "dev"
 
 
-def test_where_only_a_yes_can_be_said_nobody_is_taken_to_have_chosen_the_first_of_several(midturn: CommandLine) -> None:
-    """`acpx` shows no options at a terminal, and takes the first for a yes."""
-    model = midturn.script(calls("deploy", ask=asks("env", "Where to?", answer_type={"type": "select", "options": ["prod", "dev"]})))
+def test_client_that_can_only_say_yes_chooses_no_option(midturn: CommandLine) -> None:
+    """`acpx` shows no options at a terminal and sends the first option for a yes."""
+    model = midturn.script(
+        calls(
+            "deploy",
+            ask=asks(
+                "env", "Where to?", answer_type={"type": "select", "options": ["prod", "dev"]}
+            ),
+        )
+    )
 
     async def scene() -> None:
         editor = Editor(name="acpx")
         editor.choose = lambda asked: next(iter(asked.options))
-        async with beside(midturn, editor, model):
-            prompted_turn = asyncio.ensure_future(prompted(editor, await began(midturn, editor)))
+        async with in_process_editor(midturn, editor, model):
+            prompted_turn = asyncio.ensure_future(
+                send_prompt(editor, await open_session(midturn, editor))
+            )
             await editor.until(lambda: editor.permissions or "midturn answer" in editor.notes())
             await answered(midturn, value="dev")
             assert await prompted_turn == "end_turn"
         assert editor.permissions == []
 
     play(scene())
-    assert [(decided["answer"], decided["answered_by"]["via"]) for decided in decisions(midturn)] == [("dev", "inbox")]
+    assert [
+        (decided["answer"], decided["answered_by"]["via"]) for decided in decisions(midturn)
+    ] == [("dev", "inbox")]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +158,7 @@ def test_where_only_a_yes_can_be_said_nobody_is_taken_to_have_chosen_the_first_o
         ({"type": "schema", "schema": {"type": "integer", "minimum": 1}}, 3, 3),
     ],
 )
-def test_every_kind_of_question_is_a_form_where_the_editor_has_forms(
+def test_every_question_is_a_form_if_the_editor_supports_forms(
     midturn: CommandLine, kind: dict[str, Any], content: Any, answer: Any
 ) -> None:
     model = midturn.script(calls("deploy", ask=asks("what", "What now?", answer_type=kind)))
@@ -129,8 +166,8 @@ def test_every_kind_of_question_is_a_form_where_the_editor_has_forms(
     async def scene() -> None:
         editor = Editor(forms=True)
         editor.fill = lambda _: {"what": content}
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
         (form,) = editor.elicitations
         assert form.message == "What now?"
         assert list(form.schema["properties"]) == ["what"]
@@ -140,46 +177,58 @@ def test_every_kind_of_question_is_a_form_where_the_editor_has_forms(
 
 
 def test_a_whole_form_is_one_form(midturn: CommandLine) -> None:
-    form = [asks("env", "Where to?", answer_type={"type": "select", "options": ["prod", "dev"]}), asks("dry", "Dry run?")]
+    form = [
+        asks("env", "Where to?", answer_type={"type": "select", "options": ["prod", "dev"]}),
+        asks("dry", "Dry run?"),
+    ]
     model = midturn.script(calls("deploy", ask=form))
 
     async def scene() -> None:
         editor = Editor(forms=True)
         editor.fill = lambda _: {"env": "dev", "dry": True}
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
         assert len(editor.elicitations) == 1
 
     play(scene())
     assert [decided["answer"] for decided in decisions(midturn)] == ["dev", True]
 
 
-def test_a_form_is_asked_question_by_question_where_the_editor_has_none(midturn: CommandLine) -> None:
-    model = midturn.script(calls("deploy", ask=[asks("first", "First?"), asks("second", "Second?")]))
+def test_form_is_asked_question_by_question_without_form_support(midturn: CommandLine) -> None:
+    model = midturn.script(
+        calls("deploy", ask=[asks("first", "First?"), asks("second", "Second?")])
+    )
 
     async def scene() -> None:
         editor = Editor()
         editor.choose = lambda asked: "yes" if asked.call.title == "First?" else "no"
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
 
     play(scene())
-    assert [decided["answer"] for decided in decisions(midturn) if "answer" in decided] == [True, False]
+    assert [decided["answer"] for decided in decisions(midturn) if "answer" in decided] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(("option", "runs"), [("allow", True), ("refuse", False)])
-def test_a_call_runs_or_does_not_as_is_chosen(midturn: CommandLine, option: str, *, runs: bool) -> None:
+def test_call_follows_the_chosen_option(midturn: CommandLine, option: str, *, runs: bool) -> None:
     midturn.asker("publish", run="ask")
     model = midturn.script(calls("publish", note=str(midturn.root / "ran")))
 
     async def scene() -> None:
         editor = Editor()
         editor.choose = lambda _: option
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
         (asked,) = editor.permissions
         assert asked.call.raw_input == {"note": str(midturn.root / "ran")}
-        assert [option.kind for option in asked.options.values()] == ["allow_once", "allow_always", "reject_once"]
+        assert [option.kind for option in asked.options.values()] == [
+            "allow_once",
+            "allow_always",
+            "reject_once",
+        ]
 
     play(scene())
     assert (midturn.root / "ran").exists() == runs
@@ -193,16 +242,21 @@ def test_every_call_of_a_tool_is_allowed_for_the_turn(midturn: CommandLine) -> N
     async def scene() -> None:
         editor = Editor()
         editor.choose = lambda _: "allow_in_turn"
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
         assert len(editor.permissions) == 1
 
     play(scene())
 
 
-def test_calls_that_ask_at_the_same_time_are_asked_about_at_the_same_time(midturn: CommandLine) -> None:
+def test_concurrent_calls_are_asked_about_concurrently(midturn: CommandLine) -> None:
     midturn.asker("publish", run="ask")
-    both = {"calls": [{"name": "publish", "arguments": {"say": "one"}}, {"name": "publish", "arguments": {"say": "two"}}]}
+    both = {
+        "calls": [
+            {"name": "publish", "arguments": {"say": "one"}},
+            {"name": "publish", "arguments": {"say": "two"}},
+        ]
+    }
     model = midturn.script(both)
 
     async def scene() -> None:
@@ -216,8 +270,8 @@ def test_calls_that_ask_at_the_same_time_are_asked_about_at_the_same_time(midtur
             return "allow" if "one" in str(asked.call.raw_input) else "refuse"
 
         editor.choose = choose
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
 
     play(scene())
     assert sorted(decided["state"] for decided in decisions(midturn)) == ["approved", "skipped"]
@@ -227,9 +281,9 @@ def test_an_answer_from_the_inbox_wins_over_a_dialog_that_is_open(midturn: Comma
     model = midturn.script(calls("deploy", ask=asks()))
 
     async def scene() -> None:
-        editor = Editor()  # which never answers
-        async with beside(midturn, editor, model):
-            turn = asyncio.create_task(prompted(editor, await began(midturn, editor)))
+        editor = Editor()  # an editor that never answers
+        async with in_process_editor(midturn, editor, model):
+            turn = asyncio.create_task(send_prompt(editor, await open_session(midturn, editor)))
             await editor.until(lambda: editor.permissions)
             await answered(midturn, value=True)
             assert await turn == "end_turn"
@@ -238,7 +292,7 @@ def test_an_answer_from_the_inbox_wins_over_a_dialog_that_is_open(midturn: Comma
     assert [decided["answered_by"]["via"] for decided in decisions(midturn)] == ["inbox"]
 
 
-def test_a_dialog_stays_open_while_its_question_is_put_to_others(midturn: CommandLine) -> None:
+def test_dialog_stays_open_during_a_reassignment(midturn: CommandLine) -> None:
     midturn.asker("publish", run="ask")
     model = midturn.script(calls("publish", note=str(midturn.root / "ran")))
 
@@ -246,14 +300,14 @@ def test_a_dialog_stays_open_while_its_question_is_put_to_others(midturn: Comman
         del asked
         (question,) = (await asyncio.to_thread(midturn.ok, "inbox", "--json")).json
         await asyncio.to_thread(midturn.ok, "answer", question["id"], "--pass-to", "bo")
-        await asyncio.sleep(0.5)  # a dialog that the change closed would be closed by now
+        await asyncio.sleep(0.5)  # time in which the change could have closed the dialog
         return "allow"
 
     async def scene() -> None:
         editor = Editor()
         editor.choose = pass_on
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
         assert len(editor.permissions) == 1
 
     play(scene())
@@ -266,8 +320,8 @@ def test_a_permission_from_the_inbox_wins_over_a_dialog_that_is_open(midturn: Co
 
     async def scene() -> None:
         editor = Editor()
-        async with beside(midturn, editor, model):
-            turn = asyncio.create_task(prompted(editor, await began(midturn, editor)))
+        async with in_process_editor(midturn, editor, model):
+            turn = asyncio.create_task(send_prompt(editor, await open_session(midturn, editor)))
             await editor.until(lambda: editor.permissions)
             await answered(midturn, approve=False, reason="Not today.")
             assert await turn == "end_turn"
@@ -277,13 +331,13 @@ def test_a_permission_from_the_inbox_wins_over_a_dialog_that_is_open(midturn: Co
     assert not (midturn.root / "ran").exists()
 
 
-def test_what_the_editor_cannot_ask_waits_in_the_inbox_and_it_says_so(midturn: CommandLine) -> None:
+def test_unsupported_question_waits_in_the_inbox_with_a_message(midturn: CommandLine) -> None:
     model = midturn.script(calls("deploy", ask=asks("why", "Why?", answer_type={"type": "text"})))
 
     async def scene() -> None:
         editor = Editor()
-        async with beside(midturn, editor, model):
-            turn = asyncio.create_task(prompted(editor, await began(midturn, editor)))
+        async with in_process_editor(midturn, editor, model):
+            turn = asyncio.create_task(send_prompt(editor, await open_session(midturn, editor)))
             await editor.until(lambda: "midturn answer" in editor.notes())
             await answered(midturn, value="because")
             assert await turn == "end_turn"
@@ -293,35 +347,45 @@ def test_what_the_editor_cannot_ask_waits_in_the_inbox_and_it_says_so(midturn: C
     assert decisions(midturn)[0]["answer"] == "because"
 
 
-def test_a_cancelled_prompt_ends_the_turn_and_what_was_asked(midturn: CommandLine) -> None:
+def test_cancelled_prompt_ends_the_turn_and_its_questions(midturn: CommandLine) -> None:
     midturn.asker("publish", run="ask")
-    model = midturn.script({"calls": [*calls("publish")["calls"], *calls("deploy", ask=asks())["calls"]]})
+    model = midturn.script(
+        {"calls": [*calls("publish")["calls"], *calls("deploy", ask=asks())["calls"]]}
+    )
 
     async def scene() -> None:
         editor = Editor()
-        async with beside(midturn, editor, model):
-            session = await began(midturn, editor)
-            turn = asyncio.create_task(prompted(editor, session))
+        async with in_process_editor(midturn, editor, model):
+            session = await open_session(midturn, editor)
+            turn = asyncio.create_task(send_prompt(editor, session))
             await editor.until(lambda: len(editor.permissions) == 2)
             await editor.agent.cancel(session)
             assert await turn == "cancelled"
-            assert await prompted(editor, session, "Again.") == "end_turn"
+            assert await send_prompt(editor, session, "Again.") == "end_turn"
 
     play(scene())
-    assert [event["status"] for event in midturn.events() if event["type"] == "turn_end"] == ["ended_by_user", "completed"]
+    assert [event["status"] for event in midturn.events() if event["type"] == "turn_end"] == [
+        "ended_by_user",
+        "completed",
+    ]
 
 
 @pytest.mark.parametrize("how", ["hangs up", "is killed"])
-def test_what_was_asked_stays_open_when_the_editor_dies(midturn: CommandLine, how: str) -> None:
+def test_question_stays_open_when_the_editor_dies(midturn: CommandLine, how: str) -> None:
     midturn.asker("publish", run="ask")
-    both = {"calls": [*calls("publish", note=str(midturn.root / "ran"))["calls"], *calls("deploy", ask=asks())["calls"]]}
+    both = {
+        "calls": [
+            *calls("publish", note=str(midturn.root / "ran"))["calls"],
+            *calls("deploy", ask=asks())["calls"],
+        ]
+    }
     model = midturn.script(both)
 
     async def scene() -> None:
         editor = Editor()
-        async with started(midturn, editor, "-m", model):
-            session = await began(midturn, editor)
-            turn = asyncio.create_task(prompted(editor, session))
+        async with subprocess_editor(midturn, editor, "-m", model):
+            session = await open_session(midturn, editor)
+            turn = asyncio.create_task(send_prompt(editor, session))
             await editor.until(lambda: len(editor.permissions) == 2)
             assert editor.process
             assert editor.process.stdin
@@ -329,7 +393,7 @@ def test_what_was_asked_stays_open_when_the_editor_dies(midturn: CommandLine, ho
                 editor.process.stdin.close()
             else:
                 editor.process.kill()
-            await asyncio.wait_for(editor.process.wait(), 60)
+            await asyncio.wait_for(editor.process.wait(), 120)
             turn.cancel()
             await asyncio.gather(turn, return_exceptions=True)
 
@@ -340,7 +404,7 @@ def test_what_was_asked_stays_open_when_the_editor_dies(midturn: CommandLine, ho
     async def loaded_and_answered(midturn: CommandLine, model: str, session: str) -> None:
         editor = Editor()
         editor.choose = lambda asked: "allow" if "allow" in asked.options else "yes"
-        async with beside(midturn, editor, model):
+        async with in_process_editor(midturn, editor, model):
             await editor.agent.load_session(str(midturn.root), session, [])
             assert editor.said(schema.UserMessageChunk) == "Go"
             await editor.until(lambda: editor.said() == "Done.")
@@ -350,20 +414,24 @@ def test_what_was_asked_stays_open_when_the_editor_dies(midturn: CommandLine, ho
     assert len(decisions(midturn)) == 2
 
 
-def test_a_loaded_conversation_is_shown_as_it_was(midturn: CommandLine) -> None:
-    model = midturn.script({"text": "Let me see.", **calls("deploy", ask=asks())}, {"text": "It is out."})
+def test_loaded_conversation_is_replayed(midturn: CommandLine) -> None:
+    model = midturn.script(
+        {"text": "Let me see.", **calls("deploy", ask=asks())}, {"text": "It is out."}
+    )
 
     async def scene() -> None:
         editor = Editor()
         editor.choose = lambda _: "yes"
-        async with beside(midturn, editor, model):
-            session = await began(midturn, editor)
-            await prompted(editor, session, "Deploy it.")
+        async with in_process_editor(midturn, editor, model):
+            session = await open_session(midturn, editor)
+            await send_prompt(editor, session, "Deploy it.")
 
         later = Editor()
-        async with beside(midturn, later, model):
+        async with in_process_editor(midturn, later, model):
             listed = await later.agent.list_sessions(str(midturn.root))
-            assert [(found.session_id, found.title) for found in listed.sessions] == [(session, "Deploy it.")]
+            assert [(found.session_id, found.title) for found in listed.sessions] == [
+                (session, "Deploy it.")
+            ]
             await later.agent.load_session(str(midturn.root), session, [])
         assert later.said(schema.UserMessageChunk) == "Deploy it."
         assert later.said() == "Let me see.It is out."
@@ -371,10 +439,10 @@ def test_a_loaded_conversation_is_shown_as_it_was(midturn: CommandLine) -> None:
         assert "**Deploy to staging?** true" in later.notes()
 
         resumed = Editor()
-        async with beside(midturn, resumed, model):
+        async with in_process_editor(midturn, resumed, model):
             await resumed.agent.resume_session(session, str(midturn.root))
             assert resumed.updates == []
-            assert await prompted(resumed, session) == "end_turn"
+            assert await send_prompt(resumed, session) == "end_turn"
 
     play(scene())
 
@@ -390,20 +458,24 @@ def test_attached_files_are_read_by_the_model(midturn: CommandLine) -> None:
     ]
 
     async def scene() -> None:
-        async with beside(midturn, Editor(), model) as editor:
-            session = await began(midturn, editor)
+        async with in_process_editor(midturn, Editor(), model) as editor:
+            session = await open_session(midturn, editor)
             await editor.agent.prompt(session, prompt)
             picture = schema.ImageContentBlock(type="image", data="", mime_type="image/png")
             with pytest.raises(RequestError) as refused:
                 await editor.agent.prompt(session, [picture])
-            assert "takes text" in str(refused.value.data)
+            assert "can contain text and files" in str(refused.value.data)
 
     play(scene())
     (asked,) = [event["content"] for event in midturn.events() if event["type"] == "chat_request"]
-    assert asked == "Look at [notes.txt](file:///notes.txt) and [a.py](file:///a.py)\n\nfile:///notes.txt:\n```\nBuy milk.\n```"
+    assert (
+        asked == "Look at [notes.txt](file:///notes.txt) and"
+        " [a.py](file:///a.py)\n\nfile:///notes.txt:\n```\nBuy milk.\n```"
+    )
 
 
-# Clients that lie -----------------------------------------------------------------------------------------------------------------
+# Hostile clients --------------------------------------------------------------------------------
+# -------------------------
 
 
 @pytest.mark.parametrize(
@@ -415,15 +487,23 @@ def test_attached_files_are_read_by_the_model(midturn: CommandLine) -> None:
         (Editor(), None),
         (Editor(name="acpx"), "no"),
     ],
-    ids=["a hasty yes", "a hasty no", "an unknown option", "cancelled", "a no of a client that says no by itself"],
+    ids=[
+        "a accept_keys_at_once yes",
+        "a accept_keys_at_once no",
+        "an unknown option",
+        "cancelled",
+        "a no of a client that says no by itself",
+    ],
 )
-def test_what_no_person_said_is_no_answer(midturn: CommandLine, editor: Editor, option: str | None) -> None:
+def test_invalid_response_is_no_answer(
+    midturn: CommandLine, editor: Editor, option: str | None
+) -> None:
     model = midturn.script(calls("deploy", ask=asks()))
 
     async def scene() -> None:
         editor.choose = lambda _: option
-        async with beside(midturn, editor, model):
-            turn = asyncio.create_task(prompted(editor, await began(midturn, editor)))
+        async with in_process_editor(midturn, editor, model):
+            turn = asyncio.create_task(send_prompt(editor, await open_session(midturn, editor)))
             await editor.until(lambda: "midturn answer" in editor.notes())
             assert decisions(midturn) == []
             await answered(midturn, value=True)
@@ -443,15 +523,31 @@ def test_what_no_person_said_is_no_answer(midturn: CommandLine, editor: Editor, 
         (Editor(forms=True, reading=0), {"env": "dev"}),
         (Editor(forms=True, reading=0), "decline"),
     ],
-    ids=["an empty form", "none of the options", "cancelled", "declined by itself", "hasty", "hastily declined"],
+    ids=[
+        "an empty form",
+        "none of the options",
+        "cancelled",
+        "declined by itself",
+        "accept_keys_at_once",
+        "hastily declined",
+    ],
 )
-def test_what_is_no_answer_to_a_form_leaves_it_open(midturn: CommandLine, editor: Editor, said: Any) -> None:
-    model = midturn.script(calls("deploy", ask=asks("env", "Where to?", answer_type={"type": "select", "options": ["prod", "dev"]})))
+def test_invalid_form_response_leaves_the_form_open(
+    midturn: CommandLine, editor: Editor, said: Any
+) -> None:
+    model = midturn.script(
+        calls(
+            "deploy",
+            ask=asks(
+                "env", "Where to?", answer_type={"type": "select", "options": ["prod", "dev"]}
+            ),
+        )
+    )
 
     async def scene() -> None:
         editor.fill = lambda _: said
-        async with beside(midturn, editor, model):
-            turn = asyncio.create_task(prompted(editor, await began(midturn, editor)))
+        async with in_process_editor(midturn, editor, model):
+            turn = asyncio.create_task(send_prompt(editor, await open_session(midturn, editor)))
             await editor.until(lambda: "midturn answer" in editor.notes())
             assert decisions(midturn) == []
             await answered(midturn, value="prod")
@@ -467,8 +563,8 @@ def test_a_form_that_a_person_declines_is_a_reply(midturn: CommandLine) -> None:
     async def scene() -> None:
         editor = Editor(forms=True)
         editor.fill = lambda _: "decline"
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
 
     play(scene())
     assert [decided["reason"] for decided in decisions(midturn)] == ["reply"]
@@ -481,49 +577,53 @@ def test_a_second_answer_to_the_same_question_is_ignored(midturn: CommandLine) -
         editor = Editor()
 
         async def choose(_: Permission) -> str:
-            await answered(midturn, value=False)  # somebody is faster
+            await answered(midturn, value=False)  # another user answers first
             return "yes"
 
         editor.choose = choose
-        async with beside(midturn, editor, model):
-            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            assert await send_prompt(editor, await open_session(midturn, editor)) == "end_turn"
 
     play(scene())
     assert [decided["answer"] for decided in decisions(midturn)] == [False]
 
 
-def test_wrong_requests_say_what_is_wrong(midturn: CommandLine) -> None:
+def test_invalid_requests_get_an_error_message(midturn: CommandLine) -> None:
     async def scene() -> None:
-        async with beside(midturn, Editor()) as editor:
+        async with in_process_editor(midturn, Editor()) as editor:
             for asked in (
                 editor.agent.prompt("none", [schema.TextContentBlock(type="text", text="x")]),
                 editor.agent.load_session(str(midturn.root), "1", []),
                 editor.agent.new_session("relative", []),
-                editor.agent.prompt(await began(midturn, editor), []),
+                editor.agent.prompt(await open_session(midturn, editor), []),
             ):
                 with pytest.raises(RequestError):
                     await asked
             with pytest.raises(RequestError, match="No model is set"):
-                await prompted(editor, await began(midturn, editor))
+                await send_prompt(editor, await open_session(midturn, editor))
 
     play(scene())
 
 
-def test_nothing_but_the_protocol_is_written_to_stdout_and_a_terminal_is_told_what_this_is(midturn: CommandLine) -> None:
+def test_stdout_has_only_the_protocol_and_a_terminal_gets_an_explanation(
+    midturn: CommandLine,
+) -> None:
     assert midturn.ok("acp", stdin="no json\n").stdout == ""
     terminal = midturn.on_a_terminal("acp")
     terminal.wait_for("Editors start this command")
 
 
-def test_what_a_clone_brought_is_no_session(midturn: CommandLine) -> None:
+def test_conversation_of_a_clone_is_no_session(midturn: CommandLine) -> None:
     model = midturn.script({"text": "Never said."})
     directory = midturn.root / ".midturn" / "conversations" / "1700000000000000-innocent"
     directory.mkdir(parents=True)
-    (directory / "events.jsonl").write_text('{"timestamp":"2026-01-01T00:00:00Z","type":"turn_start","event_id":"forged000001"}\n')
+    (directory / "events.jsonl").write_text(
+        '{"timestamp":"2026-01-01T00:00:00Z","type":"turn_start","event_id":"forged000001"}\n'
+    )
 
     async def scene() -> None:
         editor = Editor()
-        async with beside(midturn, editor, model):
+        async with in_process_editor(midturn, editor, model):
             with pytest.raises(RequestError):
                 await editor.agent.load_session(str(midturn.root), "1700000000000000", [])
 

@@ -1,4 +1,6 @@
-"""MCP servers that an editor sends with a session: they are used as if they were configured, and nothing of a cloned project is started."""
+"""MCP servers that an editor sends with a session are used like configured ones, and no program
+of a cloned project is started.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from acp import schema
 
 from midturn.config.settings import McpServerSettings
 from midturn.integrations.acp.agent import SentServer, sent_servers
-from support.acp_editor import Editor, beside, prompted, started
+from support.acp_editor import Editor, in_process_editor, send_prompt, subprocess_editor
 from support.cli import CommandLine, asks, calls
 from support.warm_commands import started_by_others
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 PROBE = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
 
@@ -36,9 +38,11 @@ def turn(midturn: CommandLine, editor: Editor, model: str, *sent: SentServer) ->
     """Run one turn in an editor that sends these servers."""
 
     async def scene() -> None:
-        async with beside(midturn, editor, model):
-            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[*sent])).session_id
-            assert await prompted(editor, session) == "end_turn"
+        async with in_process_editor(midturn, editor, model):
+            session = (
+                await editor.agent.new_session(str(midturn.root), mcp_servers=[*sent])
+            ).session_id
+            assert await send_prompt(editor, session) == "end_turn"
 
     asyncio.run(scene())
 
@@ -52,21 +56,33 @@ def midturn(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
 
 
-def test_a_call_of_an_editors_server_is_asked_about_and_what_it_asks_is_a_form_of_the_editor(midturn: CommandLine) -> None:
+def test_editor_server_calls_need_approval_and_its_questions_are_forms(
+    midturn: CommandLine,
+) -> None:
     editor = Editor(forms=True)
     editor.choose = lambda asked: "send" if "send" in asked.options else "allow"
-    editor.fill = lambda form: {key: {"field_1": "us-2", "count": 3, "dry": True}[key] for key in form.schema["properties"]}
+    editor.fill = lambda form: {
+        key: {"field_1": "us-2", "count": 3, "dry": True}[key] for key in form.schema["properties"]
+    }
 
     turn(midturn, editor, midturn.script(calls("probe_ask")), probe())
 
     assert results(midturn) == ["accept {'re gion': 'us-2', 'count': 3, 'dry': True}"]
-    assert [option for asked in editor.permissions[:1] for option in asked.options] == ["allow", "allow_in_turn", "refuse"]
+    assert [option for asked in editor.permissions[:1] for option in asked.options] == [
+        "allow",
+        "allow_in_turn",
+        "refuse",
+    ]
 
 
 @pytest.fixture
 def address() -> Iterator[str]:
     """A server over streamable HTTP."""
-    with subprocess.Popen([sys.executable, "-m", "conformance.server_under_test"], cwd=PROBE.parents[1], stdout=subprocess.PIPE) as serving:
+    with subprocess.Popen(
+        [sys.executable, "-m", "conformance.server_under_test"],
+        cwd=PROBE.parents[1],
+        stdout=subprocess.PIPE,
+    ) as serving:
         assert serving.stdout
         yield f"http://127.0.0.1:{int(serving.stdout.readline())}/mcp"
         serving.terminate()
@@ -89,36 +105,44 @@ def test_a_loaded_session_has_the_servers_that_are_sent_with_it(midturn: Command
     model = midturn.script({"text": "Good morning."}, calls("probe_echo", a=1))
 
     async def scene() -> None:
-        async with beside(midturn, editor, model):
+        async with in_process_editor(midturn, editor, model):
             session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[])).session_id
-            assert await prompted(editor, session) == "end_turn"
+            assert await send_prompt(editor, session) == "end_turn"
             await editor.agent.load_session(str(midturn.root), session, mcp_servers=[probe()])
-            assert await prompted(editor, session) == "end_turn"
+            assert await send_prompt(editor, session) == "end_turn"
 
     asyncio.run(scene())
     assert results(midturn) == ["echo: {'a': 1}"]
 
 
-def test_a_session_of_an_earlier_process_has_the_servers_that_are_sent_with_it_now(midturn: CommandLine) -> None:
-    """Also in a turn that waits: it goes on with the tools of the servers that this editor has, and of none that another had."""
+def test_a_session_of_an_earlier_process_has_the_servers_that_are_sent_with_it_now(
+    midturn: CommandLine,
+) -> None:
+    """This includes a suspended turn: it continues with the servers of this editor only."""
     midturn.asker()
-    model = midturn.script(calls("deploy", ask=asks()), calls("probe_echo", a=1), calls("other_echo", a=2))
+    model = midturn.script(
+        calls("deploy", ask=asks()), calls("probe_echo", a=1), calls("other_echo", a=2)
+    )
     first, second = Editor(), Editor()
     second.choose = lambda asked: "yes" if "yes" in asked.options else "allow"
 
     async def scene() -> None:
-        async with started(midturn, first, "-m", model):
+        async with subprocess_editor(midturn, first, "-m", model):
             sent = [probe("other")]
-            session = (await first.agent.new_session(str(midturn.root), mcp_servers=sent)).session_id
-            turn = asyncio.ensure_future(prompted(first, session))
+            session = (
+                await first.agent.new_session(str(midturn.root), mcp_servers=sent)
+            ).session_id
+            turn = asyncio.ensure_future(send_prompt(first, session))
             await first.until(lambda: first.permissions)
             assert first.process
             first.process.kill()
-            await asyncio.wait_for(first.process.wait(), 60)
+            await asyncio.wait_for(first.process.wait(), 120)
         await asyncio.gather(turn, return_exceptions=True)
-        async with beside(midturn, second, model):
+        async with in_process_editor(midturn, second, model):
             again = [probe()]
-            await second.agent.resume_session(cwd=str(midturn.root), session_id=session, mcp_servers=again)
+            await second.agent.resume_session(
+                cwd=str(midturn.root), session_id=session, mcp_servers=again
+            )
             await second.until(lambda: "Done." in second.said())
 
     asyncio.run(scene())
@@ -133,66 +157,95 @@ def test_a_session_that_is_loaded_without_servers_has_none(midturn: CommandLine,
     model = midturn.script({"text": "Good morning."}, calls("probe_echo", a=1))
 
     async def scene() -> None:
-        async with beside(midturn, Editor(), model) as editor:
+        async with in_process_editor(midturn, Editor(), model) as editor:
             sent = [probe()]
-            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=sent)).session_id
-            assert await prompted(editor, session) == "end_turn"
-            await getattr(editor.agent, way)(cwd=str(midturn.root), session_id=session, mcp_servers=[])
-            assert await prompted(editor, session) == "end_turn"
+            session = (
+                await editor.agent.new_session(str(midturn.root), mcp_servers=sent)
+            ).session_id
+            assert await send_prompt(editor, session) == "end_turn"
+            await getattr(editor.agent, way)(
+                cwd=str(midturn.root), session_id=session, mcp_servers=[]
+            )
+            assert await send_prompt(editor, session) == "end_turn"
 
     asyncio.run(scene())
     (result,) = results(midturn)
     assert "echo: " not in result
 
 
-def test_nothing_of_a_cloned_project_is_started_when_a_session_is_resumed_with_it(midturn: CommandLine) -> None:
+def test_resumed_session_starts_no_program_of_a_cloned_project(midturn: CommandLine) -> None:
     script = midturn.root / "server.py"
     script.write_text(f"open({str(midturn.root / 'pwned')!r}, 'w')")
     model = midturn.script({"text": "Good morning."}, {"text": "Good evening."})
 
     async def scene() -> None:
-        async with beside(midturn, Editor(), model) as editor:
+        async with in_process_editor(midturn, Editor(), model) as editor:
             session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[])).session_id
-            assert await prompted(editor, session) == "end_turn"
+            assert await send_prompt(editor, session) == "end_turn"
             theirs = [stdio("theirs", sys.executable, str(script))]
-            await editor.agent.resume_session(cwd=str(midturn.root), session_id=session, mcp_servers=theirs)
-            assert await prompted(editor, session) == "end_turn"
-            assert "`theirs` is not used: it would run" in editor.said() + editor.said(schema.AgentThoughtChunk)
+            await editor.agent.resume_session(
+                cwd=str(midturn.root), session_id=session, mcp_servers=theirs
+            )
+            assert await send_prompt(editor, session) == "end_turn"
+            assert "`theirs` is not used: it would run" in editor.said() + editor.said(
+                schema.AgentThoughtChunk
+            )
 
     asyncio.run(scene())
     assert not (midturn.root / "pwned").exists()
 
 
-def test_what_is_configured_under_the_same_name_counts(midturn: CommandLine) -> None:
+def test_configured_server_of_the_same_name_wins(midturn: CommandLine) -> None:
     command = json.dumps(started_by_others(PROBE))
-    midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n[conversation.tools.probe_echo]\nsource = 'mcp'\nrun = 'unattended'\n")
+    midturn.configure(
+        f"[providers.mcp.probe]\ncommand = {command}\n[conversation.tools.probe_echo]\nsource ="
+        " 'mcp'\nrun = 'unattended'\n"
+    )
 
-    turn(midturn, Editor(), midturn.script(calls("probe_echo", a=1)), stdio("probe", "/no/such/program"))
+    turn(
+        midturn,
+        Editor(),
+        midturn.script(calls("probe_echo", a=1)),
+        stdio("probe", "/no/such/program"),
+    )
 
     assert results(midturn) == ["echo: {'a': 1}"]
 
 
-def test_a_server_that_cannot_be_used_is_told_and_the_turn_goes_on(midturn: CommandLine) -> None:
+def test_unusable_server_is_reported_and_the_turn_continues(midturn: CommandLine) -> None:
     editor = Editor()
-    events = schema.SseMcpServer(name="events", url="http://127.0.0.1:9/sse", headers=[], type="sse")
+    events = schema.SseMcpServer(
+        name="events", url="http://127.0.0.1:9/sse", headers=[], type="sse"
+    )
 
-    turn(midturn, editor, midturn.script({"text": "Good morning."}), stdio("gone", "/no/such/program"), events)
+    turn(
+        midturn,
+        editor,
+        midturn.script({"text": "Good morning."}),
+        stdio("gone", "/no/such/program"),
+        events,
+    )
 
     said = editor.said() + editor.said(schema.AgentThoughtChunk)
     assert "Good morning." in said
     assert "The MCP server `gone` cannot be used, and its tools are absent" in said
     assert (
-        "The editor's MCP server `events` is not used: midturn speaks with servers over stdio and streamable HTTP, and not over sse."
-        in said
+        "The editor's MCP server `events` is not used: the transport sse is not supported; use"
+        " stdio or streamable HTTP." in said
     )
 
 
-def test_nothing_that_a_cloned_project_brings_is_started(midturn: CommandLine) -> None:
+def test_no_program_of_a_cloned_project_is_started(midturn: CommandLine) -> None:
     script = midturn.root / "server.py"
     script.write_text(f"open({str(midturn.root / 'pwned')!r}, 'w')")
     editor = Editor()
 
-    turn(midturn, editor, midturn.script({"text": "Good morning."}), stdio("theirs", sys.executable, str(script)))
+    turn(
+        midturn,
+        editor,
+        midturn.script({"text": "Good morning."}),
+        stdio("theirs", sys.executable, str(script)),
+    )
 
     said = editor.said() + editor.said(schema.AgentThoughtChunk)
     assert "`theirs` is not used: it would run" in said
@@ -200,12 +253,16 @@ def test_nothing_that_a_cloned_project_brings_is_started(midturn: CommandLine) -
     assert not (midturn.root / "pwned").exists()
 
 
-def test_an_editors_servers_are_left_out_where_only_ones_own_are_wanted(midturn: CommandLine) -> None:
+def test_editor_servers_can_be_disabled(midturn: CommandLine) -> None:
     async def scene() -> None:
         editor = Editor()
-        async with started(midturn, editor, "-m", midturn.script(calls("probe_echo")), "--own-servers"):
-            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[probe()])).session_id
-            assert await prompted(editor, session) == "end_turn"
+        async with subprocess_editor(
+            midturn, editor, "-m", midturn.script(calls("probe_echo")), "--own-servers"
+        ):
+            session = (
+                await editor.agent.new_session(str(midturn.root), mcp_servers=[probe()])
+            ).session_id
+            assert await send_prompt(editor, session) == "end_turn"
 
     asyncio.run(scene())
     (result,) = results(midturn)
@@ -215,7 +272,7 @@ def test_an_editors_servers_are_left_out_where_only_ones_own_are_wanted(midturn:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A cloned project: a script, and an environment whose interpreter is a link."""
+    """A cloned project with a script and a virtual environment whose interpreter is a link."""
     root = tmp_path / "project"
     (root / "bin").mkdir(parents=True)
     (root / "server.py").write_text("")
@@ -239,7 +296,9 @@ def project(tmp_path: Path) -> Path:
         ["env", "NODE_OPTIONS=--require ./server.py", "node"],
     ],
 )
-def test_a_command_that_names_a_file_of_the_workspace_is_not_run(project: Path, command: Sequence[str]) -> None:
+def test_a_command_that_names_a_file_of_the_workspace_is_not_run(
+    project: Path, command: Sequence[str]
+) -> None:
     sent = stdio("theirs", *(word.replace("{root}", str(project)) for word in command))
 
     found = sent_servers([sent], project)
@@ -250,35 +309,60 @@ def test_a_command_that_names_a_file_of_the_workspace_is_not_run(project: Path, 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("LD_PRELOAD", "libc.so.6:./server.py"), ("PYTHONSTARTUP", "{root}/server.py"), ("NODE_OPTIONS", "--require ./server.py")],
+    [
+        ("LD_PRELOAD", "libc.so.6:./server.py"),
+        ("PYTHONSTARTUP", "{root}/server.py"),
+        ("NODE_OPTIONS", "--require ./server.py"),
+    ],
 )
-def test_a_variable_that_loads_a_file_of_the_workspace_is_not_passed(project: Path, name: str, value: str) -> None:
-    found = sent_servers([stdio("theirs", "python", "-m", "http.server", **{name: value.replace("{root}", str(project))})], project)
+def test_a_variable_that_loads_a_file_of_the_workspace_is_not_passed(
+    project: Path, name: str, value: str
+) -> None:
+    found = sent_servers(
+        [
+            stdio(
+                "theirs",
+                "python",
+                "-m",
+                "http.server",
+                **{name: value.replace("{root}", str(project))},
+            )
+        ],
+        project,
+    )
 
     assert found.servers == {}
     assert len(found.problems) == 1
 
 
-def test_a_directory_of_the_workspace_is_nothing_that_is_run(project: Path) -> None:
-    sent = stdio("files", "npx", "-y", "@modelcontextprotocol/server-filesystem", str(project), KEY="value")
+def test_directory_of_the_workspace_is_not_run(project: Path) -> None:
+    sent = stdio(
+        "files", "npx", "-y", "@modelcontextprotocol/server-filesystem", str(project), KEY="value"
+    )
 
     assert sent_servers([sent], project).servers == {
         "files": McpServerSettings(
-            command=("npx", "-y", "@modelcontextprotocol/server-filesystem", str(project)), environment={"KEY": "value"}
+            command=("npx", "-y", "@modelcontextprotocol/server-filesystem", str(project)),
+            environment={"KEY": "value"},
         )
     }
 
 
-def test_names_are_such_as_tools_have_and_the_first_of_two_counts(project: Path) -> None:
+def test_server_names_are_normalised_and_the_first_duplicate_wins(project: Path) -> None:
     address = schema.HttpMcpServer(
-        name="My server!", url="https://example.org/mcp", headers=[schema.HttpHeader(name="A", value="b")], type="http"
+        name="My server!",
+        url="https://example.org/mcp",
+        headers=[schema.HttpHeader(name="A", value="b")],
+        type="http",
     )
     file = schema.HttpMcpServer(name="file", url=f"file://{os.sep}etc", headers=[], type="http")
 
     found = sent_servers([address, stdio("My server?", "npx", "other"), file], project)
 
-    assert found.servers == {"My_server_": McpServerSettings(url="https://example.org/mcp", headers={"A": "b"})}
+    assert found.servers == {
+        "My_server_": McpServerSettings(url="https://example.org/mcp", headers={"A": "b"})
+    }
     assert found.problems == [
-        "The editor has two MCP servers with the name `My_server_`: the first one is used.",
-        "The editor's MCP server `file` is not used: its address is not one of HTTP.",
+        "The editor sent two MCP servers named `My_server_`. Only the first one is used.",
+        "The editor's MCP server `file` is not used: its URL must start with http:// or https://.",
     ]

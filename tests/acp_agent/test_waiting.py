@@ -1,4 +1,6 @@
-"""How `midturn acp` waits for answers from elsewhere: it is told of them, by whichever store there is."""
+"""`midturn acp` waits for answers of other processes by notifications of the store, with every
+kind of store.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,20 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.command_context import StoreAddress
-from midturn.stores.file_watcher import FileGrowing
+from midturn.stores.file_watcher import FileChangeFeed
 from midturn.stores.opening import open_store
-from support.acp_editor import Editor, began, beside, prompted
+from support.acp_editor import Editor, in_process_editor, open_session, send_prompt
 from support.cli import CommandLine, calls
 from support.postgres import Cluster
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
 def midturn(tmp_path: Path) -> CommandLine:
-    """A user with a home, a workspace, and a tool that may not run unasked: the turn is suspended until somebody allows the call."""
+    """A user with a home directory, a workspace, and a tool that needs approval, so the turn is
+    suspended.
+    """
     user = CommandLine(tmp_path)
     user.asker("publish", run="ask")
     return user
@@ -36,47 +40,47 @@ def cluster() -> Iterator[Cluster]:
     server.remove()
 
 
-class Stillness:
-    """Once it `began`, whoever waits for a store to stir waits until it ends."""
+class HeldNotifications:
+    """Holds back all store notifications from `began` until `end`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began = False
         self._waiting = asyncio.Semaphore(0)
         self._ended = asyncio.Event()
-        stirred = FileGrowing.stirred
+        wait_for_change = FileChangeFeed.wait_for_change
 
-        async def wait(store: FileGrowing, since: int) -> int:
+        async def wait(store: FileChangeFeed, since: int) -> int:
             if self.began:
                 self._waiting.release()
                 await self._ended.wait()
-            return await stirred(store, since)
+            return await wait_for_change(store, since)
 
-        monkeypatch.setattr(FileGrowing, "stirred", wait)
+        monkeypatch.setattr(FileChangeFeed, "wait_for_change", wait)
 
     def end(self) -> None:
-        """Let everybody go on who waits."""
+        """Release all waiters."""
         self._ended.set()
 
-    async def everybody_waits(self) -> None:
-        """Return when both wait: who shows what is asked in the editor, and the turn itself."""
-        async with asyncio.timeout(60):
+    async def wait_for_both_waiters(self) -> None:
+        """Wait until both the editor's dialog and the turn wait for the store."""
+        async with asyncio.timeout(120):
             await self._waiting.acquire()
             await self._waiting.acquire()
 
 
-def test_a_turn_goes_on_when_the_store_has_stirred_and_looks_at_nothing_until_then(
+def test_turn_continues_after_a_notification_and_does_not_poll(
     midturn: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = midturn.script(calls("publish", say="out"))
 
     async def scene() -> None:
-        editor = Editor()  # which never answers
-        still = Stillness(monkeypatch)
-        async with beside(midturn, editor, model):
-            turn = asyncio.create_task(prompted(editor, await began(midturn, editor)))
+        editor = Editor()  # an editor that never answers
+        still = HeldNotifications(monkeypatch)
+        async with in_process_editor(midturn, editor, model):
+            turn = asyncio.create_task(send_prompt(editor, await open_session(midturn, editor)))
             await editor.until(lambda: editor.permissions)
             still.began = True
-            await still.everybody_waits()
+            await still.wait_for_both_waiters()
             store = open_store(midturn.store)
             (question,) = await store.pending()
             await store.answer(question.id, approve=True)
@@ -84,39 +88,52 @@ def test_a_turn_goes_on_when_the_store_has_stirred_and_looks_at_nothing_until_th
             assert await turn == "end_turn"
 
     asyncio.run(scene())
-    assert [event["state"] for event in midturn.events() if event["type"] == "approval"] == ["waiting", "approved"]
+    assert [event["state"] for event in midturn.events() if event["type"] == "approval"] == [
+        "waiting",
+        "approved",
+    ]
 
 
-def test_a_turn_that_waits_is_cancelled_though_nothing_stirs(midturn: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_turn_is_cancelled_without_a_notification(
+    midturn: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = midturn.script(calls("publish", say="out"))
 
     async def scene() -> None:
         editor = Editor()
-        still = Stillness(monkeypatch)
-        async with beside(midturn, editor, model):
-            session = await began(midturn, editor)
-            turn = asyncio.create_task(prompted(editor, session))
+        still = HeldNotifications(monkeypatch)
+        async with in_process_editor(midturn, editor, model):
+            session = await open_session(midturn, editor)
+            turn = asyncio.create_task(send_prompt(editor, session))
             await editor.until(lambda: editor.permissions)
             still.began = True
-            await still.everybody_waits()
+            await still.wait_for_both_waiters()
             await editor.agent.cancel(session)
             assert await turn == "cancelled"
 
     asyncio.run(scene())
-    assert [event["status"] for event in midturn.events() if event["type"] == "turn_end"] == ["ended_by_user"]
+    assert [event["status"] for event in midturn.events() if event["type"] == "turn_end"] == [
+        "ended_by_user"
+    ]
 
 
 @pytest.mark.real("PostgreSQL")
-def test_the_answer_of_another_process_is_heard_over_a_database(midturn: CommandLine, cluster: Cluster) -> None:
+def test_answer_of_another_process_is_notified_over_postgres(
+    midturn: CommandLine, cluster: Cluster
+) -> None:
     model = midturn.script(calls("publish", say="out"))
 
     async def scene() -> None:
         editor = Editor()
-        async with beside(midturn, editor, model, StoreAddress(cluster.url)):
-            turn = asyncio.create_task(prompted(editor, await began(midturn, editor)))
+        async with in_process_editor(midturn, editor, model, StoreAddress(cluster.url)):
+            turn = asyncio.create_task(send_prompt(editor, await open_session(midturn, editor)))
             await editor.until(lambda: editor.permissions)
-            (question,) = (await asyncio.to_thread(midturn.ok, "inbox", "--json", "--store", cluster.url)).json
-            await asyncio.to_thread(midturn.ok, "answer", "--store", cluster.url, question["id"], "y")
+            (question,) = (
+                await asyncio.to_thread(midturn.ok, "inbox", "--json", "--store", cluster.url)
+            ).json
+            await asyncio.to_thread(
+                midturn.ok, "answer", "--store", cluster.url, question["id"], "y"
+            )
             assert await turn == "end_turn"
         assert editor.said() == "Done."
 

@@ -1,4 +1,4 @@
-"""`midturn acp run`: agents that speak the Agent Client Protocol, as processes of their own."""
+"""`midturn acp run`: agents that speak the Agent Client Protocol, as subprocesses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from support.hooks import answers, stored, until, wait_for
 from support.warm_commands import started_by_others
 
 AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
 def midturn(tmp_path: Path) -> CommandLine:
-    """A user with a home and a workspace."""
+    """A user with a home directory and a workspace."""
     return CommandLine(tmp_path)
 
 
@@ -26,7 +26,7 @@ def start(midturn: CommandLine, prompt: str) -> Process:
 
 
 def ended(run: Process) -> str:
-    said, errors = run.communicate(timeout=60)
+    said, errors = run.communicate(timeout=120)
     assert run.returncode == 0, errors
     return said.strip()
 
@@ -43,14 +43,17 @@ def test_a_yes_of_a_person_allows_a_call_once(midturn: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(("run", "decided"), [("unattended", "yes"), ("skip", "no")])
-def test_a_rule_under_the_name_of_the_program_decides_about_its_calls(midturn: CommandLine, tmp_path: Path, run: str, decided: str) -> None:
-    """The agent calls itself `probe`: no name of its own choice finds it other rules."""
+def test_rules_are_selected_by_program_name(
+    midturn: CommandLine, tmp_path: Path, run: str, decided: str
+) -> None:
+    """The agent calls itself `probe`. Its own name does not select other rules."""
     program = tmp_path / "my-agent.sh"
     program.write_text(f"#!/bin/sh\nexec {shlex.join(started_by_others(AGENT))}\n")
     program.chmod(0o755)
     other = "skip" if run == "unattended" else "unattended"
     midturn.configure(
-        f'[[agents.my-agent.tools."*".rules]]\nwhen.command = "touch *"\nrun = "{run}"\n[[agents.probe.tools."*".rules]]\nrun = "{other}"\n'
+        '[[agents.my-agent.tools."*".rules]]\nwhen.command = "touch *"\nrun ='
+        f' "{run}"\n[[agents.probe.tools."*".rules]]\nrun = "{other}"\n'
     )
     said = midturn.ok("acp", "run", "--prompt", "permission", "--", str(program)).stdout
     assert said.startswith(f"permission: {decided}")
@@ -58,37 +61,47 @@ def test_a_rule_under_the_name_of_the_program_decides_about_its_calls(midturn: C
     assert approval["answered_by"]["by"] == "configuration"
 
 
-def test_whoever_starts_an_agent_reads_where_its_questions_wait(midturn: CommandLine) -> None:
+def test_start_message_names_the_inbox(midturn: CommandLine) -> None:
     run = start(midturn, "permission")
     (question,) = wait_for(midturn)
     midturn.ok("answer", question["id"], "y")
-    _, errors = run.communicate(timeout=60)
+    _, errors = run.communicate(timeout=120)
 
-    assert "what the agent asks waits in `midturn inbox`, and on the page of `midturn serve`" in " ".join(errors.split())
+    assert (
+        "questions of the agent appear in `midturn inbox`, and on the page of `midturn serve`"
+        in " ".join(errors.split())
+    )
 
 
-def test_what_an_agent_asks_is_found_from_another_workspace(midturn: CommandLine, tmp_path: Path) -> None:
+def test_question_of_an_agent_is_found_from_another_workspace(
+    midturn: CommandLine, tmp_path: Path
+) -> None:
     elsewhere = CommandLine(tmp_path / "elsewhere")
     elsewhere.home = midturn.home
     run = start(midturn, "permission")
     (question,) = wait_for(midturn)
 
-    assert [listed["id"] for listed in elsewhere.ok("inbox", "--all", "--json").json] == [question["id"]]
+    assert [listed["id"] for listed in elsewhere.ok("inbox", "--all", "--json").json] == [
+        question["id"]
+    ]
 
     run.terminate()
-    run.communicate(timeout=60)
+    run.communicate(timeout=120)
 
 
-def test_the_reason_of_a_no_is_the_next_prompt_for_the_protocol_cannot_carry_it(midturn: CommandLine) -> None:
+def test_reason_of_a_no_is_sent_as_the_next_prompt(midturn: CommandLine) -> None:
     run = start(midturn, "permission")
     (question,) = wait_for(midturn)
 
     midturn.ok("answer", question["id"], "n", "--reason", "Not on a Friday.")
 
-    assert ended(run) == 'permission: no | heard: midturn: "Make it": The user said no: Not on a Friday.'
+    assert (
+        ended(run)
+        == 'permission: no | heard: midturn: "Make it": The user said no: Not on a Friday.'
+    )
 
 
-def test_a_form_is_answered_and_what_is_skipped_is_left_out(midturn: CommandLine) -> None:
+def test_skipped_form_fields_are_omitted(midturn: CommandLine) -> None:
     run = start(midturn, "form")
     (question,) = wait_for(midturn)
 
@@ -98,7 +111,7 @@ def test_a_form_is_answered_and_what_is_skipped_is_left_out(midturn: CommandLine
 
 
 @pytest.mark.parametrize(("value", "action"), [("y", "accept"), ("n", "decline")])
-def test_an_address_is_opened_or_not_as_a_person_says(midturn: CommandLine, value: str, action: str) -> None:
+def test_url_is_opened_only_with_approval(midturn: CommandLine, value: str, action: str) -> None:
     run = start(midturn, "address")
     (question,) = wait_for(midturn)
 
@@ -109,29 +122,35 @@ def test_an_address_is_opened_or_not_as_a_person_says(midturn: CommandLine, valu
     assert "https://example.org/in" in question["question"]["context"]
 
 
-def test_nothing_is_decided_where_the_run_is_stopped(midturn: CommandLine) -> None:
+def test_stopped_run_decides_nothing(midturn: CommandLine) -> None:
     run = start(midturn, "permission")
     wait_for(midturn)
 
     run.terminate()
-    run.communicate(timeout=60)
+    run.communicate(timeout=120)
 
     assert run.returncode == 143
-    (question,) = until(lambda: midturn.ok("inbox", "--json").json, lambda questions: not questions[0]["asker"]["waits"])
+    (question,) = until(
+        lambda: midturn.ok("inbox", "--json").json,
+        lambda questions: not questions[0]["asker"]["waits"],
+    )
     assert question["tool"]
     assert [answers(events) for events in stored(midturn)] == [[]]
 
 
-def test_a_turn_that_a_person_has_ended_is_over_whatever_the_agent_says(midturn: CommandLine) -> None:
-    """It goes on, and says that its turn is complete: what was said before is for no further prompt."""
+def test_turn_ended_by_a_person_is_over_although_the_agent_continues(midturn: CommandLine) -> None:
+    """The agent continues and reports a complete turn. No further prompt is sent."""
     run = start(midturn, "stubborn")
     (permission,) = wait_for(midturn)
     midturn.ok("answer", permission["id"], "n", "--reason", "Not on a Friday.")
-    (form,) = until(lambda: midturn.ok("inbox", "--json").json, lambda found: found and found[0]["id"] != permission["id"])
+    (form,) = until(
+        lambda: midturn.ok("inbox", "--json").json,
+        lambda found: found and found[0]["id"] != permission["id"],
+    )
 
     midturn.ok("answer", form["id"], "--cancel")
 
-    said, errors = run.communicate(timeout=60)
+    said, errors = run.communicate(timeout=120)
     assert run.returncode == 130, errors
     assert said.strip() == "permission: noform: cancel None"
 
@@ -140,19 +159,21 @@ def test_an_agent_that_dies_is_an_error(midturn: CommandLine) -> None:
     finished = midturn.run("acp", "run", "--prompt", "die", "--", *started_by_others(AGENT))
 
     assert finished.status == 1
-    assert "ended (status 3) before its turn did" in finished.stderr.replace("\n", " ")
+    assert "ended (status 3) before its turn was complete" in finished.stderr.replace("\n", " ")
 
 
-def test_an_agent_that_reads_nothing_is_an_error_and_nothing_of_a_library_reaches_the_terminal(midturn: CommandLine) -> None:
+def test_agent_that_reads_nothing_is_an_error_without_library_output(midturn: CommandLine) -> None:
     finished = midturn.run("acp", "run", "--prompt", "x", "--", "true")
 
     assert finished.status == 1
-    assert "true ended (status 0) before its turn did" in finished.stderr.replace("\n", " ")
+    assert "true ended (status 0) before its turn was complete" in finished.stderr.replace(
+        "\n", " "
+    )
     assert "Traceback" not in finished.stderr
     assert len(finished.stderr.splitlines()) <= 3
 
 
-def test_what_an_agent_writes_to_its_standard_error_does_nothing_at_the_terminal(midturn: CommandLine) -> None:
+def test_stderr_of_an_agent_is_escaped(midturn: CommandLine) -> None:
     script = r"printf 'one \033]52;c;eA==\007\033[2J two\n' >&2; exit 3"
     done = midturn.run("acp", "run", "--prompt", "Go", "--", "sh", "-c", script)
 
@@ -162,7 +183,7 @@ def test_what_an_agent_writes_to_its_standard_error_does_nothing_at_the_terminal
     assert not {"\x1b", "\x07"} & set(done.stderr)
 
 
-def test_an_agent_that_is_not_there_is_an_error(midturn: CommandLine) -> None:
+def test_missing_agent_program_is_an_error(midturn: CommandLine) -> None:
     finished = midturn.run("acp", "run", "--prompt", "x", "--", "no-such-agent")
 
     assert finished.status == 1

@@ -1,4 +1,4 @@
-"""Every test of an agent runs over both kinds of store."""
+"""Fixtures that run each agent test with both kinds of store."""
 
 from __future__ import annotations
 

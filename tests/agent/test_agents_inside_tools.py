@@ -1,4 +1,6 @@
-"""An agent inside a tool of another one: its questions are asked in the turn around it, once, and nothing runs twice."""
+"""An agent inside a tool: its questions are asked once, in the outer turn, and no call runs
+twice.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +14,37 @@ from midturn.errors import StoreError
 from midturn.events.types import Child, InquiryRequest, TurnEnd, TurnStart
 from midturn.exchange import ToolCallPart
 from midturn.stores.store import ConversationStore
-from support.nested_agents import SURE, Asked, Company, over
+from support.nested_agents import SURE, NestedAgents, RepeatingModel, wait_for_turn_end
 from support.people import Chat
 from support.waiting import until
 
 
-async def ends(store: ConversationStore) -> list[str]:
-    """Return how the last turn of each conversation has ended, the oldest conversation first."""
+async def turn_statuses(store: ConversationStore) -> list[str]:
+    """Return how the last turn of each conversation ended, oldest conversation first."""
     found = [(await store.read(conversation)).events for conversation in await store.ids()]
     return [events[-1].status if isinstance(events[-1], TurnEnd) else "open" for events in found]
 
 
-async def asked_in(store: ConversationStore) -> mt.OpenQuestion:
-    """Return the first question that is open, as soon as there is one."""
+async def first_open_question(store: ConversationStore) -> mt.OpenQuestion:
+    """Wait for the first open question and return it."""
     async with aclosing(store.watch()) as changes:
         return await anext(change.question async for change in changes if change.question)
 
 
 async def requests(store: ConversationStore) -> list[str]:
-    """Return every question that was ever recorded, in any conversation."""
+    """Return every question recorded in any conversation."""
     found = [(await store.read(conversation)).events for conversation in await store.ids()]
-    return [event.question_id for events in found for event in events if isinstance(event, InquiryRequest)]
+    return [
+        event.question_id
+        for events in found
+        for event in events
+        if isinstance(event, InquiryRequest)
+    ]
 
 
-def test_its_question_suspends_the_turn_around_and_is_asked_once(store: ConversationStore) -> None:
+def test_inner_question_suspends_the_outer_turn_and_is_asked_once(store: ConversationStore) -> None:
     async def once() -> None:
-        company = Company(store, "anna")
+        company = NestedAgents(store, "anna")
 
         waiting = await company.agent.run("Go.")
 
@@ -56,20 +63,22 @@ def test_its_question_suspends_the_turn_around_and_is_asked_once(store: Conversa
         assert (done.status, done.text) == ("completed", "anna worked")
         assert await requests(store) == ["sure"]
         assert (len(company.ran), company.worker.times, company.boss.times) == (1, 2, 2)
-        assert await ends(store) == ["completed", "completed"]
+        assert await turn_statuses(store) == ["completed", "completed"]
         assert await store.pending() == []
 
     asyncio.run(once())
 
 
 @pytest.mark.parametrize("name", ["add", "open", "look"])
-def test_a_store_that_is_away_for_the_turn_inside_leaves_the_turn_around_open(
+def test_store_failure_in_the_inner_turn_keeps_the_outer_turn_open(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """It is no result of the tool: the store comes back, and both turns go on."""
+    """The failure is not recorded as the tool's result, so both turns continue when the store is
+    back.
+    """
 
     async def once() -> None:
-        company = Company(store, "anna", "bert")
+        company = NestedAgents(store, "anna", "bert")
         works = getattr(store.port, name)
         times = 0
 
@@ -98,9 +107,9 @@ def test_a_store_that_is_away_for_the_turn_inside_leaves_the_turn_around_open(
     asyncio.run(once())
 
 
-def test_the_turn_around_names_the_one_inside_before_it_begins_and_that_names_its_parent(store: ConversationStore) -> None:
+def test_outer_and_inner_turn_record_each_others_ids(store: ConversationStore) -> None:
     async def once() -> None:
-        waiting = await Company(store, "anna").agent.run("Go.")
+        waiting = await NestedAgents(store, "anna").agent.run("Go.")
         around = (await store.read(waiting.conversation)).events
         inside = (await store.read(waiting.pending[0].conversation)).events
         (named, left) = (event for event in around if isinstance(event, Child))
@@ -110,15 +119,21 @@ def test_the_turn_around_names_the_one_inside_before_it_begins_and_that_names_it
         start = inside[0]
         assert isinstance(start, TurnStart)
         assert start.parent is not None
-        assert (start.parent.child, start.parent.call, start.parent.root) == (named.event_id, named.call, waiting.conversation)
+        assert (start.parent.child, start.parent.call, start.parent.root) == (
+            named.event_id,
+            named.call,
+            waiting.conversation,
+        )
 
     asyncio.run(once())
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_several_at_once_are_each_asked_once_in_whatever_order_they_are_answered(store: ConversationStore, *, deep: bool) -> None:
+def test_questions_of_several_inner_agents_are_asked_once_in_any_order(
+    store: ConversationStore, *, deep: bool
+) -> None:
     async def once() -> None:
-        company = Company(store, "anna", "bert", "carl", deep=deep)
+        company = NestedAgents(store, "anna", "bert", "carl", deep=deep)
         result = await company.agent.run("Go.")
         asked = [question.id for question in result.pending]
         assert len(set(asked)) == 3
@@ -127,22 +142,24 @@ def test_several_at_once_are_each_asked_once_in_whatever_order_they_are_answered
             assert await store.ready() == []
             await store.answer(id, True)
             assert await store.ready() == [result.conversation]
-            result = await company.agent.resume(id.partition("-")[0])  # the turn inside stands for the one around
+            result = await company.agent.resume(
+                id.partition("-")[0]
+            )  # resuming the inner turn resumes the outer one
 
         said = "anna worked bert worked carl worked"
         assert (result.status, result.text) == ("completed", f"foreman: {said}" if deep else said)
         assert await requests(store) == ["sure"] * 3
         assert len(set(company.ran)) == len(company.ran) == 3
         assert company.worker.times == 6
-        assert set(await ends(store)) == {"completed"}
+        assert set(await turn_statuses(store)) == {"completed"}
 
     asyncio.run(once())
 
 
-def test_an_answer_while_another_one_inside_works_reaches_it_at_once(store: ConversationStore) -> None:
+def test_answer_reaches_one_inner_agent_while_another_works(store: ConversationStore) -> None:
     async def once() -> None:
         free = asyncio.Event()
-        worker = Asked(ToolCallPart("call_1", "work", {}))
+        worker = RepeatingModel(ToolCallPart("call_1", "work", {}))
         seen = list[bool]()
 
         @mt.tool
@@ -154,7 +171,10 @@ def test_an_answer_while_another_one_inside_works_reaches_it_at_once(store: Conv
         @mt.tool
         async def manage() -> str:
             """Have one ask, while something else goes on."""
-            await asyncio.gather(mt.Agent(worker.model, tools=[work]).run("anna"), mt.Agent(slow.model, tools=[wait]).run("bert"))
+            await asyncio.gather(
+                mt.Agent(worker.model, tools=[work]).run("anna"),
+                mt.Agent(slow.model, tools=[wait]).run("bert"),
+            )
             return "managed"
 
         @mt.tool
@@ -163,10 +183,12 @@ def test_an_answer_while_another_one_inside_works_reaches_it_at_once(store: Conv
             await free.wait()
             return "waited"
 
-        slow = Asked(ToolCallPart("call_1", "wait", {}))
-        agent = mt.Agent(Asked(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store)
+        slow = RepeatingModel(ToolCallPart("call_1", "wait", {}))
+        agent = mt.Agent(
+            RepeatingModel(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store
+        )
         running = asyncio.create_task(agent.run("Go."))
-        assert (await store.answer((await asked_in(store)).id, True)).held
+        assert (await store.answer((await first_open_question(store)).id, True)).held
         await until(lambda: bool(seen))
         free.set()
         assert (await running).status == "completed"
@@ -174,9 +196,9 @@ def test_an_answer_while_another_one_inside_works_reaches_it_at_once(store: Conv
     asyncio.run(once())
 
 
-def test_it_asks_whoever_is_there_for_the_turn_around_one_prompt_at_a_time(store: ConversationStore) -> None:
+def test_inner_agent_uses_the_outer_prompter_one_prompt_at_a_time(store: ConversationStore) -> None:
     async def once() -> None:
-        company = Company(store, "anna", "bert", deep=True)
+        company = NestedAgents(store, "anna", "bert", deep=True)
         open_now, most = 0, 0
 
         class Person(mt.Prompter):
@@ -197,7 +219,7 @@ def test_it_asks_whoever_is_there_for_the_turn_around_one_prompt_at_a_time(store
     asyncio.run(once())
 
 
-def test_its_policy_is_that_of_the_turn_around_unless_it_has_its_own(store: ConversationStore) -> None:
+def test_inner_agent_inherits_the_detached_policy(store: ConversationStore) -> None:
     async def once() -> None:
         @mt.tool
         async def work(ctx: mt.ToolContext) -> str:
@@ -208,40 +230,50 @@ def test_its_policy_is_that_of_the_turn_around_unless_it_has_its_own(store: Conv
         async def manage(own: str) -> str:
             """Have somebody work."""
             policy: mt.DetachedPolicy | None = "deny" if own else None
-            agent = mt.Agent(Asked(ToolCallPart("call_1", "work", {})).model, tools=[work], detached=policy)
+            agent = mt.Agent(
+                RepeatingModel(ToolCallPart("call_1", "work", {})).model,
+                tools=[work],
+                detached=policy,
+            )
             return (await agent.run("Work.")).text
 
         for own, expected in (("", "got True"), ("deny", "no interactive terminal")):
-            boss = Asked(ToolCallPart("call_1", "manage", {"own": own}))
-            result = await mt.Agent(boss.model, tools=[manage], detached="defaults", store=store).run("Go.")
+            boss = RepeatingModel(ToolCallPart("call_1", "manage", {"own": own}))
+            result = await mt.Agent(
+                boss.model, tools=[manage], detached="defaults", store=store
+            ).run("Go.")
             assert expected in result.text
 
     asyncio.run(once())
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_ending_the_turn_inside_ends_all_of_them(store: ConversationStore, *, deep: bool) -> None:
+def test_ending_an_inner_turn_ends_all_turns_around_it(
+    store: ConversationStore, *, deep: bool
+) -> None:
     async def once() -> None:
         class Leaving(mt.Prompter):
             async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
                 assert prompt.question.id == "sure"
                 return mt.EndedTurn()
 
-        there = await Company(store, "anna", "bert", deep=deep).agent.run("Go.", prompter=Leaving())
+        there = await NestedAgents(store, "anna", "bert", deep=deep).agent.run(
+            "Go.", prompter=Leaving()
+        )
         assert there.status == "ended_by_user"
 
-        away = await Company(store, "anna", "bert", deep=deep).agent.run("Go.")
+        away = await NestedAgents(store, "anna", "bert", deep=deep).agent.run("Go.")
         await store.answer(away.pending[1].id, cancel=True)
 
-        assert set(await ends(store)) == {"ended_by_user"}
+        assert set(await turn_statuses(store)) == {"ended_by_user"}
         assert await store.pending() == await store.ready() == []
 
     asyncio.run(once())
 
 
-def test_a_tool_that_goes_on_without_it_closes_what_it_has_asked(store: ConversationStore) -> None:
+def test_tool_that_abandons_its_inner_agent_closes_its_questions(store: ConversationStore) -> None:
     async def once() -> None:
-        worker, chat = Asked(ToolCallPart("call_1", "work", {})), Chat()
+        worker, chat = RepeatingModel(ToolCallPart("call_1", "work", {})), Chat()
 
         @mt.tool
         async def work(ctx: mt.ToolContext) -> str:
@@ -256,17 +288,22 @@ def test_a_tool_that_goes_on_without_it_closes_what_it_has_asked(store: Conversa
             running.cancel()
             return "gave up"
 
-        agent = mt.Agent(Asked(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store, prompter=chat)
+        agent = mt.Agent(
+            RepeatingModel(ToolCallPart("call_1", "manage", {})).model,
+            tools=[manage],
+            store=store,
+            prompter=chat,
+        )
         result = await agent.run("Go.")
 
         assert (result.status, result.text) == ("completed", "gave up")
         assert await store.pending() == []
-        assert await ends(store) == ["completed", "failed"]
+        assert await turn_statuses(store) == ["completed", "failed"]
 
     asyncio.run(once())
 
 
-def test_one_with_a_store_of_its_own_that_has_to_wait_fails_the_tool(store: ConversationStore) -> None:
+def test_inner_agent_with_its_own_store_cannot_wait(store: ConversationStore) -> None:
     async def once() -> None:
         elsewhere = mt.MemoryStore()
 
@@ -278,9 +315,17 @@ def test_one_with_a_store_of_its_own_that_has_to_wait_fails_the_tool(store: Conv
         @mt.tool
         async def manage() -> str:
             """Have somebody work."""
-            return (await mt.Agent(Asked(ToolCallPart("call_1", "work", {})).model, tools=[work], store=elsewhere).run("Work.")).text
+            return (
+                await mt.Agent(
+                    RepeatingModel(ToolCallPart("call_1", "work", {})).model,
+                    tools=[work],
+                    store=elsewhere,
+                ).run("Work.")
+            ).text
 
-        result = await mt.Agent(Asked(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store).run("Go.")
+        result = await mt.Agent(
+            RepeatingModel(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store
+        ).run("Go.")
 
         assert result.status == "completed"
         assert "waits for 1 answers in a store of its own" in result.text
@@ -288,28 +333,30 @@ def test_one_with_a_store_of_its_own_that_has_to_wait_fails_the_tool(store: Conv
     asyncio.run(once())
 
 
-def test_a_worker_goes_on_with_the_turn_around_and_never_with_the_one_inside(store: ConversationStore) -> None:
+def test_worker_resumes_outer_turns_only(store: ConversationStore) -> None:
     async def once() -> None:
-        company = Company(store, "anna", "bert", deep=True)
+        company = NestedAgents(store, "anna", "bert", deep=True)
         waiting = await company.agent.run("Go.")
         working = asyncio.create_task(company.agent.work())
         for question in waiting.pending:
             await store.answer(question.id, True)
-        await over(store, waiting.conversation)
+        await wait_for_turn_end(store, waiting.conversation)
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
 
-        assert set(await ends(store)) == {"completed"}
+        assert set(await turn_statuses(store)) == {"completed"}
         assert await requests(store) == ["sure"] * 2
         assert len(company.ran) == 2
 
     asyncio.run(once())
 
 
-def test_removing_one_removes_the_whole_family(store: ConversationStore) -> None:
+def test_removing_a_conversation_removes_related_conversations(store: ConversationStore) -> None:
     async def once() -> None:
-        waiting = await Company(store, "anna", "bert", deep=True).agent.run("Go.")
-        other = (await mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run("Another one.")).conversation
+        waiting = await NestedAgents(store, "anna", "bert", deep=True).agent.run("Go.")
+        other = (
+            await mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run("Another one.")
+        ).conversation
 
         await store.remove(waiting.pending[0].conversation)
 
@@ -318,7 +365,7 @@ def test_removing_one_removes_the_whole_family(store: ConversationStore) -> None
     asyncio.run(once())
 
 
-def test_agents_run_four_deep_inside_each_other_and_no_deeper(store: ConversationStore) -> None:
+def test_inner_agents_nest_four_deep_at_most(store: ConversationStore) -> None:
     async def once() -> None:
         reached = list[int]()
 
@@ -329,7 +376,11 @@ def test_agents_run_four_deep_inside_each_other_and_no_deeper(store: Conversatio
                 reached.append(depth)
                 return (await agent(depth + 1).run("Dig.")).text
 
-            return mt.Agent(Asked(ToolCallPart("call_1", "dig", {})).model, tools=[dig], store=store if depth == 0 else None)
+            return mt.Agent(
+                RepeatingModel(ToolCallPart("call_1", "dig", {})).model,
+                tools=[dig],
+                store=store if depth == 0 else None,
+            )
 
         result = await agent(0).run("Dig.")
 
@@ -339,22 +390,25 @@ def test_agents_run_four_deep_inside_each_other_and_no_deeper(store: Conversatio
     asyncio.run(once())
 
 
-def test_limits_are_shared(store: ConversationStore) -> None:
+def test_inner_agents_share_the_limits(store: ConversationStore) -> None:
     async def once() -> None:
-        company = Company(store, "anna", deep=True)
+        company = NestedAgents(store, "anna", deep=True)
         agent = mt.Agent(company.boss.model, tools=company.tools, store=store, limits={"cycles": 4})
         waiting = await agent.run("Go.")
         await store.answer(waiting.pending[0].id, True)
         result = await agent.resume(waiting.conversation)
 
-        assert (result.status, result.error) == ("failed", "stopped after 4 model calls; raise limits.cycles to allow more")
+        assert (result.status, result.error) == (
+            "failed",
+            "stopped after 4 model calls; raise limits.cycles to allow more",
+        )
         assert company.worker.times + company.foreman.times + company.boss.times == 4
 
     asyncio.run(once())
 
 
-def test_a_tool_that_is_not_async_runs_one_as_well(store: ConversationStore) -> None:
-    worker, ran = Asked(ToolCallPart("call_1", "work", {})), list[bool]()
+def test_synchronous_tool_runs_an_inner_agent(store: ConversationStore) -> None:
+    worker, ran = RepeatingModel(ToolCallPart("call_1", "work", {})), list[bool]()
 
     @mt.tool
     def work(ctx: mt.ToolContext) -> str:
@@ -367,7 +421,9 @@ def test_a_tool_that_is_not_async_runs_one_as_well(store: ConversationStore) -> 
         """Have somebody work."""
         return mt.Agent(worker.model, tools=[work]).run_sync("Work.").text
 
-    agent = mt.Agent(Asked(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store)
+    agent = mt.Agent(
+        RepeatingModel(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store
+    )
     waiting = agent.run_sync("Go.")
     store.answer_sync(waiting.pending[0].id, True)
 
@@ -375,10 +431,10 @@ def test_a_tool_that_is_not_async_runs_one_as_well(store: ConversationStore) -> 
     assert (ran, worker.times) == ([True], 2)
 
 
-def test_a_chat_hears_of_its_question_and_may_answer_it(store: ConversationStore) -> None:
+def test_prompter_answers_the_inner_question(store: ConversationStore) -> None:
     async def once() -> None:
         chat = Chat()
-        running = asyncio.create_task(Company(store, "anna").agent.run("Go.", prompter=chat))
+        running = asyncio.create_task(NestedAgents(store, "anna").agent.run("Go.", prompter=chat))
         await until(lambda: bool(chat.prompts))
         (asked,) = await store.pending()
         await store.answer(asked.id, True)

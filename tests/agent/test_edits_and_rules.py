@@ -1,4 +1,7 @@
-"""Edits of calls through the library: each is checked by the rules for its result, a rule of the program included."""
+"""Edits of calls through the library.
+
+The rules, including those of the program, are applied to the edited call.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ OPS = mt.People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo
 
 
 def agent_that_calls(env: str, ran: list[str], store: MemoryStore) -> mt.Agent:
-    """Return an agent whose rule puts production to two of ops, and everything else to anyone."""
+    """Return an agent whose rule requires two of `ops` for production and anyone for everything
+    else.
+    """
 
     def rule(arguments: dict[str, object], context: object) -> object:
         del context
@@ -27,11 +32,13 @@ def agent_that_calls(env: str, ran: list[str], store: MemoryStore) -> mt.Agent:
         ran.append(env)
         return f"deployed {env}"
 
-    model = mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {"env": env}}]}, {"text": "done"}])
+    model = mt.ScriptedModel(
+        [{"calls": [{"name": "deploy", "arguments": {"env": env}}]}, {"text": "done"}]
+    )
     return mt.Agent(model, tools=[deploy], store=store)
 
 
-def test_an_edit_does_not_move_a_call_to_rules_that_its_editor_does_not_satisfy() -> None:
+def test_edit_is_checked_by_the_rules_for_the_edited_call() -> None:
     async def play() -> None:
         ran: list[str] = []
         store = MemoryStore()
@@ -60,7 +67,7 @@ def test_an_edit_does_not_move_a_call_to_rules_that_its_editor_does_not_satisfy(
     asyncio.run(play())
 
 
-def test_an_edit_that_its_editor_may_decide_runs_when_the_turn_goes_on() -> None:
+def test_permitted_edit_runs_when_the_turn_resumes() -> None:
     async def play() -> None:
         ran: list[str] = []
         store = MemoryStore()
@@ -73,7 +80,7 @@ def test_an_edit_that_its_editor_may_decide_runs_when_the_turn_goes_on() -> None
     asyncio.run(play())
 
 
-def test_may_answer_sees_the_result_of_an_edit() -> None:
+def test_may_answer_gets_the_edited_call() -> None:
     async def play() -> None:
         seen: list[object] = []
 
@@ -85,13 +92,15 @@ def test_may_answer_sees_the_result_of_an_edit() -> None:
         store = MemoryStore()
         (asked,) = (await agent_that_calls("staging", ran, store).run("go")).pending
         with pytest.raises(mt.NotAllowed):
-            await store.guarded(may_answer).answer(asked.id, arguments={"env": "production"}, user="dora")
+            await store.with_authorizer(may_answer).answer(
+                asked.id, arguments={"env": "production"}, user="dora"
+            )
         assert seen == [{"env": "production"}]
 
     asyncio.run(play())
 
 
-def test_a_visitor_whose_call_was_edited_meanwhile_hears_that_and_not_that_it_is_closed() -> None:
+def test_decision_on_an_edited_call_is_refused_as_outdated() -> None:
     async def play() -> None:
         store = MemoryStore()
         (asked,) = (await agent_that_calls("production", [], store).run("go")).pending

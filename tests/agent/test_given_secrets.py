@@ -1,4 +1,4 @@
-"""`agent.resume(…, secrets=…)`: a secret reaches its tool through a service of one's own, and nothing else."""
+"""`agent.resume(…, secrets=…)` passes a secret from a program's own service to the tool only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ async def sign(ctx: mt.ToolContext) -> str:
 @mt.tool
 async def enrol(ctx: mt.ToolContext) -> str:
     """Ask a form with a secret in the middle."""
-    host, token, keep = mt.Question.text("host", "Where?"), mt.Question.secret("token", "The token?"), mt.Question.boolean("keep", "Keep?")
+    host, token, keep = (
+        mt.Question.text("host", "Where?"),
+        mt.Question.secret("token", "The token?"),
+        mt.Question.boolean("keep", "Keep?"),
+    )
     given = await ctx.ask_form(mt.Form([host, token, keep], review=True))
     return f"{given[host]} {len(given[token].reveal())} {given[keep]}"
 
@@ -39,27 +43,33 @@ async def seal(ctx: mt.ToolContext) -> str:
 async def choosy(ctx: mt.ToolContext) -> str:
     """Take one secret alone."""
     question = mt.Question.secret("code", "The code?")
-    given = await ctx.ask(question, check=lambda code: None if code.reveal() == SECRET else "That is not the code.")
+    given = await ctx.ask(
+        question, check=lambda code: None if code.reveal() == SECRET else "That is not the code."
+    )
     return f"{len(given.reveal())} characters"
 
 
 def waiting(place: Path, tool: str) -> tuple[mt.Agent[None], mt.RunResult]:
-    """Return an agent on a store of files and what its turn waits for."""
+    """Return an agent on a file store and the suspended result."""
     store = mt.open_store(place)
 
     def agent() -> mt.Agent[None]:
-        return mt.Agent(mt.ScriptedModel([{"calls": [{"name": tool}]}, {"text": "Done."}]), tools=[sign, enrol, seal, choosy], store=store)
+        return mt.Agent(
+            mt.ScriptedModel([{"calls": [{"name": tool}]}, {"text": "Done."}]),
+            tools=[sign, enrol, seal, choosy],
+            store=store,
+        )
 
     return agent(), agent().run_sync("Go.")
 
 
 def delivered(agent: mt.Agent[None], conversation: str) -> list[str]:
-    """Return what the model read of the calls."""
+    """Return the tool results that the model read."""
     events = agent.store.read_sync(conversation).events
     return [event.content for event in events if isinstance(event, mt.events.ToolCallResponse)]
 
 
-def test_a_secret_reaches_its_tool_and_is_written_nowhere(tmp_path: Path) -> None:
+def test_secret_reaches_its_tool_and_is_not_stored(tmp_path: Path) -> None:
     agent, first = waiting(tmp_path, "sign")
     agent.store.answer_sync(first.pending[0], True)
     second = agent.resume_sync(first.conversation)
@@ -69,23 +79,35 @@ def test_a_secret_reaches_its_tool_and_is_written_nowhere(tmp_path: Path) -> Non
 
     done = agent.resume_sync(first.conversation, secrets={question.id: SECRET}, user="ada")
 
-    assert (done.status, delivered(agent, done.conversation)) == ("completed", [f"{len(SECRET)} characters"])
-    (redacted,) = [e for e in agent.store.read_sync(done.conversation).events if isinstance(e, mt.events.InquiryRedacted)]
+    assert (done.status, delivered(agent, done.conversation)) == (
+        "completed",
+        [f"{len(SECRET)} characters"],
+    )
+    (redacted,) = [
+        e
+        for e in agent.store.read_sync(done.conversation).events
+        if isinstance(e, mt.events.InquiryRedacted)
+    ]
     assert redacted.answered_by == mt.events.AnsweredBy("user", via="api", user="ada")
-    assert not any(SECRET.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert not any(
+        SECRET.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()
+    )
 
 
-def test_a_form_with_a_secret_is_answered_whole(tmp_path: Path) -> None:
+def test_form_with_a_secret_is_answered(tmp_path: Path) -> None:
     agent, first = waiting(tmp_path, "enrol")
     (question,) = first.pending
 
     given = {"host": "eu-1", "token": mt.SecretValue(SECRET), "keep": True}
     done = agent.resume_sync(first.conversation, secrets={question.id: given})
 
-    assert (done.status, delivered(agent, done.conversation)) == ("completed", [f"eu-1 {len(SECRET)} True"])
+    assert (done.status, delivered(agent, done.conversation)) == (
+        "completed",
+        [f"eu-1 {len(SECRET)} True"],
+    )
 
 
-def test_what_the_tool_does_not_take_is_open_again_and_says_why(tmp_path: Path) -> None:
+def test_secret_rejected_by_the_tool_is_asked_again_with_the_reason(tmp_path: Path) -> None:
     agent, first = waiting(tmp_path, "choosy")
     again = agent.resume_sync(first.conversation, secrets={first.pending[0].id: "guess"})
 
@@ -94,16 +116,18 @@ def test_what_the_tool_does_not_take_is_open_again_and_says_why(tmp_path: Path) 
     assert delivered(agent, done.conversation) == [f"{len(SECRET)} characters"]
 
 
-def test_the_rest_is_for_the_prompter(tmp_path: Path) -> None:
+def test_remaining_questions_go_to_the_prompter(tmp_path: Path) -> None:
     agent, first = waiting(tmp_path, "seal")
     person = mt.ScriptedPrompter({"seal.sure": True})
 
-    done = agent.resume_sync(first.conversation, secrets={first.pending[0].id: SECRET}, prompter=person)
+    done = agent.resume_sync(
+        first.conversation, secrets={first.pending[0].id: SECRET}, prompter=person
+    )
 
     assert (done.status, delivered(agent, done.conversation)) == ("completed", ["True"])
 
 
-def test_without_a_prompter_the_next_question_waits(tmp_path: Path) -> None:
+def test_next_question_without_a_prompter_is_suspended(tmp_path: Path) -> None:
     agent, first = waiting(tmp_path, "seal")
 
     again = agent.resume_sync(first.conversation, secrets={first.pending[0].id: SECRET})
@@ -114,16 +138,18 @@ def test_without_a_prompter_the_next_question_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tool", "given", "says"),
     [
-        ("sign", "x", "is no secret: `store.answer` takes it"),
-        ("enrol", "x", "is a form: give an answer for each"),
-        ("enrol", {"host": "x"}, "holds no secret"),
+        ("sign", "x", "is not a secret; use `store.answer`"),
+        ("enrol", "x", "is a form; pass an answer for each"),
+        ("enrol", {"host": "x"}, "contains no secret"),
         ("enrol", {"host": "x", "token": ""}, "/token: must be text that is not empty"),
         ("choosy", "", "must be text that is not empty"),
         ("choosy", 7, "must be text that is not empty"),
-        ("choosy", {"code": "x"}, "is one question: give its secret as text"),
+        ("choosy", {"code": "x"}, "is a single question; pass its secret as text"),
     ],
 )
-def test_what_is_no_secret_of_it_is_refused_before_anything_happens(tmp_path: Path, tool: str, given: object, says: str) -> None:
+def test_unknown_secret_is_refused_before_the_turn_resumes(
+    tmp_path: Path, tool: str, given: object, says: str
+) -> None:
     agent, first = waiting(tmp_path, tool)
     before = agent.store.read_sync(first.conversation).events
 
@@ -133,7 +159,7 @@ def test_what_is_no_secret_of_it_is_refused_before_anything_happens(tmp_path: Pa
     assert agent.store.read_sync(first.conversation).events == before
 
 
-def test_a_question_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_unknown_question_is_named_in_the_error(tmp_path: Path) -> None:
     agent, first = waiting(tmp_path, "choosy")
     with pytest.raises(mt.NoSuchQuestion):
         agent.resume_sync(first.conversation, secrets={f"{first.conversation}-nothing": SECRET})
@@ -143,20 +169,29 @@ def test_a_question_that_is_not_there_is_named(tmp_path: Path) -> None:
         agent.resume_sync(first.conversation, secrets={question.id: SECRET})
 
 
-def test_who_may_not_answer_gives_no_secret_either(tmp_path: Path) -> None:
+def test_user_who_may_not_answer_cannot_give_a_secret(tmp_path: Path) -> None:
     store = mt.open_store(tmp_path)
     model = mt.ScriptedModel([{"calls": [{"name": "choosy"}]}, {"text": "Done."}])
-    agent = mt.Agent(model, tools=[choosy], store=store.guarded(lambda _, user: user == "ada"))
+    agent = mt.Agent(
+        model, tools=[choosy], store=store.with_authorizer(lambda _, user: user == "ada")
+    )
     first = agent.run_sync("Go.")
 
     with pytest.raises(mt.NotAllowed):
         agent.resume_sync(first.conversation, secrets={first.pending[0].id: SECRET}, user="mallory")
-    assert agent.resume_sync(first.conversation, secrets={first.pending[0].id: SECRET}, user="ada").status == "completed"
+    assert (
+        agent.resume_sync(
+            first.conversation, secrets={first.pending[0].id: SECRET}, user="ada"
+        ).status
+        == "completed"
+    )
 
 
-def test_it_is_watched_like_every_turn(tmp_path: Path) -> None:
+def test_resume_with_secrets_can_be_streamed(tmp_path: Path) -> None:
     agent, first = waiting(tmp_path, "choosy")
-    with agent.stream_resume_sync(first.conversation, secrets={first.pending[0].id: SECRET}) as events:
+    with agent.stream_resume_sync(
+        first.conversation, secrets={first.pending[0].id: SECRET}
+    ) as events:
         seen = [*events]
 
     assert isinstance(seen[-1], mt.TurnEnded)

@@ -9,11 +9,11 @@ import pytest
 import midturn as mt
 from midturn.stores.store import ConversationStore
 from midturn.stores.sync_forms import drive
-from support.agents import CONFIRM, calling, careful, told
+from support.agents import CONFIRM, calling, careful, tool_results
 from support.waiting import until
 
 
-def test_the_run_waits_and_goes_on_at_once(store: ConversationStore) -> None:
+def test_run_waits_for_an_inbox_answer_and_continues_at_once(store: ConversationStore) -> None:
     async def scene() -> None:
         announced: list[mt.Prompt] = []
         heard: list[tuple[str, str]] = []
@@ -27,24 +27,28 @@ def test_the_run_waits_and_goes_on_at_once(store: ConversationStore) -> None:
         await until(lambda: announced)
         await agent.store.answer(announced[0].id, True, user="ada")
         assert (await run).status == "completed"
-        assert told(store, (await store.ids())[0]) == ["went ahead"]
+        assert tool_results(store, (await store.ids())[0]) == ["went ahead"]
         assert heard == [(announced[0].id, "ada")]
 
     asyncio.run(scene())
 
 
-def test_announcing_may_take_a_while_and_may_fail(store: ConversationStore) -> None:
+def test_slow_or_failing_announcement_does_not_harm_the_run(store: ConversationStore) -> None:
     async def post(prompt: mt.Prompt) -> None:
         await asyncio.sleep(0.01)
         raise ConnectionError(f"no chat for {prompt.tool}")
 
-    agent = mt.Agent(calling("careful"), tools=[careful], prompter=mt.InboxPrompter(post), store=store)
+    agent = mt.Agent(
+        calling("careful"), tools=[careful], prompter=mt.InboxPrompter(post), store=store
+    )
     result = agent.run_sync("Ask")
-    assert told(store, result.conversation) == ['careful: the prompt for "Sure?" failed: no chat for careful.']
+    assert tool_results(store, result.conversation) == [
+        'careful: the prompt for "Sure?" failed: no chat for careful.'
+    ]
 
 
-def test_what_an_inbox_cannot_answer_now_counts_as_nobody() -> None:
-    """A secret and a permission wait for somebody at a terminal; the turn is suspended."""
+def test_question_that_an_inbox_cannot_answer_is_suspended() -> None:
+    """A secret or a permission waits for a terminal, so the turn is suspended."""
 
     @mt.tool
     async def login(ctx: mt.ToolContext) -> str:
@@ -57,11 +61,16 @@ def test_what_an_inbox_cannot_answer_now_counts_as_nobody() -> None:
         return "formatted"
 
     for tool, kind in ((login, "tool"), (format_disk, "run")):
-        result = mt.Agent(calling(tool.name), tools=[tool], prompter=mt.InboxPrompter()).run_sync("Do it")
-        assert (result.status, [question.kind for question in result.pending]) == ("suspended", [kind])
+        result = mt.Agent(calling(tool.name), tools=[tool], prompter=mt.InboxPrompter()).run_sync(
+            "Do it"
+        )
+        assert (result.status, [question.kind for question in result.pending]) == (
+            "suspended",
+            [kind],
+        )
 
 
-def test_a_second_answer_hears_who_was_first(store: ConversationStore) -> None:
+def test_second_answer_is_told_who_was_first(store: ConversationStore) -> None:
     @mt.tool
     async def slow(ctx: mt.ToolContext) -> str:
         """Ask, and take a while."""
@@ -84,7 +93,7 @@ def test_a_second_answer_hears_who_was_first(store: ConversationStore) -> None:
     asyncio.run(scene())
 
 
-def test_a_whole_form_may_be_answered_at_once_and_what_is_left_out_stays_open(store: ConversationStore) -> None:
+def test_form_is_answered_partly_and_the_rest_stays_open(store: ConversationStore) -> None:
     first, second, third = (mt.Question.text(id, f"{id}?") for id in ("first", "second", "third"))
 
     @mt.tool
@@ -95,7 +104,9 @@ def test_a_whole_form_may_be_answered_at_once_and_what_is_left_out_stays_open(st
 
     async def scene() -> None:
         announced: list[mt.Prompt] = []
-        agent = mt.Agent(calling("form"), tools=[form], prompter=mt.InboxPrompter(announced.append), store=store)
+        agent = mt.Agent(
+            calling("form"), tools=[form], prompter=mt.InboxPrompter(announced.append), store=store
+        )
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: len(announced) == 1)
         with pytest.raises(mt.AnswerError) as raised:
@@ -106,6 +117,6 @@ def test_a_whole_form_may_be_answered_at_once_and_what_is_left_out_stays_open(st
         assert announced[1].question.id == "third"
         await agent.store.answer(announced[1].id, {"third": "3"})
         result = await run
-        assert (result.status, told(store, result.conversation)) == ("completed", ["1 2 3"])
+        assert (result.status, tool_results(store, result.conversation)) == ("completed", ["1 2 3"])
 
     asyncio.run(scene())

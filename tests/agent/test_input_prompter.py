@@ -1,4 +1,6 @@
-"""A person who answers where `input()` reads; and what any prompter can tell of what it asks."""
+"""`InputPrompter`, which reads answers with `input()`, and the prompt attributes that any
+prompter can use.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,15 @@ async def ask_all(ctx: mt.ToolContext) -> str:
 
 
 def agent() -> mt.Agent:
-    return mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ask_all", "arguments": {}}]}, {"text": "Done."}]), tools=[ask_all])
+    return mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "ask_all", "arguments": {}}]}, {"text": "Done."}]),
+        tools=[ask_all],
+    )
 
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is typed, line by line; `input()` and `getpass()` read it."""
+    """Lines that `input()` and `getpass()` read."""
     lines: list[str] = []
 
     def reads(_: str = "") -> str:
@@ -47,7 +52,11 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
-MACHINE = {"type": "object", "properties": {"cpu": {"type": "integer"}, "burst": {"type": "boolean"}}, "required": ["cpu"]}
+MACHINE = {
+    "type": "object",
+    "properties": {"cpu": {"type": "integer"}, "burst": {"type": "boolean"}},
+    "required": ["cpu"],
+}
 
 
 @mt.tool
@@ -56,9 +65,14 @@ async def build(ctx: mt.ToolContext) -> str:
     return str(await ctx.ask(mt.Question.schema("machine", "Which machine?", MACHINE)))
 
 
-def test_a_flat_object_is_answered_field_by_field_with_input(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flat_object_is_answered_field_by_field_with_input(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     typed += ["2", "yes", ""]
-    made = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "build", "arguments": {}}]}, {"text": "Done."}]), tools=[build])
+    made = mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "build", "arguments": {}}]}, {"text": "Done."}]),
+        tools=[build],
+    )
 
     result = made.run_sync("Hello.", prompter=mt.InputPrompter()).raise_if_failed()
 
@@ -68,20 +82,26 @@ def test_a_flat_object_is_answered_field_by_field_with_input(typed: list[str], c
     assert "Which machine? · burst" in capsys.readouterr().out
 
 
-def test_every_type_of_question_is_answered_with_input(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_type_of_question_is_answered_with_input(
+    typed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     typed += ["y", "2", "calm", "7", "hunter2", "y"]
     made = agent()
     result = made.run_sync("Hello.", prompter=mt.InputPrompter()).raise_if_failed()
 
     pairs = made.store.read_sync(result.conversation).pairs()
-    answered = [response.answer for _, response in pairs if isinstance(response, mt.events.InquiryAnswered)]
+    answered = [
+        response.answer for _, response in pairs if isinstance(response, mt.events.InquiryAnswered)
+    ]
     assert answered == [True, "us-2", "calm", 7]
     shown = capsys.readouterr().out
     assert "Which region?" in shown
     assert "hunter2" not in shown
 
 
-def test_the_end_of_input_that_is_no_terminal_is_nobodys_decision(typed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_of_piped_input_suspends_the_turn(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert typed == []
     for stdin in (io.StringIO(), None):
         monkeypatch.setattr("sys.stdin", stdin)
@@ -89,9 +109,11 @@ def test_the_end_of_input_that_is_no_terminal_is_nobodys_decision(typed: list[st
         assert (result.status, len(result.pending)) == ("suspended", 1)
 
 
-def test_the_end_of_input_at_a_terminal_ends_the_turn(typed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_input_at_a_terminal_ends_the_turn(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Terminal(io.StringIO):
-        """Standard input at which a person sits."""
+        """Standard input that claims to be a terminal."""
 
         def isatty(self) -> bool:
             return True
@@ -101,7 +123,7 @@ def test_the_end_of_input_at_a_terminal_ends_the_turn(typed: list[str], monkeypa
     assert agent().run_sync("Hello.", prompter=mt.InputPrompter()).status == "ended_by_user"
 
 
-def test_where_there_is_no_input_the_turn_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_stdin_suspends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_input(_: str = "") -> str:
         raise OSError("reading from stdin while output is captured")
 
@@ -110,13 +132,12 @@ def test_where_there_is_no_input_the_turn_waits(monkeypatch: pytest.MonkeyPatch)
 
 
 class Pages(mt.Prompter):
-    """A prompter that sends what it asks to a browser: what it inherits does nothing."""
+    """A prompter that sends questions to a browser. Its inherited methods do nothing."""
 
     def __init__(self) -> None:
         self.sent: list[object] = []
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Send it, and leave."""
         assert prompt.open is not None
         self.sent.append(prompt.open.to_json())
         return mt.Unavailable()
@@ -144,7 +165,10 @@ def test_a_question_as_json_has_its_id_the_schema_of_its_answer_and_options_in_o
         assert isinstance(questions, list)
         region = questions[1]
         assert isinstance(region, dict)
-        assert region["answer_type"] == {"type": "select", "options": [{"value": "eu-1"}, {"value": "us-2"}]}
+        assert region["answer_type"] == {
+            "type": "select",
+            "options": [{"value": "eu-1"}, {"value": "us-2"}],
+        }
         assert shape["question_id"] == question.question_id
         made.store.answer_sync(question.id, answer)
         made.resume_sync(result.conversation)
@@ -159,10 +183,13 @@ def test_a_question_as_json_has_its_id_the_schema_of_its_answer_and_options_in_o
 
 def test_a_prompter_that_derives_from_the_base_class_has_its_defaults() -> None:
     pages = Pages()
-    assert (getattr(pages, "concurrent"), getattr(pages, "via")) == (False, None)  # noqa: B009  checkers see what is needed only
+    assert (getattr(pages, "concurrent"), getattr(pages, "via")) == (  # noqa: B009  checkers see what is needed only
+        False,
+        None,
+    )
 
 
-def test_nothing_of_this_needs_a_loop_of_its_own(typed: list[str]) -> None:
+def test_input_prompter_works_under_run_sync(typed: list[str]) -> None:
     typed += ["n", "r", "Why?"]
 
     async def scene() -> Iterator[str]:

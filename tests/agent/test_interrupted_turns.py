@@ -1,4 +1,6 @@
-"""Turns whose run ended in the middle are listed on request, so that a loop over `store.ready` can continue them."""
+"""Turns whose run was interrupted are listed on request, so that a loop over `store.ready` can
+continue them.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def test_turn_of_a_killed_process_is_listed_and_continues(tmp_path: Path, killed
     assert store.ready_sync() == []
     assert store.ready_sync(interrupted=True) == store.ids_sync()
 
-    done = subprocess.run([sys.executable, "loop.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "loop.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
 
     assert done.stdout == "Done.\n"
     assert store.ready_sync(interrupted=True) == []
@@ -65,10 +69,16 @@ def asking(store: ConversationStore) -> mt.Agent:
         """Ask."""
         return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
 
-    return mt.Agent(mt.ScriptedModel([{"calls": [{"name": "asks"}]}, {"text": "Done."}]), tools=[asks], store=store)
+    return mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "asks"}]}, {"text": "Done."}]),
+        tools=[asks],
+        store=store,
+    )
 
 
-def test_turn_that_waits_for_a_person_is_listed_when_it_is_answered(store: ConversationStore) -> None:
+def test_turn_that_waits_for_a_person_is_listed_when_it_is_answered(
+    store: ConversationStore,
+) -> None:
     waiting = asking(store).run_sync("Ask.")
     assert store.ready_sync(interrupted=True) == []
 
@@ -77,7 +87,7 @@ def test_turn_that_waits_for_a_person_is_listed_when_it_is_answered(store: Conve
     assert store.ready_sync(interrupted=True) == store.ready_sync() == [waiting.conversation]
 
 
-def test_turn_is_listed_once_its_run_was_stopped_and_not_before(store: ConversationStore) -> None:
+def test_stopped_turn_is_listed_after_its_run_ends(store: ConversationStore) -> None:
     async def scene() -> None:
         begun = asyncio.Event()
 
@@ -88,7 +98,9 @@ def test_turn_is_listed_once_its_run_was_stopped_and_not_before(store: Conversat
             await asyncio.Event().wait()
             return "never"
 
-        agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "wait"}]}]), tools=[wait], store=store)
+        agent = mt.Agent(
+            mt.ScriptedModel([{"calls": [{"name": "wait"}]}]), tools=[wait], store=store
+        )
         running = asyncio.create_task(agent.run("Wait."))
         await begun.wait()
         assert await store.ready(interrupted=True) == []
@@ -110,10 +122,13 @@ def test_turn_whose_model_was_down_is_listed(store: ConversationStore) -> None:
 
     assert store.ready_sync() == []
     (conversation,) = store.ready_sync(interrupted=True)
-    assert mt.Agent(mt.FunctionModel(lambda _: "Hello."), store=store).resume_sync(conversation).text == "Hello."
+    assert (
+        mt.Agent(mt.FunctionModel(lambda _: "Hello."), store=store).resume_sync(conversation).text
+        == "Hello."
+    )
 
 
-def test_interrupted_turn_inside_a_tool_is_listed_by_the_turn_around_it(store: ConversationStore) -> None:
+def test_interrupted_inner_turn_is_listed_as_its_outer_turn(store: ConversationStore) -> None:
     async def scene() -> None:
         begun = asyncio.Event()
 
@@ -131,7 +146,9 @@ def test_interrupted_turn_inside_a_tool_is_listed_by_the_turn_around_it(store: C
             """Delegate."""
             return (await inner.run("Wait.")).text
 
-        outer = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "delegate"}]}]), tools=[delegate], store=store)
+        outer = mt.Agent(
+            mt.ScriptedModel([{"calls": [{"name": "delegate"}]}]), tools=[delegate], store=store
+        )
         async with outer.stream("Go.") as events:
             watching = asyncio.create_task(anext(aiter(events)))
             await begun.wait()

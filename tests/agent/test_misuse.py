@@ -1,4 +1,4 @@
-"""What a programmer passes by mistake is named, with what to pass instead."""
+"""Errors name a wrong value and say what to pass instead."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 import midturn as mt
-from support.agents import CONFIRM, calling, careful, told
-from support.stored import every
+from support.agents import CONFIRM, calling, careful, tool_results
+from support.stored import all_conversation_ids
 
 MODEL = mt.ScriptedModel([{"text": "Done."}])
 
@@ -22,32 +22,29 @@ def add(left: int, right: int) -> int:
 
 
 class Wrong:
-    """Nothing that anybody could use."""
+    """A class that no parameter accepts."""
 
 
-class Hasty:
-    """Wants to be asked for, and misspells it."""
+class MisspelledTool:
+    """A tool class with a misspelled attribute."""
 
-    definition = mt.ToolDefinition("hasty", "Do it.", {"type": "object"})
+    definition = mt.ToolDefinition("accept_keys_at_once", "Do it.", {"type": "object"})
     run = "aks"
 
     async def execute(self, run: mt.ToolRun) -> mt.Outcome:
-        """Do it."""
         return mt.Success(run.call.name)
 
 
 def routed(key: str, to: Any) -> mt.Agent:
-    """Return an agent with one route."""
     return mt.Agent(MODEL, tools=[careful], routes={key: to})
 
 
 def with_tools(*tools: Any) -> mt.Agent:
-    """Return an agent with these tools."""
     return mt.Agent(MODEL, tools=tools)
 
 
 def with_any(**wrong: Any) -> mt.Agent:
-    """Return an agent with something that a type checker would refuse."""
+    """Return an agent with arguments that a type checker would refuse."""
     given: dict[str, Any] = {"model": MODEL, **wrong}
     return mt.Agent(**given)
 
@@ -55,60 +52,193 @@ def with_any(**wrong: Any) -> mt.Agent:
 @pytest.mark.parametrize(
     ("build", "error", "says"),
     [
-        (lambda: with_any(model=Wrong()), TypeError, "`model` takes an id such .*, a model, or one of pydantic-ai, not a `Wrong`"),
+        (
+            lambda: with_any(model=Wrong()),
+            TypeError,
+            "`model` takes an id such .*, a model, or one of pydantic-ai, not a `Wrong`",
+        ),
         (lambda: with_any(model=mt.ScriptedModel), TypeError, "`model` takes an id"),
         (lambda: with_any(tools=careful), TypeError, r"`tools` takes a list: `tools=\[deploy\]`"),
-        (lambda: with_tools(Wrong()), TypeError, "a `Wrong` is not a tool.*'definition', 'execute'"),
+        (
+            lambda: with_tools(Wrong()),
+            TypeError,
+            "a `Wrong` is not a tool.*'definition', 'execute'",
+        ),
         (lambda: with_tools("deploy"), TypeError, "a `str` is not a tool"),
-        (lambda: with_tools(mt.AskUser), TypeError, "is a class; a tool is an object.*`midturn.ask_user`"),
-        (lambda: with_tools(mt.AskUser()), TypeError, "`AskUser` is not a tool.*`midturn.ask_user`"),
-        (lambda: with_tools(lambda: 1), mt.ConfigError, r"`<lambda>` is not a name for a tool.*@tool\(name="),
+        (
+            lambda: with_tools(mt.AskUser),
+            TypeError,
+            "is a class; a tool is an object.*`midturn.ask_user`",
+        ),
+        (
+            lambda: with_tools(mt.AskUser()),
+            TypeError,
+            "`AskUser` is not a tool.*`midturn.ask_user`",
+        ),
+        (
+            lambda: with_tools(lambda: 1),
+            mt.ConfigError,
+            r"`<lambda>` is not a valid tool name.*@tool\(name=",
+        ),
         (lambda: with_tools(careful, careful), mt.ConfigError, "Two tools have the name `careful`"),
-        (lambda: with_tools(mt.tool(name="ask_user")(add)), mt.ConfigError, "`ask_user` is the name of a built-in tool"),
-        (lambda: routed("carefull.confirm", "user"), mt.ConfigError, "no tool `carefull`. Did you mean `careful`"),
-        (lambda: routed("careful", "user"), mt.ConfigError, r"named `<tool>.<question>`, or `<tool>.\*`"),
-        (lambda: routed("careful.a", "assistent"), mt.ConfigError, "'assistent' is not a target. Did you mean `assistant`"),
-        (lambda: routed("careful.a", {"modle": {}}), mt.ConfigError, r"routes\['careful.a'\]: `modle` is unknown. Did you mean `model`"),
+        (
+            lambda: with_tools(mt.tool(name="ask_user")(add)),
+            mt.ConfigError,
+            "`ask_user` is the name of a built-in tool",
+        ),
+        (
+            lambda: routed("carefull.confirm", "user"),
+            mt.ConfigError,
+            "no tool `carefull`. Did you mean `careful`",
+        ),
+        (
+            lambda: routed("careful", "user"),
+            mt.ConfigError,
+            r"named `<tool>.<question>`, or `<tool>.\*`",
+        ),
+        (
+            lambda: routed("careful.a", "assistent"),
+            mt.ConfigError,
+            "'assistent' is not a target. Did you mean `assistant`",
+        ),
+        (
+            lambda: routed("careful.a", {"modle": {}}),
+            mt.ConfigError,
+            r"routes\['careful.a'\]: `modle` is unknown. Did you mean `model`",
+        ),
         (lambda: routed("careful.a", True), mt.ConfigError, "not a `bool`"),
-        (lambda: with_any(detached="wait"), mt.ConfigError, "detached='wait': it is one of 'defer', 'auto', 'defaults', 'deny'"),
-        (lambda: with_any(limits={"cycels": 3}), mt.ConfigError, r"limits\['cycels'\] is unknown. Did you mean `cycles`"),
-        (lambda: with_any(limits={"cycles": "many"}), mt.ConfigError, "limits: Expected `int`, got `str`"),
-        (lambda: with_any(limits={"repeats": 0}), mt.ConfigError, r"limits\['repeats'\] is 0: give at least 1\."),
-        (lambda: with_any(limits={"seconds": -0.5}), mt.ConfigError, r"limits\['seconds'\] is -0.5: give at least 0\."),
-        (lambda: with_any(limits=mt.Limits(shown=-1)), mt.ConfigError, r"limits\['shown'\] is -1: give at least 1\."),
-        (lambda: with_any(limits=mt.Limits(cycles=cast("Any", "3"))), mt.ConfigError, "limits: Expected `int`, got `str`"),
-        (lambda: with_any(prompter=mt.TerminalPrompter), TypeError, r"not the class `TerminalPrompter`: write `prompter=T"),
-        (lambda: with_any(prompter=Wrong()), TypeError, r"`async def prompt\(self, prompt\)`, not a `Wrong`"),
-        (lambda: with_any().run_sync("x", prompter=cast("Any", Wrong())), TypeError, "not a `Wrong`"),
-        (lambda: mt.tool(run=cast("Any", "Ask"))(add), mt.ConfigError, r"Tool `add`: run='Ask' is not one of 'ask', .* Did you mean `ask`"),
-        (lambda: with_tools(Hasty()), mt.ConfigError, r"Tool `hasty`: run='aks' is not one of .* Did you mean `ask`"),
-        (lambda: mt.tool(name=cast("Any", 7))(add), TypeError, "`name` takes text, not 7"),
-        (lambda: with_any(store="var/chats"), TypeError, r"not where it is: write `store=open_store\('var/chats'\)`"),
+        (
+            lambda: with_any(detached="wait"),
+            mt.ConfigError,
+            "detached='wait': must be one of 'defer', 'auto', 'defaults', 'deny'",
+        ),
+        (
+            lambda: with_any(limits={"cycels": 3}),
+            mt.ConfigError,
+            r"limits\['cycels'\] is unknown. Did you mean `cycles`",
+        ),
+        (
+            lambda: with_any(limits={"cycles": "many"}),
+            mt.ConfigError,
+            "limits: Expected `int`, got `str`",
+        ),
+        (
+            lambda: with_any(limits={"repeats": 0}),
+            mt.ConfigError,
+            r"limits\['repeats'\] is 0: give at least 1\.",
+        ),
+        (
+            lambda: with_any(limits={"seconds": -0.5}),
+            mt.ConfigError,
+            r"limits\['seconds'\] is -0.5: give at least 0\.",
+        ),
+        (
+            lambda: with_any(limits=mt.Limits(shown=-1)),
+            mt.ConfigError,
+            r"limits\['shown'\] is -1: give at least 1\.",
+        ),
+        (
+            lambda: with_any(limits=mt.Limits(cycles=cast("Any", "3"))),
+            mt.ConfigError,
+            "limits: Expected `int`, got `str`",
+        ),
+        (
+            lambda: with_any(prompter=mt.TerminalPrompter),
+            TypeError,
+            r"not the class `TerminalPrompter`: write `prompter=T",
+        ),
+        (
+            lambda: with_any(prompter=Wrong()),
+            TypeError,
+            r"`async def prompt\(self, prompt\)`, not a `Wrong`",
+        ),
+        (
+            lambda: with_any().run_sync("x", prompter=cast("Any", Wrong())),
+            TypeError,
+            "not a `Wrong`",
+        ),
+        (
+            lambda: mt.tool(run=cast("Any", "Ask"))(add),
+            mt.ConfigError,
+            r"Tool `add`: run='Ask' is not one of 'ask', .* Did you mean `ask`",
+        ),
+        (
+            lambda: with_tools(MisspelledTool()),
+            mt.ConfigError,
+            r"Tool `accept_keys_at_once`: run='aks' is not one of .* Did you mean `ask`",
+        ),
+        (lambda: mt.tool(name=cast("Any", 7))(add), TypeError, "`name` must be a string, not 7"),
+        (
+            lambda: with_any(store="var/chats"),
+            TypeError,
+            r"not its address: write `store=open_store\('var/chats'\)`",
+        ),
         (lambda: with_any(store=mt.MemoryStore), TypeError, "`store` takes a store"),
-        (lambda: with_any(may_answer=True), TypeError, "`may_answer` takes a function .* not a `bool`"),
-        (lambda: mt.Inquirer(cast("Any", "var/chats"), "1"), TypeError, "`store` takes a store, not where it is"),
-        (lambda: mt.Inquirer(mt.MemoryStore(), cast("Any", 7)), TypeError, "`conversation` takes text, not 7"),
-        (lambda: mt.route(CONFIRM, target=cast("Any", "usr")), mt.ConfigError, "target='usr': it is one of 'user', 'assistant'"),
-        (lambda: mt.route(CONFIRM, detached=cast("Any", "wait")), mt.ConfigError, "detached='wait': it is one of"),
-        (lambda: mt.Answered(True, reason=cast("Any", 7)), TypeError, r"`reason` takes text, not 7. A number becomes text with `str\(…\)`"),
-        (lambda: mt.ToolCallPart(cast("Any", None), "deploy", {}), TypeError, "`id` takes text, not None"),
-        (lambda: mt.TextPart(cast("Any", 7)), TypeError, "`text` takes text, not 7"),
-        (lambda: mt.Replied(cast("Any", ["no"])), TypeError, r"`text` takes text, not \['no'\]\.$"),
-        (lambda: with_any().run_sync("x", conversation="7"), mt.StoreError, "There is no conversation '7'"),
+        (
+            lambda: with_any(may_answer=True),
+            TypeError,
+            "`may_answer` takes a function .* not a `bool`",
+        ),
+        (
+            lambda: mt.Inquirer(cast("Any", "var/chats"), "1"),
+            TypeError,
+            "`store` takes a store, not its address",
+        ),
+        (
+            lambda: mt.Inquirer(mt.MemoryStore(), cast("Any", 7)),
+            TypeError,
+            "`conversation` must be a string, not 7",
+        ),
+        (
+            lambda: mt.route(CONFIRM, target=cast("Any", "usr")),
+            mt.ConfigError,
+            "Invalid target='usr': expected one of 'user', 'assistant'",
+        ),
+        (
+            lambda: mt.route(CONFIRM, detached=cast("Any", "wait")),
+            mt.ConfigError,
+            "Invalid detached='wait': expected one of",
+        ),
+        (
+            lambda: mt.Answered(True, reason=cast("Any", 7)),
+            TypeError,
+            r"`reason` must be a string, not 7. Convert a number with",
+        ),
+        (
+            lambda: mt.ToolCallPart(cast("Any", None), "deploy", {}),
+            TypeError,
+            "`id` must be a string, not None",
+        ),
+        (lambda: mt.TextPart(cast("Any", 7)), TypeError, "`text` must be a string, not 7"),
+        (
+            lambda: mt.Replied(cast("Any", ["no"])),
+            TypeError,
+            r"`text` must be a string, not \['no'\]\.$",
+        ),
+        (
+            lambda: with_any().run_sync("x", conversation="7"),
+            mt.StoreError,
+            "There is no conversation '7'",
+        ),
     ],
 )
-def test_what_is_wrong_is_said_where_it_is_passed(build: Callable[[], Any], error: type[Exception], says: str) -> None:
+def test_wrong_argument_is_named_in_the_error(
+    build: Callable[[], Any], error: type[Exception], says: str
+) -> None:
     with pytest.raises(error, match=says):
         build()
 
 
-@pytest.mark.parametrize("wrong", [{"user": 42}, {"via": None}, {"reason": 5}, {"remember": 1}, {"cancel": 1}, {"approve": "y"}])
-def test_an_answer_that_could_not_be_read_back_is_refused_before_it_is_recorded(tmp_path: Path, wrong: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [{"user": 42}, {"via": None}, {"reason": 5}, {"remember": 1}, {"cancel": 1}, {"approve": "y"}],
+)
+def test_unserialisable_answer_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     store = mt.open_store(tmp_path)
     agent = mt.Agent(calling("careful"), tools=[careful], store=store)
     (open_one,) = agent.run_sync("x").pending
 
-    with pytest.raises(TypeError, match=f"`{next(iter(wrong))}` takes"):
+    with pytest.raises(TypeError, match=f"`{next(iter(wrong))}` (must be|takes)"):
         store.answer_sync(open_one.id, True, **wrong)
 
     assert [one.id for one in store.pending_sync()] == [open_one.id]
@@ -116,21 +246,23 @@ def test_an_answer_that_could_not_be_read_back_is_refused_before_it_is_recorded(
     assert agent.resume_sync(open_one.conversation).text == "Done."
 
 
-@pytest.mark.parametrize(("text", "more"), [(42, {}), (None, {}), (b"x", {}), ("x", {"author": 42})])
-def test_a_request_that_could_not_be_read_back_begins_nothing(text: Any, more: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("text", "more"), [(42, {}), (None, {}), (b"x", {}), ("x", {"author": 42})]
+)
+def test_unserialisable_request_begins_no_turn(text: Any, more: dict[str, Any]) -> None:
     agent = with_any()
 
-    with pytest.raises(TypeError, match=f"`{'author' if more else 'text'}` takes text"):
+    with pytest.raises(TypeError, match=f"`{'author' if more else 'text'}` must be a string"):
         agent.run_sync(text, **more)
-    with pytest.raises(TypeError, match="takes text"), agent.stream_sync(text, **more):
+    with pytest.raises(TypeError, match="must be a string"), agent.stream_sync(text, **more):
         pass
 
-    assert every(agent.store) == []
+    assert all_conversation_ids(agent.store) == []
 
 
-def test_a_prompter_whose_via_is_no_text_has_failed_and_nothing_unreadable_is_recorded() -> None:
+def test_prompter_with_a_non_text_user_fails() -> None:
     class Numbered(mt.Prompter):
-        """Says who it is by a number."""
+        """A prompter whose `user` is a number."""
 
         user: Any = 42
 
@@ -140,46 +272,50 @@ def test_a_prompter_whose_via_is_no_text_has_failed_and_nothing_unreadable_is_re
     agent = mt.Agent(calling("careful"), tools=[careful])
     result = agent.run_sync("x", prompter=Numbered())
 
-    assert "`user` takes text, not 42" in told(agent.store, result.conversation)[0]
+    assert "`user` must be a string, not 42" in tool_results(agent.store, result.conversation)[0]
 
 
-@pytest.mark.parametrize("outcome", [mt.Success(cast("Any", {"ok": True})), mt.ToolError(cast("Any", 7))])
-def test_an_outcome_without_text_is_an_error_that_the_model_reads_and_the_turn_goes_on(outcome: mt.Outcome) -> None:
+@pytest.mark.parametrize(
+    "outcome", [mt.Success(cast("Any", {"ok": True})), mt.ToolError(cast("Any", 7))]
+)
+def test_outcome_without_text_is_an_error_for_the_model(outcome: mt.Outcome) -> None:
     @mt.tool
     async def shaped() -> mt.Outcome:
-        """Return what is not text."""
+        """Return an outcome whose text is not a string."""
         return outcome
 
     agent = mt.Agent(calling("shaped"), tools=[shaped])
     result = agent.run_sync("x")
 
     assert result.status == "completed"
-    assert "what the model reads is text" in told(agent.store, result.conversation)[0]
+    assert "the model can only read text" in tool_results(agent.store, result.conversation)[0]
 
 
-def test_the_id_of_a_call_is_text_and_nothing_runs_without() -> None:
+def test_call_id_must_be_text() -> None:
     async def one_call() -> None:
         store = mt.MemoryStore()
         inquirer = mt.Inquirer(store, await store.new())
         async with inquirer.turn("x"):
             await inquirer.run("deploy", cast("Any", 7), {}, lambda _: pytest.fail("it ran"))
 
-    with pytest.raises(TypeError, match=r"`call_id` takes text, not 7. A number becomes text with `str\(…\)`"):
+    with pytest.raises(
+        TypeError, match=r"`call_id` must be a string, not 7. Convert a number with"
+    ):
         asyncio.run(one_call())
 
 
-def test_what_is_not_a_question_is_an_error_that_names_the_constructors() -> None:
+def test_invalid_question_error_names_the_constructors() -> None:
     @mt.tool
     async def wrong(ctx: mt.ToolContext) -> str:
         """Ask wrongly."""
         return await ctx.ask("Deploy?")  # type: ignore[arg-type]  # that is the point
 
     agent = mt.Agent(calling("wrong"), tools=[wrong])
-    said = told(agent.store, agent.run_sync("x").conversation)[0]
+    said = tool_results(agent.store, agent.run_sync("x").conversation)[0]
     assert "/questions/0: a `str` is not a question. Build one with `Question.boolean`" in said
 
 
-def test_what_is_not_a_form_is_an_error_and_the_turn_goes_on() -> None:
+def test_invalid_form_is_an_error_and_the_turn_continues() -> None:
     @mt.tool
     async def wrong(ctx: mt.ToolContext) -> str:
         """Ask wrongly."""
@@ -189,7 +325,9 @@ def test_what_is_not_a_form_is_an_error_and_the_turn_goes_on() -> None:
     agent = mt.Agent(calling("wrong"), tools=[wrong])
     result = agent.run_sync("x")
     assert result.status == "completed"
-    assert "`ask_form` takes a form, not a `list`" in told(agent.store, result.conversation)[0]
+    assert (
+        "`ask_form` needs a form, not a `list`" in tool_results(agent.store, result.conversation)[0]
+    )
 
 
 def test_an_answer_of_another_form_is_an_error() -> None:
@@ -205,12 +343,17 @@ def test_an_answer_of_another_form_is_an_error() -> None:
 
     agent = mt.Agent(calling("wrong"), tools=[wrong])
     result = agent.run_sync("x", prompter=mt.ScriptedPrompter({"wrong.confirm": True}))
-    assert "`other` is not a question of this form; it has 'confirm'." in told(agent.store, result.conversation)[0]
+    assert (
+        "`other` is not a question of this form; it has 'confirm'."
+        in tool_results(agent.store, result.conversation)[0]
+    )
 
 
-def test_a_tool_that_returns_no_outcome_is_an_error_that_the_model_reads() -> None:
-    class Careless:
-        """Returns what is none, or asks what is not a form."""
+def test_tool_without_an_outcome_is_an_error_for_the_model() -> None:
+    class UnsafeHarness:
+        """A tool that returns something other than an outcome, or asks something other than a
+        form.
+        """
 
         definition = mt.ToolDefinition("careless", "Return something.", {"type": "object"})
 
@@ -225,11 +368,17 @@ def test_a_tool_that_returns_no_outcome_is_an_error_that_the_model_reads() -> No
             return self.returned  # type: ignore[return-value]  # that is the point
 
     for returned, says in [
-        ("text", "careless returned a `str`; `execute` returns `Success`, `ToolError` or `NeedsInput`."),
-        (mt.NeedsInput([CONFIRM]), "careless returned `NeedsInput` with a `list`; it takes a `Form`."),  # type: ignore[arg-type]  # as above
+        (
+            "text",
+            "careless returned a `str`; `execute` returns `Success`, `ToolError` or `NeedsInput`.",
+        ),
+        (
+            mt.NeedsInput([CONFIRM]),  # type: ignore[arg-type]  # as above
+            "careless returned `NeedsInput` with a `list`; it takes a `Form`.",
+        ),
     ]:
-        agent = mt.Agent(calling("careless"), tools=[Careless(returned)])
-        assert told(agent.store, agent.run_sync("x").conversation) == [says]
+        agent = mt.Agent(calling("careless"), tools=[UnsafeHarness(returned)])
+        assert tool_results(agent.store, agent.run_sync("x").conversation) == [says]
 
 
 def test_run_sync_inside_a_loop_says_what_to_await() -> None:
@@ -240,10 +389,12 @@ def test_run_sync_inside_a_loop_says_what_to_await() -> None:
     asyncio.run(scene())
 
 
-def test_an_open_turn_says_how_to_go_on_with_it() -> None:
+def test_error_about_an_open_turn_says_how_to_resume() -> None:
     agent = mt.Agent(calling("careful"), tools=[careful])
     result = agent.run_sync("x")
-    with pytest.raises(mt.StoreError, match=rf"still open.*await agent\.resume\('{result.conversation}'\)"):
+    with pytest.raises(
+        mt.StoreError, match=rf"still open.*await agent\.resume\('{result.conversation}'\)"
+    ):
         agent.run_sync("y", conversation=result.conversation)
 
 

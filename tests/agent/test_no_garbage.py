@@ -1,4 +1,7 @@
-"""What a turn has used is given back at once: nothing of it waits for the garbage collector."""
+"""Objects of a turn are freed by reference counting.
+
+None of them waits for the garbage collector.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,11 @@ def say(request: ModelRequest) -> ToolCallPart | TextPart:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_older_is_looked_at() -> None:  # pyright: ignore[reportUnusedFunction]  pytest finds it
-    """Put aside all that was there before a test: whoever looks for garbage in what hundreds of tests have loaded takes seconds.
+def _nothing_older_is_looked_at() -> None:
+    """Freeze all older objects, because scanning the objects of hundreds of tests takes seconds.
 
-    It stays there: to take it back is to look at all of it for the rest of this process, and to copy the pages that it shares with others.
+    They stay frozen: unfreezing would scan all of them for the rest of this process and copy
+    memory pages that are shared with other processes.
     """
     gc.collect()
     gc.freeze()
@@ -38,7 +42,7 @@ def _nothing_older_is_looked_at() -> None:  # pyright: ignore[reportUnusedFuncti
 
 @contextmanager
 def only_what_the_collector_finds() -> Generator[list[object]]:
-    """Collect what a block has left in cycles, and nothing else."""
+    """Collect only the cycles that a block leaves behind."""
     found: list[object] = []
     gc.collect()
     gc.disable()
@@ -54,14 +58,20 @@ def only_what_the_collector_finds() -> Generator[list[object]]:
 
 
 async def turn(store: mt.ConversationStore) -> None:
-    """Run to a question, answer it, and go on with a new agent: the first tool run is stopped, the second one ends."""
+    """Run to a question, answer it, and continue with a new agent.
+
+    The first tool run is stopped; the second one completes.
+    """
     asked = await mt.Agent(mt.FunctionModel(say), tools=[deploy], store=store).run("Ship it")
     await store.answer(asked.pending[0].id, "eu-1")
-    assert (await mt.Agent(mt.FunctionModel(say), tools=[deploy], store=store).resume(asked.conversation)).text == "Done."
+    assert (
+        await mt.Agent(mt.FunctionModel(say), tools=[deploy], store=store).resume(
+            asked.conversation
+        )
+    ).text == "Done."
 
 
 async def failing_turn(store: mt.ConversationStore) -> None:
-    """Run a tool that raises."""
 
     @mt.tool
     async def deploy(env: str) -> str:
@@ -76,13 +86,20 @@ async def failing_turn(store: mt.ConversationStore) -> None:
 def test_a_turn_leaves_nothing_to_the_garbage_collector(
     run: Callable[[mt.ConversationStore], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("midturn.tools"), "disabled", True)  # what is logged is kept for the report of the tests
+    # log records are kept for the test report
+    monkeypatch.setattr(logging.getLogger("midturn.tools"), "disabled", True)
 
     async def looked_at() -> list[str]:
         store = mt.MemoryStore()
-        await run(store)  # what is loaded or kept once is no garbage
+        await run(store)  # objects that are loaded or cached once are no garbage
         with only_what_the_collector_finds() as found:
             await run(store)
-        return sorted({type(each).__qualname__ for each in found if type(each).__module__.startswith("midturn")})
+        return sorted(
+            {
+                type(each).__qualname__
+                for each in found
+                if type(each).__module__.startswith("midturn")
+            }
+        )
 
     assert asyncio.run(looked_at()) == []

@@ -1,4 +1,7 @@
-"""What a program decides itself: configured answers, rules, policies while nobody is attached. None of it is recorded as a person."""
+"""Decisions of a program: configured answers, rules, and policies for detached runs.
+
+None of them is recorded as made by a person.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,14 @@ from typing import Any, Literal, cast
 import pytest
 
 import midturn as mt
-from midturn.events.types import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallRequest, ToolCallResponse
+from midturn.events.types import (
+    AnsweredBy,
+    Approval,
+    InquiryAnswered,
+    InquiryRedacted,
+    ToolCallRequest,
+    ToolCallResponse,
+)
 from midturn.question.json_value import JsonObject
 
 
@@ -18,7 +28,9 @@ async def deploy(env: str, ctx: mt.ToolContext) -> str:
     """Deploy the service."""
     if not await ctx.ask(mt.Question.boolean("confirm", f"Deploy to {env}?", exclusive=True)):
         raise mt.Rejected("Not deployed.")
-    return f"{env} in {await ctx.ask(mt.Question.select('region', 'Which region?', ['eu-1', 'us-2']))}"
+    return (
+        f"{env} in {await ctx.ask(mt.Question.select('region', 'Which region?', ['eu-1', 'us-2']))}"
+    )
 
 
 @mt.tool(run="ask")
@@ -35,29 +47,39 @@ async def unlock(ctx: mt.ToolContext) -> str:
 
 def of(tool: str, **arguments: Any) -> mt.ScriptedModel:
     """Return a model that calls a tool once."""
-    return mt.ScriptedModel([{"calls": [{"name": tool, "arguments": arguments}]}, {"text": "Done."}])
+    return mt.ScriptedModel(
+        [{"calls": [{"name": tool, "arguments": arguments}]}, {"text": "Done."}]
+    )
 
 
 def recorded(agent: mt.Agent, result: mt.RunResult[Any]) -> list[AnsweredBy | None]:
-    """Return who answered, in order."""
+    """Return the responders in order."""
     events = agent.store.read_sync(result.conversation).events
-    return [event.answered_by for event in events if isinstance(event, InquiryAnswered | InquiryRedacted | Approval)]
+    return [
+        event.answered_by
+        for event in events
+        if isinstance(event, InquiryAnswered | InquiryRedacted | Approval)
+    ]
 
 
-def told(agent: mt.Agent, result: mt.RunResult[Any]) -> str:
-    """Return what the model read of its calls."""
+def tool_result(agent: mt.Agent, result: mt.RunResult[Any]) -> str:
+    """Return the tool results that the model read."""
     events = agent.store.read_sync(result.conversation).events
     return "\n".join(event.content for event in events if isinstance(event, ToolCallResponse))
 
 
-# Routes -----------------------------------------------------------------------------------------------------------------
+# Routes
+# --------------------------------------------------------------------------------------------------
 
 
-def test_routes_take_what_the_configuration_takes_for_a_question() -> None:
-    routes: dict[str, Any] = {"deploy.confirm": {"answer": True}, "deploy.*": {"answer": "us-2", "exclusive": False}}
+def test_routes_accept_configuration_values() -> None:
+    routes: dict[str, Any] = {
+        "deploy.confirm": {"answer": True},
+        "deploy.*": {"answer": "us-2", "exclusive": False},
+    }
     agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], routes=routes)
     result = agent.run_sync("Ship it.")
-    assert (result.status, told(agent, result)) == ("completed", "staging in us-2")
+    assert (result.status, tool_result(agent, result)) == ("completed", "staging in us-2")
     assert recorded(agent, result) == [
         AnsweredBy("static", origin="routes['deploy.confirm']"),
         AnsweredBy("static", origin="routes['deploy.*']"),
@@ -67,27 +89,39 @@ def test_routes_take_what_the_configuration_takes_for_a_question() -> None:
 def test_a_label_reaches_the_question_that_it_is_for() -> None:
     prompter = mt.ScriptedPrompter({"deploy.confirm": True, "deploy.region": "eu-1"})
     routes = {"deploy.confirm": {"prompt_label": "Release"}}
-    mt.Agent(of("deploy", env="staging"), tools=[deploy], routes=routes, prompter=prompter).run_sync("Ship it.")
+    mt.Agent(
+        of("deploy", env="staging"), tools=[deploy], routes=routes, prompter=prompter
+    ).run_sync("Ship it.")
     assert [prompt.label for prompt in prompter.prompts] == ["Release", None]
 
 
 def test_a_configured_secret_is_redacted() -> None:
-    agent = mt.Agent(of("unlock"), tools=[unlock], routes={"unlock.key": {"answer": mt.SecretValue("hunter2!")}})
+    agent = mt.Agent(
+        of("unlock"), tools=[unlock], routes={"unlock.key": {"answer": mt.SecretValue("hunter2!")}}
+    )
     result = agent.run_sync("Go.")
-    assert (told(agent, result), recorded(agent, result)) == ("8", [AnsweredBy("static", origin="routes['unlock.key']")])
+    assert (tool_result(agent, result), recorded(agent, result)) == (
+        "8",
+        [AnsweredBy("static", origin="routes['unlock.key']")],
+    )
 
 
-def test_a_configured_answer_that_does_not_fit_fails_the_call_as_it_does_in_a_configuration() -> None:
-    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], routes={"deploy.confirm": {"answer": "yes"}})
+def test_invalid_configured_answer_fails_the_call() -> None:
+    agent = mt.Agent(
+        of("deploy", env="staging"), tools=[deploy], routes={"deploy.confirm": {"answer": "yes"}}
+    )
     result = agent.run_sync("Ship it.")
-    assert "does not match the question's answer_type" in told(agent, result)
+    assert "does not match the question's answer_type" in tool_result(agent, result)
 
 
 @pytest.mark.parametrize(
     ("route", "says"),
     [
-        ({"answers": True, "exclusive": True}, r"'answers' is unknown beside 'exclusive'. Did you mean `answer`\?"),
-        ({"answer": True, "model": {"id": "x"}}, "settings of an assistant stand in its `target`"),
+        (
+            {"answers": True, "exclusive": True},
+            r"'answers' cannot be combined with 'exclusive'. Did you mean `answer`\?",
+        ),
+        ({"answer": True, "model": {"id": "x"}}, "settings of an assistant belong in its `target`"),
         ({"exclusive": "yes"}, "Expected `bool"),
         ({"answer": object()}, r"routes\['deploy.confirm'\]\['answer'\]: "),
         ({"target": "asistant"}, "Did you mean `assistant`"),
@@ -98,7 +132,8 @@ def test_a_wrong_route_says_what_is_wrong(route: Any, says: str) -> None:
         mt.Agent(of("deploy"), tools=[deploy], routes={"deploy.confirm": route})
 
 
-# Detached ---------------------------------------------------------------------------------------------------------------
+# Detached
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -111,22 +146,35 @@ def test_a_wrong_route_says_what_is_wrong(route: Any, says: str) -> None:
         ({"*": "deny", "deploy": "defer"}, False, ["confirm"]),
     ],
 )
-def test_what_happens_while_nobody_is_attached_is_said_by_kind_and_by_tool(detached: Any, runs: bool, waits: list[str]) -> None:  # noqa: FBT001
-    calls: list[dict[str, Any]] = [{"name": "shell", "arguments": {"cmd": "ls"}}, {"name": "deploy", "arguments": {"env": "staging"}}]
-    agent = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[shell, deploy], detached=detached)
+def test_detached_policy_by_kind_and_by_tool(detached: Any, runs: bool, waits: list[str]) -> None:  # noqa: FBT001
+    calls: list[dict[str, Any]] = [
+        {"name": "shell", "arguments": {"cmd": "ls"}},
+        {"name": "deploy", "arguments": {"env": "staging"}},
+    ]
+    agent = mt.Agent(
+        mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]),
+        tools=[shell, deploy],
+        detached=detached,
+    )
     result = agent.run_sync("Go.")
     assert [question.question_id for question in result.pending] == waits
-    assert ("ran ls" in told(agent, result)) is runs
+    assert ("ran ls" in tool_result(agent, result)) is runs
 
 
 @pytest.mark.parametrize(
     ("detached", "says"),
     [
-        ("never", "detached='never': it is one of 'defer'"),
-        ({"run": "never"}, r"detached\['run'\]='never': it is one of"),
-        ({"shell": {"runs": "deny"}}, r"detached\['shell'\]: 'runs' is no kind of prompt. Did you mean `run`\?"),
-        ({"shel": "deny"}, r"detached\['shel'\]: there is no such kind of prompt or tool. Did you mean `shell`\?"),
-        (7, "detached=7: it is one of"),
+        ("never", "detached='never': must be one of 'defer'"),
+        ({"run": "never"}, r"detached\['run'\]='never': must be one of"),
+        (
+            {"shell": {"runs": "deny"}},
+            r"detached\['shell'\]: 'runs' is not a kind of prompt. Did you mean `run`\?",
+        ),
+        (
+            {"shel": "deny"},
+            r"detached\['shel'\]: there is no such kind of prompt or tool. Did you mean `shell`\?",
+        ),
+        (7, "detached=7: must be one of"),
     ],
 )
 def test_a_wrong_policy_says_what_is_wrong(detached: Any, says: str) -> None:
@@ -134,11 +182,12 @@ def test_a_wrong_policy_says_what_is_wrong(detached: Any, says: str) -> None:
         mt.Agent(of("shell"), tools=[shell], detached=detached)
 
 
-# Prompters --------------------------------------------------------------------------------------------------------------
+# Prompters
+# --------------------------------------------------------------------------------------------------
 
 
 class Always(mt.Prompter):
-    """A policy of a program."""
+    """A prompter that acts for a policy of the program."""
 
     by = "policy"
     name = "always yes"
@@ -147,88 +196,131 @@ class Always(mt.Prompter):
         self.replies = list(replies)
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Reply what comes next."""
         assert prompt.id
         return self.replies.pop(0) if self.replies else mt.Answered(value=True)
 
 
 def test_a_prompter_that_is_a_policy_is_recorded_as_one() -> None:
-    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=Always(mt.Answered(value=True), mt.Answered("eu-1")))
+    agent = mt.Agent(
+        of("deploy", env="staging"),
+        tools=[deploy],
+        prompter=Always(mt.Answered(value=True), mt.Answered("eu-1")),
+    )
     result = agent.run_sync("Ship it.")
     assert recorded(agent, result) == [AnsweredBy("policy", name="always yes")] * 2
 
 
-def test_what_a_policy_refuses_is_not_told_as_a_persons_no() -> None:
+def test_refusal_by_a_policy_is_not_reported_as_a_persons_no() -> None:
     no = mt.Answered(value=False, reason="Frozen.")
     asked = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=Always(no))
-    words = told(asked, asked.run_sync("Ship it."))
-    assert words.startswith("The policy 'always yes' rejected the `deploy` call.\n\nQuestion: Deploy to staging?\nReason: \"Frozen.\"")
+    words = tool_result(asked, asked.run_sync("Ship it."))
+    assert words.startswith(
+        "The policy 'always yes' rejected the `deploy` call.\n\nQuestion: Deploy to"
+        ' staging?\nReason: "Frozen."'
+    )
     permitted = mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=Always(no))
-    assert told(permitted, permitted.run_sync("Go.")) == "shell was not run: the policy 'always yes' does not allow it. Reason: \"Frozen.\""
+    assert (
+        tool_result(permitted, permitted.run_sync("Go."))
+        == "shell was not run: the policy 'always yes' does not allow it. Reason: \"Frozen.\""
+    )
 
 
 @pytest.mark.parametrize("reply", [mt.Replied("No."), mt.EndedTurn(), mt.WentBack()])
-def test_a_policy_says_nothing_that_only_a_person_says(reply: mt.Reply) -> None:
+def test_policy_cannot_reply_like_a_person(reply: mt.Reply) -> None:
     agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=Always(reply))
     result = agent.run_sync("Ship it.")
     assert result.status == "completed"
-    assert f"'always yes' speaks for a policy, and returned a `{type(reply).__name__}`" in told(agent, result)
+    assert (
+        f"'always yes' represents a policy, but returned a `{type(reply).__name__}`"
+        in tool_result(agent, result)
+    )
 
 
-def test_a_prompter_speaks_for_a_person_or_for_a_policy() -> None:
+def test_prompter_acts_for_a_person_or_a_policy() -> None:
     prompter = Always()
-    prompter.by = "robot"  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # what is tested
+    prompter.by = "robot"  # type: ignore[assignment]
     agent = mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=prompter)
-    assert "a prompter speaks for a 'user' or a 'policy'" in told(agent, agent.run_sync("Go."))
+    assert "a prompter represents a 'user' or a 'policy'" in tool_result(
+        agent, agent.run_sync("Go.")
+    )
 
 
-def test_a_turn_that_a_policy_has_answered_and_that_was_cut_goes_on_as_one_that_a_person_has() -> None:
-    """The answer is used from the record, and nobody is asked again."""
+def test_interrupted_turn_with_a_policy_answer_resumes() -> None:
+    """The recorded answer is used, and no question is asked again."""
     store = mt.MemoryStore()
-    first = mt.Agent(of("deploy", env="staging"), tools=[deploy], store=store, prompter=Always(mt.Answered(value=True), mt.Unavailable()))
+    first = mt.Agent(
+        of("deploy", env="staging"),
+        tools=[deploy],
+        store=store,
+        prompter=Always(mt.Answered(value=True), mt.Unavailable()),
+    )
     cut = first.run_sync("Ship it.")
     assert [question.question_id for question in cut.pending] == ["region"]
-    second = mt.Agent(of("deploy", env="staging"), tools=[deploy], store=store, prompter=mt.ScriptedPrompter({"deploy.region": "us-2"}))
+    second = mt.Agent(
+        of("deploy", env="staging"),
+        tools=[deploy],
+        store=store,
+        prompter=mt.ScriptedPrompter({"deploy.region": "us-2"}),
+    )
     result = second.resume_sync(cut.conversation)
     assert recorded(second, result) == [AnsweredBy("policy", name="always yes"), AnsweredBy("user")]
 
 
-# Rules ------------------------------------------------------------------------------------------------------------------
+# Rules
+# --------------------------------------------------------------------------------------------------
 
 
 def test_rules_answer_by_tool_and_question_and_arguments_and_are_recorded_as_a_policy() -> None:
     rules = mt.Rules(
         {
-            "deploy.confirm": [{"when": {"env": "prod*"}, "answer": False}, {"answer": True, "reason": "Not production."}],
+            "deploy.confirm": [
+                {"when": {"env": "prod*"}, "answer": False},
+                {"answer": True, "reason": "Not production."},
+            ],
             "*.region": {"answer": "eu-1"},
         },
         name="staging only",
     )
     agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=rules)
     result = agent.run_sync("Ship it.")
-    assert told(agent, result) == "staging in eu-1"
+    assert tool_result(agent, result) == "staging in eu-1"
     assert recorded(agent, result) == [AnsweredBy("policy", name="staging only")] * 2
     production = mt.Agent(of("deploy", env="production"), tools=[deploy], prompter=rules)
-    assert told(production, production.run_sync("Ship it.")).startswith("The policy 'staging only' rejected")
+    assert tool_result(production, production.run_sync("Ship it.")).startswith(
+        "The policy 'staging only' rejected"
+    )
 
 
-def test_where_no_rule_holds_it_is_as_if_nobody_was_attached() -> None:
+def test_question_without_a_matching_rule_is_detached() -> None:
     agent = mt.Agent(
-        of("shell", cmd="rm -r ."), tools=[shell], prompter=mt.Rules({"shell.__run__": {"when": {"cmd": "ls*"}, "answer": True}})
+        of("shell", cmd="rm -r ."),
+        tools=[shell],
+        prompter=mt.Rules({"shell.__run__": {"when": {"cmd": "ls*"}, "answer": True}}),
     )
     assert agent.run_sync("Go.").status == "suspended"
 
 
-def test_where_no_rule_holds_somebody_else_may_be_asked_and_is_recorded_as_who_that_is() -> None:
+def test_question_without_a_matching_rule_goes_to_the_fallback_prompter() -> None:
     person = mt.ScriptedPrompter({"deploy.region": "us-2"})
     person.user = "ada"
-    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=mt.Rules({"deploy.confirm": {"answer": True}}, otherwise=person))
+    agent = mt.Agent(
+        of("deploy", env="staging"),
+        tools=[deploy],
+        prompter=mt.Rules({"deploy.confirm": {"answer": True}}, otherwise=person),
+    )
     result = agent.run_sync("Ship it.")
-    assert recorded(agent, result) == [AnsweredBy("policy", name="rules"), AnsweredBy("user", user="ada")]
+    assert recorded(agent, result) == [
+        AnsweredBy("policy", name="rules"),
+        AnsweredBy("user", user="ada"),
+    ]
 
 
-def test_a_star_allows_no_call() -> None:
-    agent = mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=mt.Rules({"*.*": {"answer": True}, "shell.*": {"answer": True}}))
+def test_star_rule_allows_no_call() -> None:
+    agent = mt.Agent(
+        of("shell", cmd="ls"),
+        tools=[shell],
+        prompter=mt.Rules({"*.*": {"answer": True}, "shell.*": {"answer": True}}),
+    )
     assert agent.run_sync("Go.").status == "suspended"
 
 
@@ -258,12 +350,14 @@ def test_a_star_allows_no_call() -> None:
         ({"cmd": "*"}, "not an object", False),
     ],
 )
-def test_conditions_look_at_arguments(when: dict[str, Any], arguments: Any, holds: bool) -> None:  # noqa: FBT001
-    reply = asyncio.run(mt.Rules({"t.q": {"when": when, "answer": True}}).prompt(prompt_of(arguments)))
+def test_conditions_match_arguments(when: dict[str, Any], arguments: Any, holds: bool) -> None:  # noqa: FBT001
+    reply = asyncio.run(
+        mt.Rules({"t.q": {"when": when, "answer": True}}).prompt(prompt_of(arguments))
+    )
     assert isinstance(reply, mt.Answered) is holds
 
 
-def test_a_rule_lets_any_text_through_only_if_it_says_so_and_a_no_needs_no_such_care() -> None:
+def test_rule_must_opt_in_to_allow_any_text() -> None:
     words = {"cmd": "git status; rm -r ."}
     allowed = mt.Rules({"t.q": {"when": {"cmd": "git *"}, "answer": True, "shell": True}})
     refused = mt.Rules({"t.q": {"when": {"cmd": "git *"}, "answer": False}})
@@ -272,18 +366,24 @@ def test_a_rule_lets_any_text_through_only_if_it_says_so_and_a_no_needs_no_such_
 
 
 def prompt_of(arguments: Any) -> mt.Prompt:
-    """Return what is asked about a call."""
+    """Return the prompt about a call."""
     return mt.Prompt(question=mt.Question.boolean("q", "Really?"), tool="t", arguments=arguments)
 
 
 @pytest.mark.parametrize(
     ("rules", "says"),
     [
-        ({"deploy": {"answer": True}}, r"rules\['deploy'\]: a rule is named `<tool>.<question>`"),
-        ({"t.q": True}, r"rules\['t.q'\]: a rule is a table, such as `{'answer': True}`"),
-        ({"t.q": [{"answer": 1}, {"reason": "?"}]}, r"rules\['t.q'\]\[1\]: Object missing required field `answer`"),
+        ({"deploy": {"answer": True}}, r"rules\['deploy'\]: the key must be `<tool>.<question>`"),
+        ({"t.q": True}, r"rules\['t.q'\]: a rule must be a table, such as `{'answer': True}`"),
+        (
+            {"t.q": [{"answer": 1}, {"reason": "?"}]},
+            r"rules\['t.q'\]\[1\]: Object missing required field `answer`",
+        ),
         ({"t.q": {"answer": 1, "if": {}}}, "unknown field `if`"),
-        ({"t.q": {"answer": 1, "when": {"n": {"above": 1}}}}, r"when\['n'\]: .*unknown field `above`"),
+        (
+            {"t.q": {"answer": 1, "when": {"n": {"above": 1}}}},
+            r"when\['n'\]: .*unknown field `above`",
+        ),
         ({"t.q": {"answer": 1, "when": {"n": {"below": 1, "one_of": [1]}}}}, "exactly one of"),
         ({"t.q": {"answer": 1, "when": {"n": {"matches": "(?=a)"}}}}, "linear time"),
     ],
@@ -293,20 +393,34 @@ def test_a_wrong_rule_says_what_is_wrong(rules: Any, says: str) -> None:
         mt.Rules(rules)
 
 
-MISSPELT = r"rules\['shell.__run__'\]: `when` names the argument 'cmdd', which the tool `shell` does not have. Did you mean `cmd`\?"
+MISSPELT = (
+    r"rules\['shell.__run__'\]: `when` uses the argument 'cmdd', which the tool `shell` does not"
+    r" have. Did you mean `cmd`\?"
+)
 
 
 @pytest.mark.parametrize("name", ["cmdd", "/cmdd/0"])
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_rule_on_an_argument_that_its_tool_does_not_have_is_refused(name: str, nested: bool) -> None:  # noqa: FBT001
-    rules: mt.Prompter = mt.Rules({"shell.__run__": [{"answer": False}, {"when": {name: "ls*"}, "answer": True}]})
-    prompter = mt.Rules({"other.*": {"answer": 1, "when": {"cmdd": 1}}}, otherwise=rules) if nested else rules
+def test_a_rule_on_an_argument_that_its_tool_does_not_have_is_refused(
+    name: str,
+    nested: bool,  # noqa: FBT001
+) -> None:
+    rules: mt.Prompter = mt.Rules(
+        {"shell.__run__": [{"answer": False}, {"when": {name: "ls*"}, "answer": True}]}
+    )
+    prompter = (
+        mt.Rules({"other.*": {"answer": 1, "when": {"cmdd": 1}}}, otherwise=rules)
+        if nested
+        else rules
+    )
 
     with pytest.raises(mt.ConfigError, match=MISSPELT):
         mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=prompter)
 
 
-def test_a_rule_on_an_argument_that_its_tool_does_not_have_is_refused_before_a_run_is_recorded() -> None:
+def test_a_rule_on_an_argument_that_its_tool_does_not_have_is_refused_before_a_run_is_recorded() -> (
+    None
+):
     agent = mt.Agent(of("shell", cmd="ls"), tools=[shell], store=mt.MemoryStore())
     rules = mt.Rules({"shell.__run__": {"when": {"cmdd": "ls*"}, "answer": True}})
 
@@ -319,9 +433,17 @@ def test_a_rule_on_an_argument_that_its_tool_does_not_have_is_refused_before_a_r
 
 
 def test_rules_for_tools_of_other_agents_are_not_checked() -> None:
-    rules = mt.Rules({"shell.__run__": {"when": {"cmd": "ls*"}, "answer": True}, "mail.*": {"when": {"to": "x"}, "answer": True}})
+    rules = mt.Rules(
+        {
+            "shell.__run__": {"when": {"cmd": "ls*"}, "answer": True},
+            "mail.*": {"when": {"to": "x"}, "answer": True},
+        }
+    )
 
-    assert mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=rules).run_sync("Go.").status == "completed"
+    assert (
+        mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=rules).run_sync("Go.").status
+        == "completed"
+    )
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -329,7 +451,8 @@ def test_a_rule_for_a_misspelt_tool_is_reported(nested: bool) -> None:  # noqa: 
     rules: mt.Prompter = mt.Rules({"shel.__run__": {"answer": True}, "*.*": {"answer": False}})
     prompter = mt.Rules({"mail.*": {"answer": 1}}, otherwise=rules) if nested else rules
     says = (
-        r"rules\['shel.__run__'\]: the agent has no tool 'shel', so this rule never holds. Did you mean `shell`\? Its tools are: `shell`."
+        r"rules\['shel.__run__'\]: the agent has no tool 'shel', so this rule never matches. Did"
+        r" you mean `shell`\? Its tools are: `shell`."
     )
 
     with pytest.warns(UserWarning, match=says) as caught:
@@ -356,7 +479,9 @@ def test_rules_are_not_reported_while_the_tools_of_servers_are_not_known() -> No
 
 def test_a_tool_that_takes_other_arguments_than_it_lists_is_not_checked() -> None:
     class Open:
-        definition = mt.ToolDefinition("open", "Open.", {"type": "object", "properties": {"a": {"type": "string"}}})
+        definition = mt.ToolDefinition(
+            "open", "Open.", {"type": "object", "properties": {"a": {"type": "string"}}}
+        )
 
         async def execute(self, run: mt.ToolRun) -> mt.Outcome:
             raise AssertionError(run)
@@ -364,7 +489,11 @@ def test_a_tool_that_takes_other_arguments_than_it_lists_is_not_checked() -> Non
         def inquiry_source(self) -> mt.Source:
             return mt.Source.tool("open")
 
-    mt.Agent(of("shell", cmd="ls"), tools=[Open()], prompter=mt.Rules({"open.__run__": {"when": {"b": 1}, "answer": True}}))
+    mt.Agent(
+        of("shell", cmd="ls"),
+        tools=[Open()],
+        prompter=mt.Rules({"open.__run__": {"when": {"b": 1}, "answer": True}}),
+    )
 
 
 def test_a_configured_answer_is_used_before_a_rule() -> None:
@@ -378,11 +507,14 @@ def test_a_configured_answer_is_used_before_a_rule() -> None:
     assert [who.by for who in recorded(agent, result) if who] == ["policy", "static"]
 
 
-# A function of the program that says whether a call may run ---------------------------------------------------------------
+# A function that decides whether a call may run
+# --------------------------------------------------------------------------------------------------
 
 
-def small(arguments: JsonObject, context: mt.ToolContext[Any]) -> Literal["unattended", "ask", "skip"]:
-    """Let small sums go, ask about large ones, and stop what has no sum at all."""
+def small(
+    arguments: JsonObject, context: mt.ToolContext[Any]
+) -> Literal["unattended", "ask", "skip"]:
+    """Run small payments, ask about large ones, and skip calls without an amount."""
     assert context.arguments == arguments
     amount = arguments["amount"]
     assert isinstance(amount, int)
@@ -399,26 +531,36 @@ async def pay(amount: int) -> str:
     ("amount", "says", "by"),
     [
         (5, "paid 5", [AnsweredBy("policy", name="small")]),
-        (0, "pay was not run: the policy 'small' does not allow it.", [AnsweredBy("policy", name="small")]),
+        (
+            0,
+            "pay was not run: the policy 'small' does not allow it.",
+            [AnsweredBy("policy", name="small")],
+        ),
         (500, "paid 500", [None, AnsweredBy("user")]),
     ],
 )
-def test_a_function_says_whether_a_call_may_run_and_is_recorded_as_a_policy(amount: int, says: str, by: list[AnsweredBy | None]) -> None:
-    agent = mt.Agent(of("pay", amount=amount), tools=[pay], prompter=mt.ScriptedPrompter({"pay.__run__": True}, unscripted="raise"))
+def test_decision_of_a_function_is_recorded_as_a_policy(
+    amount: int, says: str, by: list[AnsweredBy | None]
+) -> None:
+    agent = mt.Agent(
+        of("pay", amount=amount),
+        tools=[pay],
+        prompter=mt.ScriptedPrompter({"pay.__run__": True}, unscripted="raise"),
+    )
     result = agent.run_sync("Go.")
-    assert (told(agent, result), recorded(agent, result)) == (says, by)
+    assert (tool_result(agent, result), recorded(agent, result)) == (says, by)
 
 
-def test_what_a_function_has_asked_waits_and_its_word_is_not_asked_for_again() -> None:
+def test_question_from_a_policy_function_waits_and_the_function_runs_once() -> None:
     agent = mt.Agent(of("pay", amount=500), tools=[pay])
     waiting = agent.run_sync("Go.")
     assert waiting.status == "suspended"
     agent.store.answer_sync(waiting.pending[0].id, approve=True)
-    assert told(agent, agent.resume_sync(waiting.conversation)) == "paid 500"
+    assert tool_result(agent, agent.resume_sync(waiting.conversation)) == "paid 500"
 
 
 def careless(arguments: JsonObject, context: mt.ToolContext[Any]) -> Literal["unattended", "ask"]:
-    """Write into what is only to be looked at."""
+    """Modify arguments that a policy should only read."""
     for given in (arguments, context.arguments):
         cast("dict[str, Any]", given)["amount"] = 1
     return "unattended" if arguments["amount"] == 1 else "ask"
@@ -431,32 +573,33 @@ async def spend(amount: int, ctx: mt.ToolContext[Any]) -> str:
     return f"spent {amount}"
 
 
-def test_what_a_function_writes_into_the_arguments_changes_neither_the_call_nor_its_record() -> None:
+def test_policy_function_cannot_modify_arguments() -> None:
     agent = mt.Agent(of("spend", amount=500), tools=[spend])
     result = agent.run_sync("Go.")
-    assert told(agent, result) == "spent 500"
-    assert [event.arguments for event in agent.store.read_sync(result.conversation).events if isinstance(event, ToolCallRequest)] == [
-        {"amount": 500}
-    ]
+    assert tool_result(agent, result) == "spent 500"
+    assert [
+        event.arguments
+        for event in agent.store.read_sync(result.conversation).events
+        if isinstance(event, ToolCallRequest)
+    ] == [{"amount": 500}]
 
 
 def broken(*_: object) -> float:
-    """Fail."""
     return 1 / 0
 
 
 def vague(*_: object) -> bool:
-    """Say something else."""
+    """Return a value that is not a decision."""
     return True
 
 
 async def later(*_: object) -> str:
-    """Say it too late."""
+    """Return a coroutine, which is not a decision."""
     return "unattended"
 
 
 @pytest.mark.parametrize("rule", [broken, vague, later])
-def test_a_function_that_fails_or_says_something_else_lets_nothing_run(rule: Any) -> None:
+def test_failing_policy_function_blocks_the_call(rule: Any) -> None:
     tool = mt.tool(name="odd", description="Odd.", run=rule)(_ran)
     agent = mt.Agent(of("odd"), tools=[tool])
     assert agent.run_sync("Go.").status == "suspended"
@@ -466,8 +609,10 @@ def _ran() -> str:
     return "ran"
 
 
-def test_who_edits_a_call_of_a_running_turn_hears_that_a_rule_refuses_the_edit() -> None:
-    """The process that runs the turn reads the rules; the edit was handed over to it."""
+def test_editor_of_a_running_call_is_told_about_a_refusing_rule() -> None:
+    """The process that runs the turn evaluates the rules; the edit was submitted to its answer
+    queue.
+    """
 
     def by_place(arguments: JsonObject, _: object) -> Any:
         return "skip" if arguments["env"] == "nowhere" else "ask"
@@ -486,7 +631,9 @@ def test_who_edits_a_call_of_a_running_turn_hears_that_a_rule_refuses_the_edit()
 
         store = mt.MemoryStore()
         calls = [{"name": "ship", "arguments": {"env": "test"}}, {"name": "wait"}]
-        agent = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[ship, wait], store=store)
+        agent = mt.Agent(
+            mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[ship, wait], store=store
+        )
         running = asyncio.create_task(agent.run("Ship it."))
         async for _ in store.watch():
             if waiting := await store.pending():
@@ -498,7 +645,11 @@ def test_who_edits_a_call_of_a_running_turn_hears_that_a_rule_refuses_the_edit()
         await store.answer(waiting[0].id, arguments={"env": "production"}, user="dora")
         released.set()
         result = await running
-        responses = [event.content for event in (await store.read(result.conversation)).events if isinstance(event, ToolCallResponse)]
+        responses = [
+            event.content
+            for event in (await store.read(result.conversation)).events
+            if isinstance(event, ToolCallResponse)
+        ]
         assert any(response.endswith("shipped to production") for response in responses)
 
     asyncio.run(played())

@@ -1,4 +1,6 @@
-"""Every public name with its signature, in one file that a change has to change, too: `public_face.txt` beside this one."""
+"""Each public name and signature is listed in `public_face.txt`, so that every change of the
+public API changes that file too.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ FACE = Path(__file__).with_name("public_face.txt")
 
 
 def signature(value: object) -> str:
-    """Return what somebody may call, as it is written; nothing for what is no callable, or is made from its fields."""
+    """Return the signature of a callable as source text, or an empty text for other values and
+    for classes built from fields.
+    """
     try:
         return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.signature(value)))  # type: ignore[arg-type]  # what cannot be called is caught
     except (TypeError, ValueError):
@@ -27,24 +31,28 @@ def signature(value: object) -> str:
 
 
 def members(kind: Any) -> Iterator[str]:
-    """Yield the public methods, properties and fields of a class of ours."""
+    """Yield the public methods, properties and fields of a class."""
     if issubclass(kind, msgspec.Struct):
         yield from (f"  .{field.name}" for field in msgspec.structs.fields(kind))
     for name in sorted(dir(kind)):
         found = inspect.getattr_static(kind, name)
-        is_ours = any(name in vars(base) and base.__module__.startswith("midturn") for base in kind.__mro__)
+        is_ours = any(
+            name in vars(base) and base.__module__.startswith("midturn") for base in kind.__mro__
+        )
         if name.startswith("_") or not is_ours or type(found).__name__ == "member_descriptor":
             continue
         yield f"  .{name}{signature(getattr(kind, name)) if callable(getattr(kind, name)) else ''}"
 
 
 def face(names: Iterator[tuple[str, object]]) -> Iterator[str]:
-    """Yield a line for each name, and for what classes have."""
+    """Yield a line for each name and for each class member."""
     for name, value in names:
         if not inspect.isclass(value):
             yield f"{name}{signature(value)}"
             continue
-        yield f"class {name}" + ("" if issubclass(value, msgspec.Struct | BaseException) else signature(value))
+        yield f"class {name}" + (
+            "" if issubclass(value, msgspec.Struct | BaseException) else signature(value)
+        )
         yield from members(value)
 
 
@@ -56,15 +64,21 @@ def everything() -> Iterator[tuple[str, object]]:
         yield f"midturn.testing.{name}", getattr(midturn.testing, name)
 
 
-def test_every_public_name_and_signature_is_as_it_is_written_down() -> None:
+def test_public_names_match_public_face_txt() -> None:
     now = "\n".join(face(everything())) + "\n"
     if is_updating():
         FACE.write_text(now, encoding="utf-8")
-    assert now == FACE.read_text(encoding="utf-8"), "if that is meant, set UPDATE_DOCUMENTS=1 to write it anew"
+    assert now == FACE.read_text(encoding="utf-8"), (
+        "if that is meant, set UPDATE_DOCUMENTS=1 to write it anew"
+    )
 
 
 def test_every_public_class_and_function_has_a_docstring_of_its_own() -> None:
-    callables = [(name, value) for name, value in everything() if inspect.isclass(value) or inspect.isfunction(value)]
+    callables = [
+        (name, value)
+        for name, value in everything()
+        if inspect.isclass(value) or inspect.isfunction(value)
+    ]
     assert [name for name, value in callables if not (value.__doc__ or "").strip()] == []
 
 
@@ -82,7 +96,7 @@ MADE_BY_PROGRAMS = (
 
 
 @pytest.mark.parametrize("kind", MADE_BY_PROGRAMS, ids=lambda kind: kind.__name__)
-def test_help_of_what_programs_make_says_what_it_takes(kind: type) -> None:
+def test_help_of_constructors_names_their_parameters(kind: type) -> None:
     taught = (inspect.getdoc(kind) or "") + (inspect.getdoc(kind.__init__) or "")
 
     assert [name for name in inspect.signature(kind).parameters if f"{name}:" not in taught] == []

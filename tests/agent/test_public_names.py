@@ -1,11 +1,10 @@
-"""The front door: which names there are, what they take, and that opening it costs nothing."""
+"""The top-level package: its names, their parameters, and the cost of importing it."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -18,8 +17,8 @@ OF_THE_TABLE = """
     Question SelectOption Form AnswerType BooleanType SelectType MultiSelectType TextType SecretType SchemaType Persistence When
     Success ToolError NeedsInput Outcome
     tool Tool Rejected ToolContext Answer Unanswered
-    ask ask_sync ask_form ask_form_sync try_ask try_ask_sync
-    Agent RunResult TextDelta ModelRetried ToolStarted Asked QuestionAnswered ToolFinished TurnEnded
+    ask ask_sync ask_form ask_form_sync try_ask try_ask_sync try_ask_form try_ask_form_sync
+    Agent RunResult TextDelta ModelRetried ToolStarted Asked QuestionAnswered ToolFinished TurnEnded Recorded
     Inquirer
     Prompter TerminalPrompter ScriptedPrompter InboxPrompter Rules
     Answered Deferred Replied WentBack EndedTurn Edited Submitted Unavailable
@@ -41,7 +40,7 @@ BESIDE_THEM = """
     Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject FormSubject
     ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage channels
 """
-"""What people need who write a prompter, a tool, a model or a store of their own, or an annotation."""
+"""Names for authors of prompters, tools, models and stores, and for annotations."""
 
 HEAVY = """
     asyncio ssl rich prompt_toolkit click jsonschema_rs tomlkit docstring_parser
@@ -51,11 +50,19 @@ OF_A_PROMPT = """
     question kind asked_by subject index total prefill error can_go_back can_reply may_remember
     id event conversation tool arguments
 """
-OF_A_CONTEXT = "answers arguments deps ask ask_sync ask_form ask_form_sync try_ask try_ask_sync idempotency_key root cancelled"
+OF_A_CONTEXT = (
+    "answers arguments deps ask ask_sync ask_form ask_form_sync try_ask try_ask_sync"
+    " try_ask_form try_ask_form_sync idempotency_key root cancelled"
+)
 
 
-def test_the_public_names_are_these() -> None:
-    expected = {*OF_THE_TABLE.split(), *OF_THE_SIGNATURES.split(), *BESIDE_THEM.split(), "__version__"}
+def test_public_names_are_as_listed() -> None:
+    expected = {
+        *OF_THE_TABLE.split(),
+        *OF_THE_SIGNATURES.split(),
+        *BESIDE_THEM.split(),
+        "__version__",
+    }
 
     assert set(dir(mt)) == expected
     assert all(getattr(mt, name) is not None for name in expected)
@@ -64,13 +71,24 @@ def test_the_public_names_are_these() -> None:
 def test_a_star_imports_the_public_names() -> None:
     names: dict[str, object] = {}
     exec("from midturn import *", names)
-    assert {name for name in names if name != "__builtins__"} == {name for name in dir(mt) if not name.startswith("_")}
+    assert {name for name in names if name != "__builtins__"} == {
+        name for name in dir(mt) if not name.startswith("_")
+    }
 
 
 def test_type_checkers_see_the_same_names() -> None:
     stub = ast.parse(Path(mt.__file__).with_suffix(".pyi").read_text())
-    imported = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    declared = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    imported = {
+        alias.asname
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    declared = {
+        node.target.id
+        for node in stub.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
 
     assert imported | declared == set(dir(mt))
 
@@ -80,13 +98,21 @@ def test_type_checkers_find_each_name_where_it_is_loaded_from() -> None:
     for node in stub.body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                assert getattr(__import__(node.module or "", fromlist=[alias.name]), alias.name) is getattr(mt, alias.name)
+                assert getattr(
+                    __import__(node.module or "", fromlist=[alias.name]), alias.name
+                ) is getattr(mt, alias.name)
 
 
-def test_importing_midturn_loads_nothing_heavy() -> None:
-    code = f"import sys; before = set(sys.modules); import midturn; print(*sorted(set({HEAVY.split()!r}) & (set(sys.modules) - before)))"
+def test_importing_midturn_loads_no_heavy_modules() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import midturn;"
+        f" print(*sorted(set({HEAVY.split()!r}) & (set(sys.modules) - before)))"
+    )
     assert output(python(code)).split() == []
-    modules = "import sys; import midturn; print(*(name for name in sys.modules if name.startswith('midturn.')))"
+    modules = (
+        "import sys; import midturn; print(*(name for name in sys.modules if"
+        " name.startswith('midturn.')))"
+    )
     assert output(python(modules)).split() == []
 
 
@@ -102,59 +128,38 @@ print(*sorted(heavy & set(sys.modules)))
     assert output(python(code, tmp_path)).split() == []
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error_with_the_nearest() -> None:
+def test_unknown_name_is_an_attribute_error_with_a_suggestion() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'Inquiry'\. Did you mean `Inquirer`\?"):
         _ = mt.Inquiry  # type: ignore[attr-defined]  # that is the point
     assert not hasattr(mt, "__wrapped__")
 
 
-def test_a_name_of_an_earlier_version_says_what_it_is_now() -> None:
-    with pytest.raises(AttributeError, match=r"`midturn\.AnswersSubject` is `midturn\.FormSubject` now\."):
-        _ = mt.AnswersSubject  # type: ignore[attr-defined]  # that is the point
-    with pytest.raises(AttributeError, match=r"`midturn\.testing\.UnscriptedPrompt` is `midturn\.testing\.OutOfScript` now\."):
-        _ = import_module("midturn.testing").UnscriptedPrompt
-
-
-GONE = [
-    ("midturn", "AnswersSubject", "`midturn.AnswersSubject` is `midturn.FormSubject` now."),
-    ("midturn", "RunOptions", "`midturn.RunOptions` is gone: `Agent.run`"),
-    ("midturn", "ResumeOptions", "`midturn.ResumeOptions` is gone: `Agent.stream_resume`"),
-    ("midturn", "ConversationJournal", "`midturn.ConversationJournal` is private now: `Inquirer`"),
-    ("midturn.testing", "UnscriptedPrompt", "`midturn.testing.UnscriptedPrompt` is `midturn.testing.OutOfScript` now."),
-    ("midturn.testing", "Recorded", "`midturn.testing.Recorded` is `midturn.testing.RecordedPair` now."),
-    ("midturn.errors", "NeedsAdoption", "`midturn.errors.NeedsAdoption` is gone: what lies in your own store is yours"),
+WRONG = [
     ("midturn", "Questin", "module 'midturn' has no attribute 'Questin'. Did you mean `Question`?"),
     ("midturn.channels", "Signal", "module 'midturn.channels' has no attribute 'Signal'."),
     ("midturn.errors", "NoError", "module 'midturn.errors' has no attribute 'NoError'"),
+    ("midturn.testing", "Recorded", "module 'midturn.testing' has no attribute 'Recorded'"),
 ]
 
 
-@pytest.mark.parametrize(("module", "name", "said"), GONE)
-def test_a_name_that_went_says_what_to_use_however_it_is_asked_for(module: str, name: str, said: str) -> None:
-    """Of an `AttributeError` the statement `from … import …` would say only that it "cannot import name"."""
+@pytest.mark.parametrize(("module", "name", "message"), WRONG)
+def test_a_wrong_name_is_an_attribute_error(module: str, name: str, message: str) -> None:
     assert not hasattr(import_module(module), name)
-    with pytest.raises(AttributeError, match=re.escape(said)):
+    with pytest.raises(AttributeError, match=re.escape(message)):
         getattr(import_module(module), name)
-    with pytest.raises(ImportError, match=re.escape(said)):
+    with pytest.raises(ImportError, match="cannot import name"):
         exec(f"from {module} import {name}")
 
 
-def test_a_module_of_its_own_says_how_it_is_imported() -> None:
-    said = "import midturn\ntry:\n    midturn.testing\nexcept AttributeError as error:\n    print(error)\nfrom midturn import testing"
-    assert output(python(said)).strip() == "`midturn.testing` is a module of its own: `import midturn.testing`."
-
-
-@pytest.mark.parametrize("opened", [mt.MemoryStore, lambda: mt.open_store("none"), lambda: mt.open_store("postgresql://127.0.0.1/none")])
-def test_what_a_store_had_before_says_what_to_use(opened: Callable[[], mt.ConversationStore]) -> None:
-    store = opened()
-    with pytest.raises(AttributeError, match=re.escape("`store.woken()` is `store.port.woken()` now.")):
-        _ = store.woken  # type: ignore[attr-defined]  # that is the point
-    with pytest.raises(AttributeError, match=re.escape("`store.port.latest()` is `store.port.newest(1)` now.")):
-        _ = store.port.latest  # type: ignore[attr-defined]  # that is the point
-    with pytest.raises(AttributeError, match=re.escape("`store.port.stirred` is `store.port.growing.stirred` now.")):
-        _ = store.port.stirred  # type: ignore[attr-defined]  # that is the point
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = store.nothing  # type: ignore[attr-defined]  # that is the point
+def test_attribute_error_for_a_submodule_says_how_to_import_it() -> None:
+    said = (
+        "import midturn\ntry:\n    midturn.testing\nexcept AttributeError as error:\n   "
+        " print(error)\nfrom midturn import testing"
+    )
+    assert (
+        output(python(said)).strip()
+        == "`midturn.testing` is a module of its own: `import midturn.testing`."
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +172,10 @@ def test_what_a_store_had_before_says_what_to_use(opened: Callable[[], mt.Conver
         (mt.route, "question target cached configured attached detached exclusive"),
         (mt.Question.from_json, "obj"),
         (mt.Question.check, "self value depth_limit"),
-        (mt.ConversationStore.answer, "self id value approve arguments reply cancel reason user via"),
+        (
+            mt.ConversationStore.answer,
+            "self id value approve arguments reply cancel reason user via",
+        ),
         (mt.Conversation.open, "path"),
         (mt.sanitize, "events"),
         (mt.ScriptedPrompter, "replies unscripted"),
@@ -179,22 +187,25 @@ def test_what_a_store_had_before_says_what_to_use(opened: Callable[[], mt.Conver
         (mt.Cancelled, "answered reply"),
     ],
 )
-def test_signatures_hold_what_is_promised_in_its_order(function: object, names: str) -> None:
+def test_signatures_keep_the_promised_parameter_order(function: object, names: str) -> None:
     parameters = list(inspect.signature(function).parameters)  # type: ignore[arg-type]  # they are callable, all of them
     expected = names.split()
     assert [name for name in parameters if name in expected] == expected
 
 
-def test_a_prompt_carries_what_is_promised() -> None:
+def test_prompt_has_the_promised_attributes() -> None:
     assert set(inspect.signature(mt.Prompt).parameters) >= set(OF_A_PROMPT.split())
 
 
-def test_a_context_offers_what_is_promised() -> None:
+def test_context_has_the_promised_attributes() -> None:
     assert set(dir(mt.ToolContext)) >= set(OF_A_CONTEXT.split())
 
 
-def test_importing_what_a_program_begins_with_loads_no_event_loop_and_no_machine() -> None:
+def test_importing_common_names_loads_no_asyncio_and_no_turn_machine() -> None:
     heavy = [*HEAVY.split(), "midturn.runtime", "midturn.turn.turn", "midturn.agent.assembly"]
-    code = f"from midturn import Agent, Question, open_store, tool; import sys; print(*sorted(set({heavy!r}) & set(sys.modules)))"
+    code = (
+        "from midturn import Agent, Question, open_store, tool; import sys;"
+        f" print(*sorted(set({heavy!r}) & set(sys.modules)))"
+    )
 
     assert output(python(code)).split() == []

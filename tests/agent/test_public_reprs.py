@@ -1,4 +1,4 @@
-"""Errors and reprs show the names under which programs know our classes, and none of a private module."""
+"""Errors and reprs show public class names and never a private module."""
 
 from __future__ import annotations
 
@@ -26,25 +26,35 @@ def test_errors_call_each_public_method_by_a_public_name() -> None:
     names = {name for name, _ in public_classes()}
     wrong: list[str] = []
     for name, kind in public_classes():
-        if issubclass(kind, BaseException):  # programs catch them, and make none
+        if issubclass(kind, BaseException):  # programs catch exceptions but do not create them
             continue
         for method in (each for each in dir(kind) if not each.startswith("_")):
             found = inspect.getattr_static(kind, method)
             function = getattr(found, "__func__", found)
             owner, _, _ = getattr(function, "__qualname__", method).rpartition(".")
-            if inspect.isfunction(function) and function.__module__.startswith("midturn.") and owner and owner not in names:
+            if (
+                inspect.isfunction(function)
+                and function.__module__.startswith("midturn.")
+                and owner
+                and owner not in names
+            ):
                 wrong.append(f"{name}.{method}: {function.__qualname__}")
 
     assert wrong == []
 
 
 def test_a_missing_argument_is_reported_under_the_public_name() -> None:
-    with pytest.raises(TypeError, match=r"^Question\.boolean\(\) missing 2 required positional arguments"):
+    with pytest.raises(
+        TypeError, match=r"^Question\.boolean\(\) missing 2 required positional arguments"
+    ):
         mt.Question.boolean()  # pyright: ignore[reportCallIssue]
 
 
 def test_reprs_show_public_names(tmp_path: Path) -> None:
-    agent = mt.Agent(mt.FunctionModel(lambda _: "Hello.", name="greeter"), store=mt.open_store(tmp_path / "conversations"))
+    agent = mt.Agent(
+        mt.FunctionModel(lambda _: "Hello.", name="greeter"),
+        store=mt.open_store(tmp_path / "conversations"),
+    )
     conversation = agent.run_sync("Hello.").conversation
     shown: list[object] = [
         agent,
@@ -78,7 +88,9 @@ def test_every_public_class_without_fields_has_a_repr_of_its_own() -> None:
     plain = [
         name
         for name, kind in public_classes()
-        if kind.__repr__ is object.__repr__ and not issubclass(kind, msgspec.Struct) and not getattr(kind, "_is_protocol", False)
+        if kind.__repr__ is object.__repr__
+        and not issubclass(kind, msgspec.Struct)
+        and not getattr(kind, "_is_protocol", False)
     ]
 
     assert plain == []

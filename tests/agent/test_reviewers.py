@@ -1,4 +1,7 @@
-"""Reviewers in `routes`: a model object or an id answers in place of the author, and a mistake is an error when the agent is made."""
+"""Reviewers in `routes`: a model object or a model ID answers instead of the author.
+
+Mistakes are errors when the agent is created.
+"""
 
 from __future__ import annotations
 
@@ -23,32 +26,42 @@ answers = [{ reason = "It is late.", answer = false }]
 
 
 def author(request: mt.ModelRequest) -> dict[str, Any]:
-    """Call the tool, approve everything that it asks, and end."""
+    """Call the tool, approve everything that it asks, and end the turn."""
     if request.inquiry is not None:
         return {"answer": True, "reason": "I wrote it."}
-    return {"text": "Done."} if isinstance(request.events[-1], mt.events.ToolCallResponse) else {"calls": [{"name": "careful"}]}
+    return (
+        {"text": "Done."}
+        if isinstance(request.events[-1], mt.events.ToolCallResponse)
+        else {"calls": [{"name": "careful"}]}
+    )
 
 
 def reviewer(name: str = "function") -> mt.FunctionModel:
-    """Return a model that refuses everything."""
     return mt.FunctionModel(lambda _: {"answer": False, "reason": "It is late."}, name=name)
 
 
 def installed(family: str) -> bool:
-    """Claim that the libraries of all providers are installed."""
     return bool(family)
 
 
 def answers(agent: mt.Agent) -> Sequence[tuple[object, str | None, str | None]]:
-    """Run the agent; return the answers, with the model that gave each and its reason."""
+    """Run the agent; return the answers, each with its model and its reason."""
     result = agent.run_sync("Ask")
-    found = [event for event in agent.store.read_sync(result.conversation).events if isinstance(event, InquiryAnswered)]
-    return [(one.answer, one.answered_by.model if one.answered_by else None, one.reason) for one in found]
+    found = [
+        event
+        for event in agent.store.read_sync(result.conversation).events
+        if isinstance(event, InquiryAnswered)
+    ]
+    return [
+        (one.answer, one.answered_by.model if one.answered_by else None, one.reason)
+        for one in found
+    ]
 
 
 def routed(to: Any, **more: Any) -> mt.Agent:
-    """Return an agent whose questions go to `to`."""
-    return mt.Agent(mt.FunctionModel(author), tools=[careful], routes={"careful.confirm": to}, **more)
+    return mt.Agent(
+        mt.FunctionModel(author), tools=[careful], routes={"careful.confirm": to}, **more
+    )
 
 
 FORMS: list[Callable[[mt.Model], Any]] = [
@@ -64,7 +77,9 @@ FORMS: list[Callable[[mt.Model], Any]] = [
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["function", "test/strict"])
-def test_a_model_object_answers_instead_of_the_author(form: Callable[[mt.Model], Any], name: str) -> None:
+def test_a_model_object_answers_instead_of_the_author(
+    form: Callable[[mt.Model], Any], name: str
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         agent = routed(form(reviewer(name)))
@@ -93,7 +108,10 @@ def test_a_rejection_by_a_model_object_escalates() -> None:
         mt.Target("assistant", {"model": reviewer(), "escalation": True}),
     ):
         person = mt.ScriptedPrompter({"careful.confirm": True})
-        assert answers(routed(form, prompter=person)) == [(False, "function", "It is late."), (True, None, None)]
+        assert answers(routed(form, prompter=person)) == [
+            (False, "function", "It is late."),
+            (True, None, None),
+        ]
         assert len(person.prompts) == 1
 
 
@@ -109,7 +127,8 @@ def test_a_self_hosted_model_is_accepted(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("midturn.models.registry.is_installed", installed)
     local = mt.ProviderModel("ollama/qwen3", base_url="http://127.0.0.1:1/v1", max_retries=0)
 
-    assert answers(routed(local, detached="deny")) == []  # nothing listens there: the call fails, and the author answers nothing
+    # no server listens there: the model call fails, and the author does not answer
+    assert answers(routed(local, detached="deny")) == []
 
 
 def test_an_inquirer_takes_a_model_object() -> None:
@@ -127,7 +146,10 @@ def test_an_inquirer_takes_a_model_object() -> None:
 @pytest.mark.parametrize(
     ("to", "says"),
     [
-        (mt.Target("assistant", {"modl": {"id": "a/b"}}), "`modl` is unknown. Did you mean `model`. Allowed are `model`, "),
+        (
+            mt.Target("assistant", {"modl": {"id": "a/b"}}),
+            "`modl` is unknown. Did you mean `model`. Allowed are `model`, ",
+        ),
         ({"model": {"idd": "a/b"}}, r"\['model'\]: `idd` is unknown. Did you mean `id`"),
         ({"model": {"id": ""}}, r"\['model'\]\['id'\]: the id of the model is empty"),
         ({"model": " "}, r"\['model'\]: the id of the model is empty"),
@@ -138,70 +160,117 @@ def test_an_inquirer_takes_a_model_object() -> None:
         ({"model": 7}, "not a `int`"),
         ({"model": mt.FunctionModel}, "not the class `FunctionModel`"),
         (mt.FunctionModel, "not the class `FunctionModel`"),
-        ({"model": {"id": "x/y"}}, "There is no provider `x`"),
+        ({"model": {"id": "x/y"}}, "Unknown provider `x`"),
         ({"model": "qwen"}, "`qwen` is not a model id"),
-        ({"model": "openai/text-embedding-3-small"}, "it writes no text"),
+        ({"model": "openai/text-embedding-3-small"}, "it does not generate text"),
         ({"model": "scripted:missing.toml"}, "missing.toml"),
         ("anthropic/claude-haiku-4-5", r"write `\{'model': 'anthropic/claude-haiku-4-5'\}`"),
         ("scripted:review.toml", r"write `\{'model': 'scripted:review.toml'\}`"),
-        (mt.Target("assistant", "scripted:review.toml"), "the settings of an assistant are a table"),  # type: ignore[arg-type]
+        (
+            mt.Target("assistant", "scripted:review.toml"),  # type: ignore[arg-type]
+            "the settings of an assistant must be a table",
+        ),
         (mt.Target("assistent"), "Did you mean `assistant`"),  # type: ignore[arg-type]
-        (mt.Target("user", {"model": {"id": "inherit"}}), "the target `user` has no assistant settings"),
-        (mt.Target("assistant_with_escalation", {"escalation": False}), "but `escalation` is false"),
+        (
+            mt.Target("user", {"model": {"id": "inherit"}}),
+            "the target `user` has no assistant settings",
+        ),
+        (
+            mt.Target("assistant_with_escalation", {"escalation": False}),
+            "but `escalation` is false",
+        ),
         ({"escalation": "yes"}, "bool"),
         ({"request": {"cahce": "off"}}, r"\['request'\]: `cahce` is unknown. Did you mean `cache`"),
-        ({"request": {"cache": "now"}}, "'now': it is `off`"),
-        ({"request": {"max_retries": -1}}, "is -1: it is a number from 0 to 100"),
+        ({"request": {"cache": "now"}}, "'now': it must be `off`"),
+        ({"request": {"max_retries": -1}}, "is -1: it must be a number from 0 to 100"),
     ],
 )
-def test_a_reviewer_that_does_not_exist_is_an_error_when_the_agent_is_made(to: Any, says: str) -> None:
+def test_a_reviewer_that_does_not_exist_is_an_error_when_the_agent_is_made(
+    to: Any, says: str
+) -> None:
     with pytest.raises(mt.ConfigError, match=rf"^routes\['careful.confirm'\].*{says}"):
         routed(to)
     with pytest.raises(mt.ConfigError, match=rf"^routes\['careful.confirm'\].*{says}"):
-        mt.Inquirer(mt.MemoryStore(), "1", routes={"careful.confirm": to}, model=mt.FunctionModel(author))
+        mt.Inquirer(
+            mt.MemoryStore(), "1", routes={"careful.confirm": to}, model=mt.FunctionModel(author)
+        )
 
 
 def test_a_missing_key_is_an_error_when_the_agent_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
 
-    with pytest.raises(mt.ConfigError, match=r"(?s)^routes\['careful.confirm'\]: .*ANTHROPIC_API_KEY"):
+    with pytest.raises(
+        mt.ConfigError, match=r"(?s)^routes\['careful.confirm'\]: .*ANTHROPIC_API_KEY"
+    ):
         routed({"model": "anthropic/claude-haiku-4-5"})
 
 
 def test_the_author_as_its_own_reviewer_is_warned_about_once() -> None:
     main = mt.FunctionModel(author)
-    forms: list[Any] = ["assistant", "assistant_with_escalation", {"escalation": True}, {"model": "inherit"}, main, {"model": main}]
+    forms: list[Any] = [
+        "assistant",
+        "assistant_with_escalation",
+        {"escalation": True},
+        {"model": "inherit"},
+        main,
+        {"model": main},
+    ]
     for to in forms:
-        with pytest.warns(UserWarning, match=r"`routes\['careful.confirm'\]`: the main model `function` reviews its own calls") as caught:
-            agent = mt.Agent(main, tools=[careful], routes={"careful.confirm": to, "careful.*": "user"}, detached="deny")
+        with pytest.warns(
+            UserWarning,
+            match=r"`routes\['careful.confirm'\]`: the main model `function` reviews its own calls",
+        ) as caught:
+            agent = mt.Agent(
+                main,
+                tools=[careful],
+                routes={"careful.confirm": to, "careful.*": "user"},
+                detached="deny",
+            )
         assert len(caught) == 1
         assert caught[0].filename == __file__
         assert answers(agent) == [(True, "function", "I wrote it.")]
 
 
-def test_the_same_model_of_the_same_provider_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_model_of_the_same_provider_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("midturn.models.registry.is_installed", installed)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
     same = "anthropic/claude-haiku-4-5"
-    for main, to in [(same, {"model": same}), (same, mt.ProviderModel(same)), (mt.ProviderModel(same), {"model": {"id": same}})]:
+    for main, to in [
+        (same, {"model": same}),
+        (same, mt.ProviderModel(same)),
+        (mt.ProviderModel(same), {"model": {"id": same}}),
+    ]:
         with pytest.warns(UserWarning, match=rf"the main model `{same}` reviews its own calls"):
             mt.Agent(main, tools=[careful], routes={"careful.confirm": to})
 
 
-def test_the_error_of_a_reviewer_is_logged_and_not_shown_to_the_person(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_error_of_a_reviewer_is_logged_and_not_shown_to_the_person(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def away(_: mt.ModelRequest) -> dict[str, Any]:
-        raise mt.ModelError("connection refused at 10.0.0.7:8080; check `reviewer.internal`", status=502)
+        raise mt.ModelError(
+            "connection refused at 10.0.0.7:8080; check `reviewer.internal`", status=502
+        )
 
     prompter = mt.ScriptedPrompter({"careful.confirm": True})
-    agent = routed(mt.Target("assistant_with_escalation", cast("Any", mt.FunctionModel(away, name="guard"))), prompter=prompter)
+    agent = routed(
+        mt.Target("assistant_with_escalation", cast("Any", mt.FunctionModel(away, name="guard"))),
+        prompter=prompter,
+    )
 
     result = agent.run_sync("Ask")
 
     assert result.status == "completed"
     (prompt,) = prompter.prompts
-    assert prompt.question.context == "The assistant that was asked first could not answer. The decision is yours."
+    assert (
+        prompt.question.context
+        == "The assistant that was asked first could not answer. The decision is yours."
+    )
     (record,) = [record for record in caplog.records if record.name == "midturn.models"]
-    assert record.getMessage() == (
-        "`guard` gave no answer to `careful.confirm`: connection refused at 10.0.0.7:8080; check `reviewer.internal` "
-        f"(conversation {result.conversation})"
+    assert (
+        record.getMessage()
+        == "`guard` gave no answer to `careful.confirm`: connection refused at 10.0.0.7:8080;"
+        f" check `reviewer.internal` (conversation {result.conversation})"
     )

@@ -1,4 +1,6 @@
-"""The server of the examples, in three processes: one asks, one takes the answer, one goes on."""
+"""The server example in three processes: one asks, one records the answer, one resumes the
+turn.
+"""
 
 from __future__ import annotations
 
@@ -19,48 +21,59 @@ WORKER = Path(__file__).parents[2] / "examples" / "server" / "worker.py"
 
 
 class Running:
-    """A worker in a process of its own."""
+    """A worker subprocess."""
 
     def __init__(self, store: Path) -> None:
         command = [sys.executable, "-W", "error", str(WORKER), str(store)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def send(self, **request: Any) -> None:
-        """Send a request."""
         assert self.process.stdin
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
 
     def next(self) -> dict[str, Any]:
-        """Wait for what the browser is sent next."""
+        """Wait for the next message to the browser."""
         assert self.process.stdout
-        return json.loads(self.process.stdout.readline() or "null") or {"died": self.process.communicate()[1]}
+        return json.loads(self.process.stdout.readline() or "null") or {
+            "died": self.process.communicate()[1]
+        }
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request, and wait for the answer to it."""
+        """Send a request and wait for its response."""
         self.send(**request)
         return self.next()
 
 
 @contextmanager
 def worker(store: Path) -> Generator[Running]:
-    """Start a worker; at the end it leaves without a word on stderr."""
+    """Start a worker; check at the end that it wrote nothing to stderr."""
     running = Running(store)
     try:
         yield running
-        _, errors = running.process.communicate(timeout=30)
+        _, errors = running.process.communicate(timeout=120)
         assert (running.process.returncode, errors) == (0, "")
     finally:
         running.process.kill()
         running.process.wait()
 
 
-def test_suspended_in_one_process_answered_in_a_second_resumed_in_a_third(tmp_path: Path) -> None:
+def test_suspend_answer_and_resume_in_three_processes(tmp_path: Path) -> None:
     with worker(tmp_path) as first:
         asked = first.ask(do="run", text="Ship it", user="u1")
     assert (asked["status"], asked["text"]) == ("suspended", "I will deploy it.")
     (question,) = asked["questions"]
-    assert question["question"] == {"text": "Deploy to staging?", "answer_type": {"type": "boolean"}, "exclusive": True}
+    assert question["question"] == {
+        "text": "Deploy to staging?",
+        "answer_type": {"type": "boolean"},
+        "exclusive": True,
+    }
     assert (question["tool"], question["arguments"]) == ("deploy", {"env": "staging"})
 
     with worker(tmp_path) as second:
@@ -71,32 +84,53 @@ def test_suspended_in_one_process_answered_in_a_second_resumed_in_a_third(tmp_pa
         assert misfit["error"] == "AnswerError"
         answered = second.ask(do="answer", id=question["id"], value=True, user="rm-7")
         assert answered == {"answered": question["id"], "conversation": asked["conversation"]}
-        assert second.ask(do="answer", id=question["id"], value=False, user="rm-8")["error"] == "AlreadyAnswered"
+        assert (
+            second.ask(do="answer", id=question["id"], value=False, user="rm-8")["error"]
+            == "AlreadyAnswered"
+        )
 
     with worker(tmp_path) as third:
         again = third.ask(do="resume", conversation=asked["conversation"])
-        assert (again["status"], [q["question"]["text"] for q in again["questions"]]) == ("suspended", ["Which region?"])
+        assert (again["status"], [q["question"]["text"] for q in again["questions"]]) == (
+            "suspended",
+            ["Which region?"],
+        )
         third.ask(do="answer", id=again["questions"][0]["id"], value="us-2", user="u2")
         done = third.ask(do="resume", conversation=asked["conversation"])
-        assert (done["status"], done["text"], done["questions"]) == ("completed", "I will deploy it.\n\nThat is all.", [])
+        assert (done["status"], done["text"], done["questions"]) == (
+            "completed",
+            "I will deploy it.\n\nThat is all.",
+            [],
+        )
         assert third.ask(do="resume", conversation=asked["conversation"])["error"] == "NotOpen"
 
     conversation = mt.open_store(tmp_path).read_sync(asked["conversation"])
     assert_answers(conversation, {"deploy.confirm": True, "deploy.region": "us-2"})
     by = [event.answered_by for event in conversation.events if isinstance(event, InquiryAnswered)]
-    assert [(who.by, who.via, who.user) for who in by if who] == [("user", "web", "rm-7"), ("user", "web", "u2")]
+    assert [(who.by, who.via, who.user) for who in by if who] == [
+        ("user", "web", "rm-7"),
+        ("user", "web", "u2"),
+    ]
 
 
 def test_answered_in_a_second_process_while_the_first_still_runs(tmp_path: Path) -> None:
-    """The first holds the conversation: the answer is handed over, the prompt closes, and the page hears who answered."""
+    """The first process holds the lock.
+
+    The answer is queued, the prompt closes, and the page shows the responder.
+    """
     with worker(tmp_path) as first, worker(tmp_path) as second:
         asked = first.ask(do="run", text="Ship it", stay=True)
         assert asked["text"] == "Deploy to staging?"
-        locked = second.ask(do="resume", conversation=second.ask(do="questions")["questions"][0]["conversation"])
+        locked = second.ask(
+            do="resume", conversation=second.ask(do="questions")["questions"][0]["conversation"]
+        )
         assert locked["error"] == "StoreLocked"
         assert str(first.process.pid) in locked["message"]
 
-        assert second.ask(do="answer", id=asked["asked"], value=True, user="rm-7")["answered"] == asked["asked"]
+        assert (
+            second.ask(do="answer", id=asked["asked"], value=True, user="rm-7")["answered"]
+            == asked["asked"]
+        )
         heard = [first.next(), first.next()]
         assert {"withdrawn": asked["asked"], "by": "rm-7"} in heard
         region = next(message for message in heard if "asked" in message)
@@ -112,13 +146,18 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     asked = first.ask(do="run", text="Ship it", stay=True)
     kill(first.process)
     with worker(tmp_path) as second:
-        assert second.ask(do="answer", id=asked["asked"], value=True, user="rm-7")["answered"] == asked["asked"]
+        assert (
+            second.ask(do="answer", id=asked["asked"], value=True, user="rm-7")["answered"]
+            == asked["asked"]
+        )
         (conversation,) = mt.open_store(tmp_path).ids_sync()
         again = second.ask(do="resume", conversation=conversation)
-        assert [question["question"]["text"] for question in again["questions"]] == ["Which region?"]
+        assert [question["question"]["text"] for question in again["questions"]] == [
+            "Which region?"
+        ]
 
 
-def test_of_many_answers_at_once_one_counts(tmp_path: Path) -> None:
+def test_one_of_many_concurrent_answers_counts(tmp_path: Path) -> None:
     workers = 8
     with worker(tmp_path) as first:
         asked = first.ask(do="run", text="Ship it")
@@ -126,4 +165,6 @@ def test_of_many_answers_at_once_one_counts(tmp_path: Path) -> None:
         for number in range(workers):
             first.send(do="answer", id=question["id"], value=number % 2 == 0, user=f"rm-{number}")
         said = [first.next() for _ in range(workers)]
-    assert sorted(message.get("error", "taken") for message in said) == ["AlreadyAnswered"] * (workers - 1) + ["taken"]
+    assert sorted(message.get("error", "taken") for message in said) == ["AlreadyAnswered"] * (
+        workers - 1
+    ) + ["taken"]

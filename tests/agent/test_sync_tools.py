@@ -1,4 +1,4 @@
-"""Functions that are not async ask from a thread of their own, under `run_sync` and in a loop that runs."""
+"""Synchronous tools ask from their own thread, under `run_sync` and in a running event loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import midturn as mt
 from midturn.stores.store import ConversationStore
-from support.agents import CONFIRM, calling, told
+from support.agents import CONFIRM, calling, tool_results
 from support.people import Chat
 from support.waiting import until
 
@@ -20,28 +20,32 @@ def plain(ctx: mt.ToolContext[list[str]]) -> str:
     return f"{first} {ctx.ask_sync(mt.Question.text('why', 'Why?'))}"
 
 
-def test_under_run_sync(store: ConversationStore) -> None:
+def test_sync_tool_asks_under_run_sync(store: ConversationStore) -> None:
     threads: list[str] = []
     person = mt.ScriptedPrompter({"plain.confirm": True, "plain.why": "because"})
-    result = mt.Agent(calling("plain"), tools=[plain], store=store).run_sync("Go", prompter=person, deps=threads)
-    assert told(store, result.conversation) == ["True because"]
+    result = mt.Agent(calling("plain"), tools=[plain], store=store).run_sync(
+        "Go", prompter=person, deps=threads
+    )
+    assert tool_results(store, result.conversation) == ["True because"]
     assert threads
     assert threads[0] != threading.current_thread().name
 
 
-def test_in_a_loop_that_goes_on_meanwhile(store: ConversationStore) -> None:
+def test_sync_tool_does_not_block_the_event_loop(store: ConversationStore) -> None:
     async def scene() -> None:
         chat = Chat()
-        run = asyncio.create_task(mt.Agent(calling("plain"), tools=[plain], store=store).run("Go", prompter=chat, deps=[]))
+        run = asyncio.create_task(
+            mt.Agent(calling("plain"), tools=[plain], store=store).run("Go", prompter=chat, deps=[])
+        )
         for question, value in (("confirm", True), ("why", "because")):
             await until(lambda question=question: question in chat.waiting)
             chat.says(question, mt.Answered(value))
-        assert told(store, (await run).conversation) == ["True because"]
+        assert tool_results(store, (await run).conversation) == ["True because"]
 
     asyncio.run(scene())
 
 
-def test_suspended_in_the_middle_and_answered_later(store: ConversationStore) -> None:
+def test_sync_tool_is_suspended_and_answered_later(store: ConversationStore) -> None:
     async def scene() -> None:
         agent = mt.Agent(calling("plain"), tools=[plain], store=store)
         result = await agent.run("Go", deps=[])
@@ -49,13 +53,17 @@ def test_suspended_in_the_middle_and_answered_later(store: ConversationStore) ->
             assert result.status == "suspended"
             await agent.store.answer(result.pending[0].id, value)
             result = await agent.resume(result.conversation, deps=[])
-        assert told(store, result.conversation) == ["True because"]
-        await until(lambda: not [thread for thread in threading.enumerate() if thread.name == "midturn-tool"])
+        assert tool_results(store, result.conversation) == ["True because"]
+        await until(
+            lambda: (
+                not [thread for thread in threading.enumerate() if thread.name == "midturn-tool"]
+            )
+        )
 
     asyncio.run(scene())
 
 
-def test_a_thread_learns_that_its_call_was_cancelled(store: ConversationStore) -> None:
+def test_sync_tool_is_told_about_cancellation(store: ConversationStore) -> None:
     heard = threading.Event()
     working = threading.Event()
 

@@ -1,4 +1,6 @@
-"""A tool that asks with `try_ask` goes on without an answer, and hears what was said instead: at once, from the inbox, after a restart."""
+"""A tool that uses `try_ask` continues without an answer and gets the reply: at once, from the
+inbox, or after a restart.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,12 @@ def plan_in_a_thread(ctx: mt.ToolContext) -> str:
 
 
 class Person(mt.Prompter):
-    """Says something else when asked for a time."""
+    """A user who replies with text when asked for a time."""
 
     def __init__(self, *replies: mt.Reply) -> None:
         self.replies = list(replies)
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Reply as it was told to."""
         assert prompt.kind == "tool"
         return self.replies.pop(0)
 
@@ -48,44 +49,60 @@ def calling(name: str = "plan") -> mt.ScriptedModel:
     return mt.ScriptedModel([{"calls": [{"name": name}]}, {"text": "Done."}])
 
 
-def told(agent: mt.Agent, conversation: str) -> list[tuple[str, bool]]:
-    return told_in(agent.store.read_sync(conversation))
+def tool_results(agent: mt.Agent, conversation: str) -> list[tuple[str, bool]]:
+    return tool_results_in(agent.store.read_sync(conversation))
 
 
-def told_in(conversation: mt.Conversation) -> list[tuple[str, bool]]:
-    return [(event.content, event.is_error) for event in conversation.events if isinstance(event, mt.events.ToolCallResponse)]
+def tool_results_in(conversation: mt.Conversation) -> list[tuple[str, bool]]:
+    return [
+        (event.content, event.is_error)
+        for event in conversation.events
+        if isinstance(event, mt.events.ToolCallResponse)
+    ]
 
 
-def test_a_tool_hears_the_reply_and_asks_on() -> None:
-    agent = mt.Agent(calling(), tools=[plan], prompter=Person(mt.Replied("Ask Ann first."), mt.Answered(value=True)))
+def test_tool_gets_the_reply_and_asks_again() -> None:
+    agent = mt.Agent(
+        calling(),
+        tools=[plan],
+        prompter=Person(mt.Replied("Ask Ann first."), mt.Answered(value=True)),
+    )
     result = agent.run_sync("Plan it.").raise_if_failed()
 
-    assert told(agent, result.conversation) == [("waits: True", False)]
-    first, *_ = [e for e in agent.store.read_sync(result.conversation).events if isinstance(e, mt.events.InquiryCancelled)]
+    assert tool_results(agent, result.conversation) == [("waits: True", False)]
+    first, *_ = [
+        e
+        for e in agent.store.read_sync(result.conversation).events
+        if isinstance(e, mt.events.InquiryCancelled)
+    ]
     assert (first.reason, first.metadata) == ("reply", {"reply": "Ask Ann first."})
 
 
 @pytest.mark.parametrize(("reply", "heard"), [("Later.", "'Later.'"), (None, "None")])
-def test_a_reply_reaches_a_tool_in_a_thread_with_its_words_or_without(reply: str | None, heard: str) -> None:
-    agent = mt.Agent(calling("plan_in_a_thread"), tools=[plan_in_a_thread], prompter=Person(mt.Replied(reply)))
+def test_reply_reaches_a_sync_tool_with_or_without_text(reply: str | None, heard: str) -> None:
+    agent = mt.Agent(
+        calling("plan_in_a_thread"), tools=[plan_in_a_thread], prompter=Person(mt.Replied(reply))
+    )
     result = agent.run_sync("Plan it.")
 
-    assert told(agent, result.conversation) == [(f"Unanswered(reason='reply', reply={heard})", False)]
+    assert tool_results(agent, result.conversation) == [
+        (f"Unanswered(reason='reply', reply={heard})", False)
+    ]
 
 
-def test_a_reply_from_the_inbox_reaches_the_tool_when_another_process_goes_on(tmp_path: Path) -> None:
+def test_inbox_reply_reaches_the_tool_in_another_process(tmp_path: Path) -> None:
     path = tmp_path / "conversations"
     result = mt.Agent(calling(), tools=[plan], store=mt.open_store(path)).run_sync("Plan it.")
     conversation = result.conversation
 
     for answer in ({"reply": "Ask Ann first."}, {"value": False}):
         (question,) = mt.open_store(path).pending_sync()
-        mt.open_store(path).answer_sync(question.id, **answer)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        assert told(mt.Agent(calling(), store=mt.open_store(path)), conversation) == []
+        mt.open_store(path).answer_sync(question.id, **answer)  # type: ignore[arg-type]
+        assert tool_results(mt.Agent(calling(), store=mt.open_store(path)), conversation) == []
         later = mt.Agent(calling(), tools=[plan], store=mt.open_store(path))
         result = later.resume_sync(conversation)
     assert result.status == "completed"
-    assert told(later, conversation) == [("waits: False", False)]
+    assert tool_results(later, conversation) == [("waits: False", False)]
 
 
 def test_a_reply_that_arrives_while_the_tool_runs_reaches_it() -> None:
@@ -101,12 +118,14 @@ def test_a_reply_that_arrives_while_the_tool_runs_reaches_it() -> None:
                         await agent.store.answer(question.id, True)
                     case _:
                         pass
-        assert told_in(await agent.store.read(events.conversation)) == [("waits: True", False)]
+        assert tool_results_in(await agent.store.read(events.conversation)) == [
+            ("waits: True", False)
+        ]
 
     asyncio.run(scene())
 
 
-def test_an_ask_beside_it_still_ends_with_a_reply() -> None:
+def test_concurrent_ask_still_ends_with_a_reply() -> None:
     @mt.tool
     async def asks(ctx: mt.ToolContext) -> str:
         """Ask."""
@@ -115,12 +134,16 @@ def test_an_ask_beside_it_still_ends_with_a_reply() -> None:
     agent = mt.Agent(calling("asks"), tools=[asks], prompter=Person(mt.Replied("Never.")))
     result = agent.run_sync("Ask.")
 
-    assert told(agent, result.conversation) == [('{"cancelled": true, "answered": {}, "reply": "Never."}', False)]
+    assert tool_results(agent, result.conversation) == [
+        ('{"cancelled": true, "answered": {}, "reply": "Never."}', False)
+    ]
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_a_reply_hides_nothing_that_was_answered_before_it(*, at_once: bool) -> None:
-    """At a prompt, and in the inbox, where each answer finds the turn in another process."""
+def test_reply_keeps_earlier_answers(*, at_once: bool) -> None:
+    """Tested at a prompt and in the inbox, where each answer resumes the turn in another
+    process.
+    """
     which = mt.Question.select("env", "Where?", ["staging", "production"])
 
     @mt.tool
@@ -130,7 +153,9 @@ def test_a_reply_hides_nothing_that_was_answered_before_it(*, at_once: bool) -> 
             return str(await asyncio.gather(ctx.ask(which), ctx.ask(WHEN)))
         return f"{await ctx.ask(which)} {await ctx.ask(WHEN)}"
 
-    attached = mt.Agent(calling("asks"), tools=[asks], prompter=Person(mt.Answered("staging"), mt.Replied("Never.")))
+    attached = mt.Agent(
+        calling("asks"), tools=[asks], prompter=Person(mt.Answered("staging"), mt.Replied("Never."))
+    )
     here = attached.run_sync("Ask.")
     store = mt.MemoryStore()
     result = mt.Agent(calling("asks"), tools=[asks], store=store).run_sync("Ask.")
@@ -143,39 +168,48 @@ def test_a_reply_hides_nothing_that_was_answered_before_it(*, at_once: bool) -> 
     away.resume_sync(result.conversation)
 
     marker = '{"cancelled": true, "answered": {"env": "staging"}, "reply": "Never."}'
-    assert told(attached, here.conversation) == [(marker, False)]
-    assert told(away, result.conversation) == [(marker, False)]
+    assert tool_results(attached, here.conversation) == [(marker, False)]
+    assert tool_results(away, result.conversation) == [(marker, False)]
 
 
-def test_a_call_of_a_loop_that_is_not_ours_hears_it_too(tmp_path: Path) -> None:
+def test_inquirer_call_gets_the_reply(tmp_path: Path) -> None:
     async def planned(call: mt.InquirerCall) -> str:
         return repr(await call.try_ask(WHEN))
 
-    async def scene(prompter: Callable[[], mt.Prompter] | None, store: mt.ConversationStore, conversation: str) -> str:
+    async def scene(
+        prompter: Callable[[], mt.Prompter] | None, store: mt.ConversationStore, conversation: str
+    ) -> str:
         inquirer = mt.Inquirer(store, conversation, prompter=prompter() if prompter else None)
         async with inquirer.turn("Plan it."):
             return await inquirer.run("plan", "call_1", {}, planned)
 
     store = mt.open_store(tmp_path)
-    said = asyncio.run(scene(lambda: Person(mt.Replied("Later.")), store, store.new_sync("At once")))
+    said = asyncio.run(
+        scene(lambda: Person(mt.Replied("Later.")), store, store.new_sync("At once"))
+    )
     assert said == "Unanswered(reason='reply', reply='Later.')"
 
     conversation = store.new_sync("Over night")
     with pytest.raises(mt.Suspended):
         asyncio.run(scene(None, store, conversation))
     store.answer_sync(store.pending_sync()[0].id, reply="Tomorrow.")
-    assert asyncio.run(scene(None, store, conversation)) == "Unanswered(reason='reply', reply='Tomorrow.')"
+    assert (
+        asyncio.run(scene(None, store, conversation))
+        == "Unanswered(reason='reply', reply='Tomorrow.')"
+    )
 
 
-def test_a_tool_that_goes_on_without_a_human_is_not_among_the_refused() -> None:
+def test_tool_that_continues_without_a_person_is_not_listed_as_refused() -> None:
     agent = mt.Agent(calling(), tools=[plan], detached="deny")
     result = agent.run_sync("Plan it.")
 
     assert (result.status, result.refused) == ("completed", ())
-    assert told(agent, result.conversation) == [("nobody said when: detached_denied", False)]
+    assert tool_results(agent, result.conversation) == [
+        ("nobody said when: detached_denied", False)
+    ]
 
 
-def test_a_tool_that_gives_up_for_want_of_a_human_is_among_the_refused() -> None:
+def test_tool_that_needs_a_person_is_listed_as_refused() -> None:
     @mt.tool
     async def strict(ctx: mt.ToolContext) -> str:
         """Plan only with somebody."""

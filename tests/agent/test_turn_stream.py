@@ -1,4 +1,4 @@
-"""Watching a turn while it runs."""
+"""Streaming the events of a running turn."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ import pytest
 import midturn as mt
 from midturn.events.types import Approval, InquiryAnswered
 from midturn.stores.store import ConversationStore
-from support.agents import calling, careful, told
+from support.agents import calling, careful, tool_results
 
 
-def test_a_turn_is_seen_event_by_event(store: ConversationStore) -> None:
+def test_stream_has_every_event(store: ConversationStore) -> None:
     async def scene() -> list[mt.Streamed]:
         agent = mt.Agent(
-            mt.ScriptedModel([{"text": "I will ask.", "chunk": 6, "calls": [{"name": "careful"}]}, {"text": "Done."}]),
+            mt.ScriptedModel(
+                [
+                    {"text": "I will ask.", "chunk": 6, "calls": [{"name": "careful"}]},
+                    {"text": "Done."},
+                ]
+            ),
             tools=[careful],
             store=store,
         )
-        async with agent.stream("Ask", prompter=mt.ScriptedPrompter({"careful.confirm": True}), author="ada") as events:
+        async with agent.stream(
+            "Ask", prompter=mt.ScriptedPrompter({"careful.confirm": True}), author="ada"
+        ) as events:
             assert (await store.read(events.conversation)).title == "Ask"
             return [event async for event in events]
 
@@ -36,7 +43,16 @@ def test_a_turn_is_seen_event_by_event(store: ConversationStore) -> None:
         "TurnEnded",
     ]
     match seen:
-        case [mt.TextDelta("I will"), mt.TextDelta(" ask."), mt.ToolStarted(call), mt.Asked(question), answered, finished, _, ended]:
+        case [
+            mt.TextDelta("I will"),
+            mt.TextDelta(" ask."),
+            mt.ToolStarted(call),
+            mt.Asked(question),
+            answered,
+            finished,
+            _,
+            ended,
+        ]:
             assert call.name == question.tool == "careful"
             assert isinstance(answered, mt.QuestionAnswered)
             assert answered.id == question.id
@@ -49,9 +65,11 @@ def test_a_turn_is_seen_event_by_event(store: ConversationStore) -> None:
             pytest.fail(repr(seen))
 
 
-def test_every_question_is_seen_whoever_answers_it() -> None:
-    """An answer that is remembered is there at once; the question is seen all the same."""
-    again = mt.ScriptedModel([{"calls": [{"name": "careful"}]}, {"calls": [{"name": "careful"}]}, {"text": "Done."}])
+def test_every_question_is_streamed() -> None:
+    """A remembered answer is available at once; the question is streamed nevertheless."""
+    again = mt.ScriptedModel(
+        [{"calls": [{"name": "careful"}]}, {"calls": [{"name": "careful"}]}, {"text": "Done."}]
+    )
 
     async def scene() -> list[mt.Streamed]:
         person = mt.ScriptedPrompter({"careful.confirm": mt.Answered(value=True, remember=True)})
@@ -63,11 +81,15 @@ def test_every_question_is_seen_whoever_answers_it() -> None:
     answered = [event for event in seen if isinstance(event, mt.QuestionAnswered)]
     assert len(asked) == 2
     assert [event.id for event in answered] == asked
-    by = [event.response.answered_by for event in answered if isinstance(event.response, InquiryAnswered)]
+    by = [
+        event.response.answered_by
+        for event in answered
+        if isinstance(event.response, InquiryAnswered)
+    ]
     assert [who.by for who in by if who] == ["user", "cached"]
 
 
-def test_a_permission_that_waits_is_seen(store: ConversationStore) -> None:
+def test_waiting_permission_is_streamed(store: ConversationStore) -> None:
     @mt.tool(run="ask")
     async def risky() -> str:
         """Do something risky."""
@@ -113,14 +135,16 @@ def test_leaving_early_stops_the_run_and_leaves_the_turn_open(store: Conversatio
         assert stopped == ["stopped"]
         assert (await store.read(events.conversation)).turns[-1].open
         assert [event async for event in events] == []
-        store.open(events.conversation).close()  # nobody holds it any more
+        store.open(events.conversation).close()  # the lock is released
 
     asyncio.run(scene())
 
 
-def test_what_a_run_would_raise_iterating_raises() -> None:
+def test_iterating_raises_the_errors_of_a_run() -> None:
     async def scene() -> None:
-        agent = mt.Agent(mt.ScriptedModel([{"text": "half", "error": {"status": 401, "message": "no key"}}]))
+        agent = mt.Agent(
+            mt.ScriptedModel([{"text": "half", "error": {"status": 401, "message": "no key"}}])
+        )
         async with agent.stream("Go") as events:
             delta = await anext(events)
             with pytest.raises(mt.ModelError, match="no key") as raised:
@@ -146,7 +170,7 @@ def test_an_error_in_the_block_is_raised_and_the_turn_left_open(store: Conversat
         (question,) = await store.pending()
         await store.answer(question.id, True)
         assert (await agent.resume(question.conversation)).status == "completed"
-        assert told(store, question.conversation) == ["went ahead"]
+        assert tool_results(store, question.conversation) == ["went ahead"]
 
     asyncio.run(scene())
 
@@ -163,21 +187,34 @@ async def wonder(ctx: mt.ToolContext) -> str:
     return await ctx.ask(mt.Question.text("what", "What?"))
 
 
-def wondering(store: ConversationStore) -> mt.Agent:
+def asking_agent(store: ConversationStore) -> mt.Agent:
     """Return an agent that pays and asks."""
     calls = [{"name": "pay", "arguments": {"n": 1}}, {"name": "wonder"}]
-    return mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[pay, wonder], store=store)
+    return mt.Agent(
+        mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[pay, wonder], store=store
+    )
 
 
-def test_a_stream_of_a_resumed_turn_begins_with_the_calls_that_people_have_ended(store: ConversationStore) -> None:
+def test_stream_of_a_resumed_turn_begins_with_calls_ended_by_people(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
-        agent = wondering(store)
+        agent = asking_agent(store)
         first, second = (waiting := await agent.run("Go.")).pending
         await store.answer(first, approve=False)
         await store.answer(second, reply="Not now.")
         async with agent.stream_resume(waiting.conversation) as events:
             seen = [event async for event in events]
-        assert [type(event).__name__ for event in seen] == ["ToolFinished", "ToolFinished", "TextDelta", "TurnEnded"]
+        assert [type(event).__name__ for event in seen] == [
+            "QuestionAnswered",
+            "ToolFinished",
+            "QuestionAnswered",
+            "ToolFinished",
+            "TextDelta",
+            "TurnEnded",
+        ]
+        closed = [event.id for event in seen if isinstance(event, mt.QuestionAnswered)]
+        assert closed == [first.id, second.id]
         finished = [event for event in seen if isinstance(event, mt.ToolFinished)]
         assert [(event.call.name, event.content, event.is_error) for event in finished] == [
             ("pay", "pay was skipped by the user.", True),
@@ -187,24 +224,29 @@ def test_a_stream_of_a_resumed_turn_begins_with_the_calls_that_people_have_ended
     asyncio.run(scene())
 
 
-def test_a_stream_of_a_turn_that_a_person_has_ended_has_its_calls(store: ConversationStore) -> None:
+def test_stream_of_an_ended_turn_has_its_calls(store: ConversationStore) -> None:
     async def scene() -> None:
-        agent = wondering(store)
+        agent = asking_agent(store)
         waiting = await agent.run("Go.")
         await store.answer(waiting.pending[1], cancel=True)
         async with agent.stream_resume(waiting.conversation) as events:
             seen = [event async for event in events]
-        assert sorted(event.call.name for event in seen if isinstance(event, mt.ToolFinished)) == ["pay", "wonder"]
+        assert sorted(event.call.name for event in seen if isinstance(event, mt.ToolFinished)) == [
+            "pay",
+            "wonder",
+        ]
 
     asyncio.run(scene())
 
 
-def test_a_stream_of_a_message_that_is_a_reply_has_the_call_that_it_ended(store: ConversationStore) -> None:
+def test_stream_of_a_reply_message_has_the_ended_call(store: ConversationStore) -> None:
     async def scene() -> None:
-        agent = wondering(store)
+        agent = asking_agent(store)
         waiting = await agent.run("Go.", prompter=None, author="ana")
         await store.answer(waiting.pending[0], approve=True)
-        async with agent.stream("Later.", conversation=waiting.conversation, author="ana", on_open="reply") as events:
+        async with agent.stream(
+            "Later.", conversation=waiting.conversation, author="ana", on_open="reply"
+        ) as events:
             seen = [event async for event in events]
         finished = [event.call.name for event in seen if isinstance(event, mt.ToolFinished)]
         assert finished == ["wonder", "pay"]  # pay runs in this stream

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 import midturn as mt
+from midturn.errors import ConfigError
 from midturn.events.types import ChatRequest, TurnStart
 from midturn.question.json_value import JsonObject
 from midturn.stores.store import ConversationStore
@@ -27,19 +29,28 @@ def charging(store: ConversationStore, ran: list[str]) -> mt.Agent:
 
 
 async def messages(store: ConversationStore, conversation: str) -> list[str]:
-    """Return what users said, as it is recorded."""
-    return [event.content for event in (await store.read(conversation)).events if isinstance(event, ChatRequest)]
+    """Return the recorded messages of users."""
+    return [
+        event.content
+        for event in (await store.read(conversation)).events
+        if isinstance(event, ChatRequest)
+    ]
 
 
 def test_the_same_key_continues_the_open_turn(store: ConversationStore) -> None:
     async def scene() -> None:
         ran, conversation = list[str](), await store.new("Chat")
         first = await charging(store, ran).run("Pay.", conversation=conversation, key="m1")
-        again = await charging(store, ran).run("Pay.", conversation=conversation, key="m1")  # sent again, nothing is answered
+        # sent again, it answers no question
+        again = await charging(store, ran).run("Pay.", conversation=conversation, key="m1")
         assert (first.status, again.status) == ("suspended", "suspended")
-        assert [question.id for question in first.pending] == [question.id for question in again.pending]
+        assert [question.id for question in first.pending] == [
+            question.id for question in again.pending
+        ]
         await store.answer(first.pending[0], "eu-1", user="ana")
-        assert (await charging(store, ran).run("Pay.", conversation=conversation, key="m1")).status == "completed"
+        assert (
+            await charging(store, ran).run("Pay.", conversation=conversation, key="m1")
+        ).status == "completed"
         assert (ran, await messages(store, conversation)) == (["eu-1"], ["Pay."])
 
     asyncio.run(scene())
@@ -49,8 +60,12 @@ def test_the_same_key_returns_the_result_of_a_turn_that_has_ended(store: Convers
     async def scene() -> None:
         ran, conversation = list[str](), await store.new("Chat")
         person = mt.ScriptedPrompter({"charge.region": "eu-1"})
-        first = await charging(store, ran).run("Pay.", conversation=conversation, key="m1", prompter=person)
-        await mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run("Hi.", conversation=conversation, key="m2")
+        first = await charging(store, ran).run(
+            "Pay.", conversation=conversation, key="m1", prompter=person
+        )
+        await mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run(
+            "Hi.", conversation=conversation, key="m2"
+        )
         again = await charging(store, ran).run("Pay.", conversation=conversation, key="m1")
         assert (
             (again.status, again.text, again.conversation)
@@ -60,13 +75,17 @@ def test_the_same_key_returns_the_result_of_a_turn_that_has_ended(store: Convers
         assert again.usage == first.usage
         assert again.run_usage.requests == 0
         assert (ran, await messages(store, conversation)) == (["eu-1"], ["Pay.", "Hi."])
-        starts = [event.key for event in (await store.read(conversation)).events if isinstance(event, TurnStart)]
+        starts = [
+            event.key
+            for event in (await store.read(conversation)).events
+            if isinstance(event, TurnStart)
+        ]
         assert starts == ["m1", "m2"]
 
     asyncio.run(scene())
 
 
-def test_the_result_by_key_has_its_value_of_a_type(store: ConversationStore) -> None:
+def test_result_by_key_has_its_typed_value(store: ConversationStore) -> None:
     async def scene() -> None:
         schema: JsonObject = {
             "type": "object",
@@ -83,10 +102,12 @@ def test_the_result_by_key_has_its_value_of_a_type(store: ConversationStore) -> 
     asyncio.run(scene())
 
 
-def test_a_recorded_result_needs_none_of_the_dependencies_of_its_turn(store: ConversationStore) -> None:
+def test_recorded_result_needs_no_deps(store: ConversationStore) -> None:
     async def scene() -> None:
         model = mt.ScriptedModel([{"text": "Hello."}])
-        agent = mt.Agent[dict[str, str]](model, store=store, instructions=lambda deps: deps["tenant"])
+        agent = mt.Agent[dict[str, str]](
+            model, store=store, instructions=lambda deps: deps["tenant"]
+        )
         conversation = await store.new("Chat")
         await agent.run("Hi.", conversation=conversation, key="m1", deps={"tenant": "acme"})
         assert (await agent.run("Hi.", conversation=conversation, key="m1")).text == "Hello."
@@ -97,7 +118,9 @@ def test_a_recorded_result_needs_none_of_the_dependencies_of_its_turn(store: Con
 def test_a_failed_turn_is_returned_as_failed(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = await store.new("Chat")
-        agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "gone"}]}] * 3), store=store, limits={"cycles": 1})
+        agent = mt.Agent(
+            mt.ScriptedModel([{"calls": [{"name": "gone"}]}] * 3), store=store, limits={"cycles": 1}
+        )
         first = await agent.run("Pay.", conversation=conversation, key="m1")
         again = await agent.run("Pay.", conversation=conversation, key="m1")
         assert first.status == again.status == "failed"
@@ -106,7 +129,7 @@ def test_a_failed_turn_is_returned_as_failed(store: ConversationStore) -> None:
     asyncio.run(scene())
 
 
-def test_another_key_does_not_touch_the_open_turn(store: ConversationStore) -> None:
+def test_another_key_does_not_change_the_open_turn(store: ConversationStore) -> None:
     async def scene() -> None:
         ran, conversation = list[str](), await store.new("Chat")
         await charging(store, ran).run("Pay.", conversation=conversation, key="m1")
@@ -118,7 +141,7 @@ def test_another_key_does_not_touch_the_open_turn(store: ConversationStore) -> N
     asyncio.run(scene())
 
 
-def test_one_key_is_not_for_two_messages(store: ConversationStore) -> None:
+def test_key_with_another_message_is_refused(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = await store.new("Chat")
         agent = mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store)
@@ -135,15 +158,19 @@ def test_a_key_is_text(store: ConversationStore, key: str) -> None:
     async def scene() -> None:
         conversation = await store.new("Chat")
         with pytest.raises(mt.ConfigError, match="key"):
-            await mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run("Hi.", conversation=conversation, key=key)
+            await mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run(
+                "Hi.", conversation=conversation, key=key
+            )
         assert await messages(store, conversation) == []
 
     asyncio.run(scene())
 
 
-def test_a_key_needs_a_conversation_in_which_it_is_looked_for(store: ConversationStore) -> None:
+def test_key_needs_a_conversation(store: ConversationStore) -> None:
     with pytest.raises(mt.ConfigError, match="conversation"):
-        asyncio.run(mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run("Hi.", key="m1"))
+        asyncio.run(
+            mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run("Hi.", key="m1")
+        )
 
 
 def test_a_stream_by_key_ends_with_the_recorded_result(store: ConversationStore) -> None:
@@ -172,7 +199,7 @@ def test_the_sync_forms_take_a_key(store: ConversationStore) -> None:
     assert agent.run_sync("Hi.", conversation=conversation, key="m1").text == "Hello."
 
 
-def test_inside_a_tool_a_turn_is_found_by_its_call_and_not_by_a_key(store: ConversationStore) -> None:
+def test_inner_turn_is_identified_by_its_call(store: ConversationStore) -> None:
     inner = mt.Agent(mt.ScriptedModel([{"text": "Hello."}]))
 
     @mt.tool
@@ -180,11 +207,60 @@ def test_inside_a_tool_a_turn_is_found_by_its_call_and_not_by_a_key(store: Conve
         """Delegate."""
         return (await inner.run("Hi.", key="m1")).text
 
-    outer = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "delegate"}]}, {"text": "Done."}]), tools=[delegate], store=store)
+    outer = mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "delegate"}]}, {"text": "Done."}]),
+        tools=[delegate],
+        store=store,
+    )
 
     async def scene() -> None:
         result = await outer.run("Go.")
-        contents = [getattr(event, "content", "") for event in (await store.read(result.conversation)).events]
+        contents = [
+            getattr(event, "content", "")
+            for event in (await store.read(result.conversation)).events
+        ]
         assert any("`key`" in str(content) and "tool" in str(content) for content in contents)
 
     asyncio.run(scene())
+
+
+def test_metadata_is_recorded_with_the_message(store: ConversationStore) -> None:
+    metadata: JsonObject = {"agui": {"run": "r1", "message": "u1"}}
+
+    async def scene() -> None:
+        agent = mt.Agent(
+            mt.ScriptedModel([{"text": "a"}, {"text": "b"}, {"text": "c"}]), store=store
+        )
+        conversation = await store.new(key="agui:ada:1")
+        await agent.run("Hi.", conversation=conversation, key="r1", metadata=metadata)
+        await agent.run("Hi.", conversation=conversation, key="r1", metadata={"ignored": True})
+        async with agent.stream("Ho.", conversation=conversation, metadata={"n": 2}) as events:
+            async for _ in events:
+                pass
+        await agent.run("He.", conversation=conversation)
+        recorded = [
+            event.metadata
+            for event in (await store.read(conversation)).events
+            if isinstance(event, ChatRequest)
+        ]
+        assert recorded == [metadata, {"n": 2}, None]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "problem"),
+    [
+        ({"x": object()}, "`metadata` must be a JSON object"),
+        (["u1"], "`metadata` must be a JSON object"),
+        ({"x": "y" * 17_000}, "at most 16,384"),
+    ],
+)
+def test_invalid_metadata_records_nothing(
+    store: ConversationStore, metadata: Any, problem: str
+) -> None:
+    agent = mt.Agent(mt.ScriptedModel([{"text": "a"}]), store=store)
+
+    with pytest.raises(ConfigError, match=problem):
+        agent.run_sync("Hi.", metadata=metadata)
+    assert store.ids_sync() == []

@@ -1,4 +1,4 @@
-"""A turn that is suspended without a store ends with its process, which says so once."""
+"""A suspended turn without a store is lost with its process. A warning says so once."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ for _ in range(2):
     print(agent.run_sync("Go.", prompter=PROMPTER).status)
 """
 WARNING = (
-    "A turn waits for an answer in the memory of this process, and is lost when the process ends. "
-    'Pass `store=midturn.open_store("conversations")` to keep it on disk, or `store=midturn.MemoryStore()` to keep it in memory '
-    "without this warning.\n"
+    "A turn waits for an answer in the memory of this process. It is lost when the process ends."
+    ' Pass `store=midturn.open_store("conversations")` to keep it on disk, or'
+    " `store=midturn.MemoryStore()` to keep it in memory without this warning.\n"
 )
 
 
 def run(directory: Path, store: str, prompter: str = "None") -> tuple[str, str]:
     program = PROGRAM.replace("STORE", store).replace("PROMPTER", prompter)
-    done = subprocess.run([sys.executable, "-c", program], cwd=directory, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=directory, capture_output=True, text=True, check=True
+    )
     return done.stdout, done.stderr
 
 
@@ -39,6 +41,8 @@ def test_turn_without_a_store_warns_once_per_process(tmp_path: Path, prompter: s
     assert run(tmp_path, "", prompter) == ("suspended\nsuspended\n", WARNING)
 
 
-@pytest.mark.parametrize("store", ['store=mt.open_store("conversations")', "store=mt.MemoryStore()"])
+@pytest.mark.parametrize(
+    "store", ['store=mt.open_store("conversations")', "store=mt.MemoryStore()"]
+)
 def test_turn_in_a_store_of_the_program_does_not_warn(tmp_path: Path, store: str) -> None:
     assert run(tmp_path, store) == ("suspended\nsuspended\n", "")

@@ -1,4 +1,6 @@
-"""Answers of a program are the Python values that its questions return: members of an `Enum`, dataclasses, dates, Pydantic models."""
+"""Programs answer with Python values of the question's type: `Enum` members, dataclasses, dates,
+Pydantic models.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,11 @@ def agent_asking(question: mt.Question[Any], returned: list[object], **settings:
         returned.append(await ctx.ask(question))
         return "shipped"
 
-    return mt.Agent(settings.pop("model", mt.ScriptedModel([{"calls": [{"name": "ship"}]}, {"text": "Done."}])), tools=[ship], **settings)
+    return mt.Agent(
+        settings.pop("model", mt.ScriptedModel([{"calls": [{"name": "ship"}]}, {"text": "Done."}])),
+        tools=[ship],
+        **settings,
+    )
 
 
 def from_store(question: mt.Question[Any], answer: object, returned: list[object]) -> None:
@@ -82,15 +88,22 @@ def from_store(question: mt.Question[Any], answer: object, returned: list[object
 
 
 def from_prompter(question: mt.Question[Any], answer: object, returned: list[object]) -> None:
-    agent_asking(question, returned).run_sync("Ship it.", prompter=mt.ScriptedPrompter({"ship.q": mt.Answered(answer)}))  # type: ignore[arg-type]
+    agent_asking(question, returned).run_sync(
+        "Ship it.",
+        prompter=mt.ScriptedPrompter({"ship.q": mt.Answered(answer)}),  # type: ignore[arg-type]
+    )
 
 
 def from_script(question: mt.Question[Any], answer: object, returned: list[object]) -> None:
-    agent_asking(question, returned).run_sync("Ship it.", prompter=mt.ScriptedPrompter({"ship.q": answer}))
+    agent_asking(question, returned).run_sync(
+        "Ship it.", prompter=mt.ScriptedPrompter({"ship.q": answer})
+    )
 
 
 def from_rules(question: mt.Question[Any], answer: object, returned: list[object]) -> None:
-    agent_asking(question, returned).run_sync("Ship it.", prompter=mt.Rules({"ship.q": {"answer": answer}}))
+    agent_asking(question, returned).run_sync(
+        "Ship it.", prompter=mt.Rules({"ship.q": {"answer": answer}})
+    )
 
 
 def from_routes(question: mt.Question[Any], answer: object, returned: list[object]) -> None:
@@ -105,15 +118,22 @@ def from_model(question: mt.Question[Any], answer: object, returned: list[object
         return {"text": "Done."} if is_done else {"calls": [{"name": "ship"}]}
 
     other = mt.FunctionModel(reply, name="other")
-    agent_asking(question, returned, model=mt.FunctionModel(reply), routes={"ship.q": mt.Target("assistant", {"model": other})}).run_sync(
-        "Go."
-    )
+    agent_asking(
+        question,
+        returned,
+        model=mt.FunctionModel(reply),
+        routes={"ship.q": mt.Target("assistant", {"model": other})},
+    ).run_sync("Go.")
 
 
-@pytest.mark.parametrize("source", [from_store, from_prompter, from_script, from_rules, from_routes, from_model])
+@pytest.mark.parametrize(
+    "source", [from_store, from_prompter, from_script, from_rules, from_routes, from_model]
+)
 @pytest.mark.parametrize(("question", "answer"), CASES, ids=IDS)
 def test_typed_answer_reaches_the_tool(
-    source: Callable[[mt.Question[Any], object, list[object]], None], question: mt.Question[Any], answer: object
+    source: Callable[[mt.Question[Any], object, list[object]], None],
+    question: mt.Question[Any],
+    answer: object,
 ) -> None:
     returned: list[object] = []
     source(question, answer, returned)
@@ -138,15 +158,15 @@ def test_typed_answer_is_queued_for_the_process_that_holds_the_conversation(
     asyncio.run(scene())
 
 
-def test_member_counts_in_a_condition_of_a_form() -> None:
+def test_enum_member_satisfies_a_form_condition() -> None:
     reason = mt.Question.select("reason", "Why?", Reason)
     details = mt.Question.text("details", "What is broken?", when=mt.When("reason", Reason.BROKEN))  # type: ignore[arg-type]
     form = mt.Form([reason, details])
     assert form.to_json()[1]["when"] == {"question_id": "reason", "equals": "broken"}
 
 
-def test_member_that_is_no_option_is_refused_by_its_value() -> None:
-    with pytest.raises(mt.AnswerError, match='"red" is none of the options'):
+def test_enum_member_that_is_no_option_is_refused() -> None:
+    with pytest.raises(mt.AnswerError, match='"red" is not one of the options'):
         mt.Question.select("q", "Why?", Reason).check(Colour.RED)
 
 

@@ -1,4 +1,6 @@
-"""What bad input gets, on each platform: no answer that its person did not give, one line in the log, nothing sent twice."""
+"""Invalid input on each platform: no answer that its person did not give, one log line,
+nothing sent twice.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +14,32 @@ import pytest
 import midturn as mt
 from midturn.errors import AlreadyAnswered
 from midturn.stores.store import ConversationStore
-from support.channels.asked import answered, answers, ask, pair, running
-from support.channels.mischief import MISCHIEF, card, kept
-from support.channels.phones import OURS, REAL, OnNtfy, Phone, act, kinds, missing, on
+from support.channels.invalid_replies import INVALID_REPLIES, card, prepared_press
+from support.channels.phones import OURS, REAL, NtfyPhone, Phone, act, kinds, missing, on
+from support.channels.questions import answered, answers, ask, pair, running
 from support.waiting import until
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]  # warnings: the libraries' own
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.timeout(600),
+]  # warnings of the libraries
 GO = mt.Question.boolean("go", "Deploy to production?")
 
 
 def _each() -> list[object]:
-    """Return each mischief of each platform."""
-    marks = {kind: [pytest.mark.real("channels")] if kind in REAL else [] for kind in MISCHIEF}
-    return [pytest.param(kind, name, id=f"{kind}, {name}", marks=marks[kind]) for kind, acts in MISCHIEF.items() for name in acts]
+    """Return each invalid reply of each platform."""
+    marks = {
+        kind: [pytest.mark.real("channels")] if kind in REAL else [] for kind in INVALID_REPLIES
+    }
+    return [
+        pytest.param(kind, name, id=f"{kind}, {name}", marks=marks[kind])
+        for kind, acts in INVALID_REPLIES.items()
+        for name in acts
+    ]
 
 
 def played(kind: str, store: ConversationStore, play: Callable[[Phone], Awaitable[None]]) -> None:
-    """Play a scene in which Ana is paired."""
+    """Run a scene in which Ana is paired."""
     if reason := missing(kind):
         pytest.skip(reason)
 
@@ -45,16 +56,22 @@ def _who(kind: str) -> str | None:
 
 
 def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING and record.name.startswith("midturn")]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= logging.WARNING and record.name.startswith("midturn")
+    ]
 
 
-@pytest.mark.parametrize(("kind", "mischief"), _each())
-def test_what_is_no_answer_answers_nothing(store: ConversationStore, kind: str, mischief: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("kind", "kind_of_reply"), _each())
+def test_invalid_replies_do_not_answer(
+    store: ConversationStore, kind: str, kind_of_reply: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def play(phone: Phone) -> None:
         question = await ask(store, GO)
         async with running(store, phone.channel()):
             await phone.listening()
-            await MISCHIEF[kind][mischief](phone, (await card(phone)).ref)
+            await INVALID_REPLIES[kind][kind_of_reply](phone, (await card(phone)).ref)
             await act(phone, await card(phone), "No")
             assert await answered(store, question) == (False, None, _who(kind), kind)
         assert len(await answers(store, question)) == 1
@@ -65,13 +82,13 @@ def test_what_is_no_answer_answers_nothing(store: ConversationStore, kind: str, 
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_a_button_that_is_pressed_twice_and_one_of_yesterday_answer_nothing_of_today(store: ConversationStore, kind: str) -> None:
+def test_repeated_and_old_button_presses_do_not_answer(store: ConversationStore, kind: str) -> None:
     async def play(phone: Phone) -> None:
         first = await ask(store, GO)
         async with running(store, phone.channel()):
             await phone.listening()
             shown = await card(phone)
-            yes = kept(phone, shown.ref, "Yes")
+            yes = prepared_press(phone, shown.ref, "Yes")
             await yes()
             await yes()
             assert await answered(store, first) == (True, None, _who(kind), kind)
@@ -88,13 +105,17 @@ def test_a_button_that_is_pressed_twice_and_one_of_yesterday_answer_nothing_of_t
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_two_people_at_once_leave_one_answer_and_the_card_says_whose(store: ConversationStore, kind: str) -> None:
+def test_concurrent_answers_record_one_and_the_card_names_its_person(
+    store: ConversationStore, kind: str
+) -> None:
     async def play(phone: Phone) -> None:
         question = await ask(store, GO)
         async with running(store, phone.channel()):
             await phone.listening()
             shown = await card(phone)
-            by_bo = asyncio.create_task(store.answer(question.id, value=False, user="bo", via="page"))
+            by_bo = asyncio.create_task(
+                store.answer(question.id, value=False, user="bo", via="page")
+            )
             await act(phone, shown, "Yes")
             with suppress(AlreadyAnswered):
                 await by_bo
@@ -109,18 +130,22 @@ def test_two_people_at_once_leave_one_answer_and_the_card_says_whose(store: Conv
 
 
 async def _over(phone: Phone, ref: str) -> None:
-    await until(lambda: not any(one.is_open for one in phone.cards() if one.ref == ref), seconds=40)
+    await until(
+        lambda: not any(one.is_open for one in phone.cards() if one.ref == ref), seconds=120
+    )
 
 
 @pytest.mark.parametrize("kind", OURS)
-def test_a_token_that_was_taken_back_is_one_line_and_each_card_is_sent_once_with_another(
+def test_revoked_token_logs_one_line_and_cards_are_sent_once_with_a_new_one(
     store: ConversationStore, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play(phone: Phone) -> None:
         for _ in range(3):
             await ask(store, GO)
-        if isinstance(phone, OnNtfy):
-            phone.server.access = {"": {"*": "rw"}}  # without a token one may, with this one not
+        if isinstance(phone, NtfyPhone):
+            phone.server.access = {
+                "": {"*": "rw"}
+            }  # without a token everything is allowed; with this one nothing is
         revoked = type(phone.channel())(**{**phone.options(), "token": "1:revoked"})
         async with running(store, revoked):
             await until(lambda: _warnings(caplog))
@@ -131,5 +156,5 @@ def test_a_token_that_was_taken_back_is_one_line_and_each_card_is_sent_once_with
 
     played(kind, store, play)
     (line,) = _warnings(caplog)
-    assert "cannot be used for now" in line
+    assert "is unavailable" in line
     assert "1:revoked" not in caplog.text

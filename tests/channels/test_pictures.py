@@ -1,4 +1,6 @@
-"""The pictures of cards in the documents are cards as our servers saw them. `UPDATE_DOCUMENTS=1` draws them anew."""
+"""The pictures of cards in the documents show cards as our servers received them.
+`UPDATE_DOCUMENTS=1` draws them again.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,26 @@ pytest.importorskip("telegram")
 
 import midturn as mt
 from midturn.stores.memory_conversations import MemoryStore
-from support.channels.asked import pair, running
-from support.channels.mischief import card
+from support.channels.invalid_replies import card
 from support.channels.phones import Shown, act, kinds, missing, on
-from support.channels.pictures import drawn
+from support.channels.pictures import draw_cards
+from support.channels.questions import pair, running
 from support.documents import ROOT, is_updating
 from support.pages import agent_with
 from support.waiting import until
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(120)]  # warnings: the libraries' own
-NAMES = {"telegram": "Telegram", "slack": "Slack", "discord": "Discord", "ntfy": "ntfy", "email": "e-mail", "matrix": "Matrix"}
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.timeout(600),
+]  # warnings of the libraries
+NAMES = {
+    "telegram": "Telegram",
+    "slack": "Slack",
+    "discord": "Discord",
+    "ntfy": "ntfy",
+    "email": "e-mail",
+    "matrix": "Matrix",
+}
 
 
 @mt.tool(run="ask")
@@ -32,11 +44,13 @@ def deploy(version: str, target: str) -> str:
 
 
 async def _cards(kind: str) -> list[Shown]:
-    """Return a card that asks, and what it says once it is answered."""
+    """Return an open card and the same card after the answer."""
     store = MemoryStore()
-    async with on(kind) as phone, asyncio.timeout(60):
+    async with on(kind) as phone, asyncio.timeout(120):
         await pair(store, kind, "ana", phone.account)
-        await agent_with(store, deploy, arguments={"version": "2.4", "target": "production"}).run("Ship it.")
+        await agent_with(store, deploy, arguments={"version": "2.4", "target": "production"}).run(
+            "Ship it."
+        )
         async with running(store, phone.channel()):
             await phone.listening()
             asks = await card(phone)
@@ -46,11 +60,13 @@ async def _cards(kind: str) -> list[Shown]:
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_the_picture_is_the_card(kind: str) -> None:
+def test_picture_shows_the_card(kind: str) -> None:
     if reason := missing(kind):
         pytest.skip(reason)
     picture = ROOT / "docs" / "images" / f"card-{kind}.svg"
-    now = drawn(asyncio.run(_cards(kind)), f"A card by {NAMES[kind]}: before it is answered, and after")
+    now = draw_cards(
+        asyncio.run(_cards(kind)), f"A card by {NAMES[kind]}: before it is answered, and after"
+    )
     if is_updating():
         picture.write_text(now, encoding="utf-8")
     assert picture.read_text(encoding="utf-8") == now

@@ -1,4 +1,4 @@
-"""Slack, by its library, against a server of ours that speaks as Slack's documents say."""
+"""Slack through its library, against our server, which is written from Slack's documentation."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ CARD = Card(
 )
 
 
-class KeptHere:
-    """What a channel keeps, in this process."""
+class MemoryInProcess:
+    """Memory of a channel in this process."""
 
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
 
     def get(self, name: str) -> str:
-        """Return it."""
         return self.kept.get(name, "")
 
     async def set(self, name: str, value: str) -> None:
-        """Keep it."""
         self.kept[name] = value
 
 
-class Line:
-    """A channel, and what it has said so far; the next reply is asked for, and the one before thereby confirmed, by `next`."""
+class ChannelReader:
+    """A channel and its replies. `next` reads the next reply, which confirms the previous one."""
 
     def __init__(self, channel: Slack, replies: AsyncGenerator[Reply]) -> None:
         self.channel = channel
         self._replies = replies
 
     async def next(self) -> Reply:
-        """Confirm what came before, and wait for what comes."""
-        return await asyncio.wait_for(anext(self._replies), 20)
+        """Confirm the previous reply and wait for the next."""
+        return await asyncio.wait_for(anext(self._replies), 120)
 
 
 @asynccontextmanager
-async def _listening(server: SlackServer, memory: KeptHere | None = None) -> AsyncGenerator[Line]:
+async def _listening(
+    server: SlackServer, memory: MemoryInProcess | None = None
+) -> AsyncGenerator[ChannelReader]:
     channel = Slack(BOT_TOKEN, APP_TOKEN, api=f"{server.address}/api/")
-    await channel.open(memory or KeptHere())
+    await channel.open(memory or MemoryInProcess())
     try:
         async with aclosing(channel.replies()) as replies:
-            yield Line(channel, replies)
+            yield ChannelReader(channel, replies)
     finally:
         await channel.close()
 
@@ -77,48 +77,73 @@ def _texts(block: dict[str, Any]) -> list[str]:
     return [one["text"] for part in block["elements"] for one in part["elements"]]
 
 
-def test_a_card_has_buttons_and_nothing_in_it_is_read_as_a_mention_or_a_format() -> None:
+def test_card_has_buttons_and_no_mentions_or_formatting() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             handle = await line.channel.send(CARD)
             (sent,) = server.ours
             assert handle == f"D-ana:{sent['ts']}"
             body, actions = sent["blocks"]
-            assert {part["type"] for part in body["elements"]} == {"rich_text_section", "rich_text_preformatted"}
-            assert {one["type"] for part in body["elements"] for one in part["elements"]} == {"text"}
+            assert {part["type"] for part in body["elements"]} == {
+                "rich_text_section",
+                "rich_text_preformatted",
+            }
+            assert {one["type"] for part in body["elements"] for one in part["elements"]} == {
+                "text"
+            }
             assert 'deploy {"target": "<@U-bo>"}' in _texts(body)
             assert sent["text"].endswith("Deploy to &lt;!channel&gt; &amp; *production*?")
             assert str(sent["parse"]) == "none"
-            assert [(one["text"]["text"], one["value"]) for one in actions["elements"]] == [("Allow", "a" * 22), ("Deny", "d" * 22)]
+            assert [(one["text"]["text"], one["value"]) for one in actions["elements"]] == [
+                ("Allow", "a" * 22),
+                ("Deny", "d" * 22),
+            ]
 
     _plays(play)
 
 
-def test_what_does_not_fit_comes_first_as_a_file() -> None:
+def test_long_content_is_sent_first_as_a_file() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
-            await line.channel.send(Card(to="U-ana", heading="h", text="t", file=("call.txt", b"x" * 9_000), choices=CARD.choices))
+            await line.channel.send(
+                Card(
+                    to="U-ana",
+                    heading="h",
+                    text="t",
+                    file=("call.txt", b"x" * 9_000),
+                    choices=CARD.choices,
+                )
+            )
             assert server.files == [("call.txt", b"x" * 9_000)]
-            assert server.calls.index("files.completeUploadExternal") < server.calls.index("chat.postMessage")
+            assert server.calls.index("files.completeUploadExternal") < server.calls.index(
+                "chat.postMessage"
+            )
 
     _plays(play)
 
 
-def test_a_connection_that_breaks_while_a_file_is_sent_is_an_absence() -> None:
+def test_broken_connection_during_an_upload_is_a_temporary_error() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             server.cuts_uploads = True
             with pytest.raises(ChannelAway, match="cannot be reached"):
-                await line.channel.send(Card(to="U-ana", heading="h", text="t", file=("call.txt", b"x")))
+                await line.channel.send(
+                    Card(to="U-ana", heading="h", text="t", file=("call.txt", b"x"))
+                )
 
     _plays(play)
 
 
-def test_a_card_that_is_over_has_no_buttons_and_says_why() -> None:
+def test_closed_card_has_no_buttons_and_a_reason() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             handle = await line.channel.send(CARD)
-            await line.channel.update(handle, Card(to="U-ana", heading="", text=CARD.text, notice="Answered by bo.", is_over=True))
+            await line.channel.update(
+                handle,
+                Card(
+                    to="U-ana", heading="", text=CARD.text, notice="Answered by bo.", is_over=True
+                ),
+            )
             (sent,) = server.ours
             assert [block["type"] for block in sent["blocks"]] == ["rich_text"]
             assert "Answered by bo.\n" in _texts(sent["blocks"][0])
@@ -126,7 +151,7 @@ def test_a_card_that_is_over_has_no_buttons_and_says_why() -> None:
     _plays(play)
 
 
-def test_a_button_says_who_pressed_it_where_and_when_and_is_acknowledged_after_it_is_recorded() -> None:
+def test_button_press_has_user_place_and_time_and_is_acknowledged_after_recording() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             handle = await line.channel.send(CARD)
@@ -134,11 +159,20 @@ def test_a_button_says_who_pressed_it_where_and_when_and_is_acknowledged_after_i
             await until(lambda: server.sockets)
             envelope = await server.press("U-ana", "D-ana", handle.partition(":")[2], "Deny")
             reply = await waiting
-            assert (reply.account, reply.handle, reply.token, reply.place) == ("U-ana", handle, "d" * 22, "")
+            assert (reply.account, reply.handle, reply.token, reply.place) == (
+                "U-ana",
+                handle,
+                "d" * 22,
+                "",
+            )
             assert reply.at.startswith("2027-01-15T08:00:00")
             assert server.acknowledged == []
             await server.again(envelope)
-            await server.write("U-ana", "no, because of &lt;this&gt; &amp; <https://x.example|that>", thread_ts=handle.partition(":")[2])
+            await server.write(
+                "U-ana",
+                "no, because of &lt;this&gt; &amp; <https://x.example|that>",
+                thread_ts=handle.partition(":")[2],
+            )
             told = await line.next()
             assert (told.text, told.handle) == ("no, because of <this> & that", handle)
             assert set(server.acknowledged) == {envelope}
@@ -158,7 +192,7 @@ def test_a_button_says_who_pressed_it_where_and_when_and_is_acknowledged_after_i
         {"text": "", "files": [{"id": "F1"}]},
     ],
 )
-def test_what_is_edited_deleted_a_picture_or_an_apps_is_no_reply(more: Any) -> None:
+def test_edits_deletions_pictures_and_app_messages_are_ignored(more: Any) -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             waiting = asyncio.create_task(line.next())
@@ -171,7 +205,7 @@ def test_what_is_edited_deleted_a_picture_or_an_apps_is_no_reply(more: Any) -> N
     _plays(play)
 
 
-def test_a_message_in_a_room_says_which_room() -> None:
+def test_room_message_names_its_room() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             waiting = asyncio.create_task(line.next())
@@ -182,9 +216,9 @@ def test_a_message_in_a_room_says_which_room() -> None:
     _plays(play)
 
 
-def test_what_was_written_while_no_one_listened_is_read_once_with_its_own_time() -> None:
+def test_offline_messages_are_read_once_with_their_original_time() -> None:
     async def play(server: SlackServer) -> None:
-        memory = KeptHere()
+        memory = MemoryInProcess()
         async with _listening(server, memory) as line:
             handle = await line.channel.send(CARD)
         thread = handle.partition(":")[2]
@@ -192,10 +226,16 @@ def test_what_was_written_while_no_one_listened_is_read_once_with_its_own_time()
         await server.write("U-ana", "one")
         for number in range(4):
             await server.write("U-ana", f"in the thread {number}", thread_ts=thread)
-        server.unacknowledged.clear()  # it kept nothing for so long
+        server.unacknowledged.clear()  # Slack does not keep it that long
         async with _listening(server, memory) as line:
             texts = [(await line.next()).text for _ in range(5)]
-            assert sorted(texts) == ["in the thread 0", "in the thread 1", "in the thread 2", "in the thread 3", "one"]
+            assert sorted(texts) == [
+                "in the thread 0",
+                "in the thread 1",
+                "in the thread 2",
+                "in the thread 3",
+                "one",
+            ]
             waiting = asyncio.create_task(line.next())
             await until(lambda: server.sockets)
             await server.write("U-ana", "now")
@@ -210,7 +250,7 @@ def test_what_was_written_while_no_one_listened_is_read_once_with_its_own_time()
     _plays(play)
 
 
-def test_a_new_connection_is_made_when_slack_asks_for_one() -> None:
+def test_connection_is_refreshed_when_slack_requests_it() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             waiting = asyncio.create_task(line.next())
@@ -223,7 +263,7 @@ def test_a_new_connection_is_made_when_slack_asks_for_one() -> None:
     _plays(play)
 
 
-def test_a_broken_connection_is_said_and_what_was_not_acknowledged_comes_again() -> None:
+def test_broken_connection_is_logged_and_unacknowledged_events_repeat() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             waiting = asyncio.create_task(line.next())
@@ -253,7 +293,9 @@ FAULTS: list[Any] = [
 
 
 @pytest.mark.parametrize(("fault", "error", "after"), FAULTS)
-def test_an_error_is_one_that_passes_or_one_that_stays(fault: Any, error: type[ChannelAway | ChannelRefused], after: float | None) -> None:
+def test_errors_are_temporary_or_permanent(
+    fault: Any, error: type[ChannelAway | ChannelRefused], after: float | None
+) -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             server.faults["chat.postMessage"] = [fault]
@@ -267,18 +309,18 @@ def test_an_error_is_one_that_passes_or_one_that_stays(fault: Any, error: type[C
     _plays(play)
 
 
-def test_a_token_that_was_taken_back_is_refused_and_shown_nowhere() -> None:
+def test_revoked_token_is_refused_and_never_shown() -> None:
     async def play(server: SlackServer) -> None:
         channel = Slack("xoxb-another", APP_TOKEN, api=f"{server.address}/api/")
         with pytest.raises(ChannelRefused, match="invalid_auth") as raised:
-            await channel.open(KeptHere())
+            await channel.open(MemoryInProcess())
         assert "xoxb" not in f"{raised.value!r}{channel!r}"
         await channel.close()
 
     _plays(play)
 
 
-def test_where_socket_mode_is_off_it_is_refused_and_a_server_that_is_away_is_away() -> None:
+def test_disabled_socket_mode_is_refused_and_unreachable_servers_are_temporary() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:
             waiting = asyncio.create_task(line.next())
@@ -288,7 +330,7 @@ def test_where_socket_mode_is_off_it_is_refused_and_a_server_that_is_away_is_awa
                 await waiting
         channel = Slack(BOT_TOKEN, APP_TOKEN, api="http://127.0.0.1:9/api/")
         with pytest.raises(ChannelAway):
-            await channel.open(KeptHere())
+            await channel.open(MemoryInProcess())
         await channel.close()
 
     _plays(play)

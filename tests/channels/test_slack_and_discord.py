@@ -1,4 +1,6 @@
-"""Questions answered in Slack and in Discord, from the ask to the record: pairing, buttons, words, strangers, and a restart."""
+"""Questions answered in Slack and Discord, end to end: pairing, buttons, text, strangers, a
+restart.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from midturn.channels.discord import Discord
 from midturn.channels.port import Channel, ChannelSettings
 from midturn.channels.running import run
 from midturn.channels.slack import Slack
-from midturn.channels.state import Ledger
+from midturn.channels.state import ChannelState
 from midturn.clock import now
 from midturn.events.types import InquiryAnswered
 from midturn.stores.store import ConversationStore
@@ -30,26 +32,26 @@ from support.channels.slack import APP_TOKEN, BOT_TOKEN, SlackServer, slack_serv
 from support.pages import agent_with, asking
 from support.waiting import until
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # a library's own
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of a library
 GO = mt.Question.boolean("go", "Deploy to production?")
 
 
 class Platform(Protocol):
-    """What people do on a platform, and see there."""
+    """Actions of users on a platform, and their view."""
 
     kind: str
     room: str
 
     def channel(self) -> Channel:
-        """Return a channel that speaks to it."""
+        """Return a channel to the platform."""
         ...
 
     async def listening(self, times: int = 1) -> None:
-        """Wait until the channel listens, so many times."""
+        """Wait until the channel has connected `times` times."""
         ...
 
     async def write(self, who: str, text: str, *, about: bool = False) -> None:
-        """Write something, as a reply to the last card or by itself."""
+        """Write a message, optionally as a reply to the last card."""
         ...
 
     async def press(self, who: str, label: str, *, room: bool = False) -> None:
@@ -58,7 +60,7 @@ class Platform(Protocol):
 
     @property
     def cards(self) -> list[dict[str, Any]]:
-        """The cards, the last one last."""
+        """The cards, oldest first."""
         ...
 
     def labels(self) -> list[str]:
@@ -66,13 +68,11 @@ class Platform(Protocol):
         ...
 
     def limit(self) -> None:
-        """Refuse the next messages: too many came."""
+        """Reject the next messages with a rate limit error."""
         ...
 
 
-class OnSlack:
-    """Slack."""
-
+class SlackPhone:
     kind = "slack"
     room = "C-ops"
 
@@ -80,41 +80,37 @@ class OnSlack:
         self.server = server
 
     def channel(self) -> Channel:
-        """Return a channel that speaks to it."""
         return Slack(BOT_TOKEN, APP_TOKEN, api=f"{self.server.address}/api/")
 
     async def listening(self, times: int = 1) -> None:
-        """Wait until the channel listens."""
         await until(lambda: len(self.server.sockets) >= times)
 
     async def write(self, who: str, text: str, *, about: bool = False) -> None:
-        """Write something."""
         thread = {"thread_ts": self.cards[-1]["ts"]} if about else {}
         await self.server.write(f"U-{who}", text, f"D-{who}", **thread)
 
     async def press(self, who: str, label: str, *, room: bool = False) -> None:
-        """Press a button."""
         del room
         await self.server.press(f"U-{who}", self.cards[-1]["channel"], self.cards[-1]["ts"], label)
 
     @property
     def cards(self) -> list[dict[str, Any]]:
-        """The cards."""
         return self.server.ours
 
     def labels(self) -> list[str]:
-        """Return the buttons of the last card."""
         blocks: list[dict[str, Any]] = self.cards[-1]["blocks"]
-        return [one["text"]["text"] for block in blocks if block["type"] == "actions" for one in block["elements"]]
+        return [
+            one["text"]["text"]
+            for block in blocks
+            if block["type"] == "actions"
+            for one in block["elements"]
+        ]
 
     def limit(self) -> None:
-        """Refuse the next messages."""
         self.server.faults["chat.postMessage"] = [(429, "ratelimited", {"Retry-After": "0"})] * 3
 
 
-class OnDiscord:
-    """Discord."""
-
+class DiscordPhone:
     kind = "discord"
     room = "#600"
     ids = {"ana": "77", "eve": "88"}  # noqa: RUF012
@@ -123,55 +119,55 @@ class OnDiscord:
         self.server = server
 
     def channel(self) -> Channel:
-        """Return a channel that speaks to it."""
         return Discord(TOKEN)
 
     async def listening(self, times: int = 1) -> None:
-        """Wait until the channel listens."""
         await self.server.connected(times)
 
     async def write(self, who: str, text: str, *, about: bool = False) -> None:
-        """Write something."""
-        await self.server.write(self.ids[who], text, "500" if who == "ana" else "501", about=self.cards[-1]["id"] if about else "")
+        await self.server.write(
+            self.ids[who],
+            text,
+            "500" if who == "ana" else "501",
+            about=self.cards[-1]["id"] if about else "",
+        )
 
     async def press(self, who: str, label: str, *, room: bool = False) -> None:
-        """Press a button."""
-        await self.server.press(self.ids[who], self.cards[-1]["id"], label, room="900" if room else "")
+        await self.server.press(
+            self.ids[who], self.cards[-1]["id"], label, room="900" if room else ""
+        )
 
     @property
     def cards(self) -> list[dict[str, Any]]:
-        """The cards."""
         return self.server.ours
 
     def labels(self) -> list[str]:
-        """Return the buttons of the last card."""
         return [one["label"] for row in self.cards[-1]["components"] for one in row["components"]]
 
     def limit(self) -> None:
-        """Refuse the next messages."""
         body = {"message": "You are being rate limited.", "retry_after": 0.01, "global": False}
         self.server.faults["POST channels"] = [(429, body, {"Retry-After": "1"})] * 3
 
 
 class Scene:
-    """A store with a channel that runs."""
+    """A store with a running channel."""
 
     def __init__(self, store: ConversationStore, platform: Platform) -> None:
         self.store = store
         self.platform = platform
 
     async def ask(self, question: mt.Question[Any] = GO) -> mt.OpenQuestion:
-        """Have a tool ask."""
+        """Ask `question` from a tool."""
         return (await agent_with(self.store, asking(question)).run("Ship it.")).pending[0]
 
     async def pair(self, person: str) -> None:
-        """Have a person send the code to the bot."""
-        code = await Ledger(self.store.port, now).code_for(person, self.platform.kind)
+        """Send the pairing code to the bot as a user."""
+        code = await ChannelState(self.store.port, now).create_code(person, self.platform.kind)
         await self.platform.write(person, code)
         await until_async(self._paired)
 
     async def _paired(self) -> bool:
-        return bool(await Ledger(self.store.port, now).pairings())
+        return bool(await ChannelState(self.store.port, now).pairings())
 
     @asynccontextmanager
     async def running(self, times: int = 1, rooms: tuple[str, ...] = ()) -> AsyncGenerator[None]:
@@ -186,38 +182,53 @@ class Scene:
             with suppress(asyncio.CancelledError):
                 await running
 
-    async def answered(self, question: mt.OpenQuestion) -> tuple[object, str | None, str | None, str | None]:
-        """Wait for the answer on record: what, why, whose, how."""
+    async def answered(
+        self, question: mt.OpenQuestion
+    ) -> tuple[object, str | None, str | None, str | None]:
+        """Wait for the recorded answer: value, reason, responder, interface."""
         await until_async(lambda: self._is_closed(question))
         events = (await self.store.read(question.conversation)).events
         (one,) = [event for event in events if isinstance(event, InquiryAnswered)]
-        return one.answer, one.reason, one.answered_by and one.answered_by.user, one.answered_by and one.answered_by.via
+        return (
+            one.answer,
+            one.reason,
+            one.answered_by and one.answered_by.user,
+            one.answered_by and one.answered_by.via,
+        )
 
     async def _is_closed(self, question: mt.OpenQuestion) -> bool:
         return question.id not in {one.id for one in await self.store.pending()}
 
 
 async def until_async(arrived: Callable[[], Awaitable[bool]]) -> None:
-    """Return as soon as it is so."""
-    async with asyncio.timeout(20):
+    """Wait until a condition is true."""
+    async with asyncio.timeout(120):
         while not await arrived():  # noqa: ASYNC110  what is waited for has no event to wait on
             await asyncio.sleep(0.005)
 
 
 @pytest.fixture(params=["slack", "discord"])
-def plays(request: pytest.FixtureRequest, store: ConversationStore) -> Callable[[Callable[[Scene], Awaitable[None]]], None]:
-    """Return what plays a scene on a platform, and looks afterwards whether anything was made up."""
+def plays(
+    request: pytest.FixtureRequest, store: ConversationStore
+) -> Callable[[Callable[[Scene], Awaitable[None]]], None]:
+    """Return a function that runs a scene on a platform and then checks for invented
+    decisions.
+    """
 
     async def on_slack(play: Callable[[Scene], Awaitable[None]]) -> None:
         async with slack_server() as server:
-            await play(Scene(store, OnSlack(server)))
+            await play(Scene(store, SlackPhone(server)))
 
     async def on_discord(play: Callable[[Scene], Awaitable[None]]) -> None:
         async with discord_server() as server:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(http.Route, "BASE", f"{server.address}/api")
-                patch.setattr(gateway.DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(f"{server.address.replace('http', 'ws', 1)}/gateway"))
-                await play(Scene(store, OnDiscord(server)))
+                patch.setattr(
+                    gateway.DiscordWebSocket,
+                    "DEFAULT_GATEWAY",
+                    yarl.URL(f"{server.address.replace('http', 'ws', 1)}/gateway"),
+                )
+                await play(Scene(store, DiscordPhone(server)))
 
     on = {"slack": on_slack, "discord": on_discord}[request.param]
 
@@ -230,7 +241,7 @@ def plays(request: pytest.FixtureRequest, store: ConversationStore) -> Callable[
 Plays = Callable[[Callable[[Scene], Awaitable[None]]], None]
 
 
-def test_who_has_paired_answers_by_a_button_and_the_card_says_so(plays: Plays) -> None:
+def test_paired_person_answers_by_button_and_the_card_shows_it(plays: Plays) -> None:
     async def play(scene: Scene) -> None:
         platform = scene.platform
         async with scene.running():
@@ -252,12 +263,17 @@ def test_a_no_with_a_reason_is_written_as_a_reply(plays: Plays) -> None:
             question = await scene.ask()
             await until(lambda: scene.platform.cards)
             await scene.platform.write("ana", "no, because it is Friday", about=True)
-            assert await scene.answered(question) == (False, "it is Friday", "ana", scene.platform.kind)
+            assert await scene.answered(question) == (
+                False,
+                "it is Friday",
+                "ana",
+                scene.platform.kind,
+            )
 
     plays(play)
 
 
-def test_a_stranger_and_a_reply_that_is_no_answer_answer_nothing(plays: Plays) -> None:
+def test_strangers_and_invalid_replies_do_not_answer(plays: Plays) -> None:
     async def play(scene: Scene) -> None:
         async with scene.running():
             await scene.pair("ana")
@@ -275,7 +291,7 @@ def test_a_stranger_and_a_reply_that_is_no_answer_answer_nothing(plays: Plays) -
     plays(play)
 
 
-def test_what_was_written_while_no_server_ran_is_taken_at_the_next_start_and_the_card_is_sent_once(plays: Plays) -> None:
+def test_offline_reply_counts_at_the_next_start_and_the_card_is_sent_once(plays: Plays) -> None:
     async def play(scene: Scene) -> None:
         async with scene.running():
             await scene.pair("ana")
@@ -292,23 +308,27 @@ def test_what_was_written_while_no_server_ran_is_taken_at_the_next_start_and_the
 
 
 async def _is_kept(scene: Scene) -> bool:
-    cards = await Ledger(scene.store.port, now).cards("phone")
+    cards = await ChannelState(scene.store.port, now).cards("phone")
     return all(card.handle for card in cards.values())
 
 
-def test_two_answers_at_once_leave_one(plays: Plays) -> None:
+def test_concurrent_answers_record_one(plays: Plays) -> None:
     async def play(scene: Scene) -> None:
         async with scene.running():
             await scene.pair("ana")
             question = await scene.ask()
             await until(lambda: scene.platform.cards and scene.platform.labels())
-            await asyncio.gather(scene.platform.press("ana", "Yes"), scene.platform.press("ana", "No"), scene.platform.press("ana", "Yes"))
+            await asyncio.gather(
+                scene.platform.press("ana", "Yes"),
+                scene.platform.press("ana", "No"),
+                scene.platform.press("ana", "Yes"),
+            )
             assert (await scene.answered(question))[2] == "ana"
 
     plays(play)
 
 
-def test_in_a_room_only_who_has_paired_answers(plays: Plays) -> None:
+def test_only_paired_people_answer_in_a_room(plays: Plays) -> None:
     async def play(scene: Scene) -> None:
         async with scene.running(rooms=(scene.platform.room,)):
             await scene.pair("ana")
@@ -321,14 +341,20 @@ def test_in_a_room_only_who_has_paired_answers(plays: Plays) -> None:
     plays(play)
 
 
-def test_under_a_rate_limit_every_question_is_sent_once(plays: Plays) -> None:
+def test_rate_limited_questions_are_sent_once(plays: Plays) -> None:
     async def play(scene: Scene) -> None:
         async with scene.running():
             await scene.pair("ana")
             scene.platform.limit()
-            asked = [await scene.ask(mt.Question.boolean("go", f"Deploy number {number}?")) for number in range(10)]
+            asked = [
+                await scene.ask(mt.Question.boolean("go", f"Deploy number {number}?"))
+                for number in range(10)
+            ]
             await until(lambda: len(scene.platform.cards) == len(asked))
             await until_async(lambda: _is_kept(scene))
-        assert [sum(f"Deploy number {number}" in str(card) for card in scene.platform.cards) for number in range(10)] == [1] * 10
+        assert [
+            sum(f"Deploy number {number}" in str(card) for card in scene.platform.cards)
+            for number in range(10)
+        ] == [1] * 10
 
     plays(play)

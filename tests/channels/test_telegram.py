@@ -1,4 +1,6 @@
-"""Telegram, by its library, against a server of ours that speaks as Telegram's documents say."""
+"""Telegram through its library, against our server, which is written from Telegram's
+documentation.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ pytest.importorskip("telegram")
 import midturn as mt
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, ChannelSettings, Choice
 from midturn.channels.running import run
-from midturn.channels.state import Ledger
+from midturn.channels.state import ChannelState
 from midturn.channels.telegram import Telegram
 from midturn.clock import now
 from midturn.events.types import InquiryAnswered
@@ -25,40 +27,49 @@ from support.channels.telegram import TOKEN, TelegramServer, telegram_server
 from support.pages import agent_with, asking
 from support.waiting import until
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # a library's own: it will change the type of a wait
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # the library's warning about the future type of a timeout
 ANA, BO, GROUP = 7, 8, -100
 GO = mt.Question.boolean("go", "Deploy to @production?")
 
 
-class Nowhere:
-    """Keeps nothing."""
+class NoMemory:
+    """A memory that keeps nothing."""
 
     def get(self, name: str) -> str:
-        """Return nothing."""
         del name
         return ""
 
-    async def set(self, name: str, value: str) -> None:
-        """Forget it."""
+    async def set(self, name: str, value: str) -> None: ...
 
 
-def played(store: ConversationStore, play: Callable[[TelegramServer, ConversationStore], Awaitable[None]]) -> None:
-    """Play a scene with Ana paired."""
+def played(
+    store: ConversationStore, play: Callable[[TelegramServer, ConversationStore], Awaitable[None]]
+) -> None:
+    """Run a scene in which Ana is paired."""
 
     async def scene() -> None:
-        ledger = Ledger(store.port, now)
-        async with asyncio.timeout(60), telegram_server() as server:
-            await ledger.paired("telegram", str(ANA), await ledger.code_for("ana", "telegram"))
+        ledger = ChannelState(store.port, now)
+        async with asyncio.timeout(120), telegram_server() as server:
+            await ledger.redeem_code(
+                "telegram", str(ANA), await ledger.create_code("ana", "telegram")
+            )
             await play(server, store)
 
     asyncio.run(scene())
 
 
 class Running:
-    """The channel, run."""
+    """A running channel."""
 
-    def __init__(self, server: TelegramServer, store: ConversationStore, rooms: tuple[str, ...] = ()) -> None:
-        self._work = run(store, [(Telegram(TOKEN, api=server.address), ChannelSettings(name="phone", rooms=rooms))])
+    def __init__(
+        self, server: TelegramServer, store: ConversationStore, rooms: tuple[str, ...] = ()
+    ) -> None:
+        self._work = run(
+            store,
+            [(Telegram(TOKEN, api=server.address), ChannelSettings(name="phone", rooms=rooms))],
+        )
 
     async def __aenter__(self) -> None:
         self._task = asyncio.create_task(self._work)
@@ -70,12 +81,14 @@ class Running:
 
 
 async def asked(store: ConversationStore) -> str:
-    """Have a tool ask; return the conversation."""
+    """Ask from a tool; return the conversation ID."""
     return (await agent_with(store, asking(GO)).run("Ship it.")).conversation
 
 
-async def answers(store: ConversationStore, conversation: str) -> list[tuple[Any, str | None, str | None]]:
-    """Return each answer on record: what, why, whose."""
+async def answers(
+    store: ConversationStore, conversation: str
+) -> list[tuple[Any, str | None, str | None]]:
+    """Return each recorded answer: value, reason, responder."""
     events = (await store.read(conversation)).events
     said = [event for event in events if isinstance(event, InquiryAnswered)]
     return [(one.answer, one.reason, one.answered_by and one.answered_by.user) for one in said]
@@ -83,18 +96,31 @@ async def answers(store: ConversationStore, conversation: str) -> list[tuple[Any
 
 async def card(server: TelegramServer, chat: int) -> tuple[int, dict[str, Any]]:
     """Wait for a card with buttons."""
-    await until(lambda: any(message["reply_markup"]["inline_keyboard"] for message in server.cards(chat).values()))
-    return next((number, message) for number, message in server.cards(chat).items() if message["reply_markup"]["inline_keyboard"])
+    await until(
+        lambda: any(
+            message["reply_markup"]["inline_keyboard"] for message in server.cards(chat).values()
+        )
+    )
+    return next(
+        (number, message)
+        for number, message in server.cards(chat).items()
+        if message["reply_markup"]["inline_keyboard"]
+    )
 
 
 async def noted(store: ConversationStore, number: int) -> None:
-    """Wait until the card is known to be sent: a process that dies before that sends it once more, and only its buttons know both."""
-    ledger = Ledger(store.port, now)
-    while not any(sent.handle.endswith(f":{number}") for sent in (await ledger.cards("phone")).values()):  # noqa: ASYNC110  as above
+    """Wait until the card is recorded as sent.
+
+    A process that dies earlier sends it again, and only the buttons of both cards are known.
+    """
+    ledger = ChannelState(store.port, now)
+    while not any(  # noqa: ASYNC110  as above
+        sent.handle.endswith(f":{number}") for sent in (await ledger.cards("phone")).values()
+    ):
         await asyncio.sleep(0.005)
 
 
-def test_a_button_is_an_answer_and_everything_from_outside_stands_in_code(store: ConversationStore) -> None:
+def test_button_answers_and_external_text_is_formatted_as_code(store: ConversationStore) -> None:
     async def play(server: TelegramServer, store: ConversationStore) -> None:
         conversation = await asked(store)
         async with Running(server, store):
@@ -111,7 +137,7 @@ def test_a_button_is_an_answer_and_everything_from_outside_stands_in_code(store:
     played(store, play)
 
 
-def test_what_is_written_while_nothing_runs_is_read_later_and_counts_once(store: ConversationStore) -> None:
+def test_messages_sent_while_offline_are_read_once(store: ConversationStore) -> None:
     async def play(server: TelegramServer, store: ConversationStore) -> None:
         conversation = await asked(store)
         async with Running(server, store):
@@ -127,7 +153,9 @@ def test_what_is_written_while_nothing_runs_is_read_later_and_counts_once(store:
     played(store, play)
 
 
-def test_the_account_of_a_person_who_was_removed_answers_nothing_and_gets_no_card(store: ConversationStore) -> None:
+def test_account_of_a_removed_person_cannot_answer_and_gets_no_card(
+    store: ConversationStore,
+) -> None:
     people = {"ana": Person(), "bo": Person()}
     now = [Directory(people)]
 
@@ -153,12 +181,16 @@ def test_the_account_of_a_person_who_was_removed_answers_nothing_and_gets_no_car
     played(store, play)
 
 
-def test_what_is_no_ones_answer_answers_nothing(store: ConversationStore) -> None:
+def test_messages_of_strangers_do_not_answer(store: ConversationStore) -> None:
     async def play(server: TelegramServer, store: ConversationStore) -> None:
         conversation = await asked(store)
         async with Running(server, store):
             number, _ = await card(server, ANA)
-            forwarded = {"type": "user", "date": 1_795_000_000, "sender_user": {"id": 9, "is_bot": False, "first_name": "x"}}
+            forwarded = {
+                "type": "user",
+                "date": 1_795_000_000,
+                "sender_user": {"id": 9, "is_bot": False, "first_name": "x"},
+            }
             server.write(BO, "yes", about=number)
             server.write(ANA, "yes", about=number, forward_origin=forwarded)
             server.write(ANA, "yes", chat=GROUP)
@@ -172,7 +204,9 @@ def test_what_is_no_ones_answer_answers_nothing(store: ConversationStore) -> Non
     played(store, play)
 
 
-def test_a_group_that_is_named_is_asked_and_who_presses_is_who_telegram_says(store: ConversationStore) -> None:
+def test_configured_group_is_asked_and_the_presser_is_identified_by_telegram(
+    store: ConversationStore,
+) -> None:
     async def play(server: TelegramServer, store: ConversationStore) -> None:
         conversation = await asked(store)
         async with Running(server, store, rooms=(str(GROUP),)):
@@ -187,9 +221,14 @@ def test_a_group_that_is_named_is_asked_and_who_presses_is_who_telegram_says(sto
     played(store, play)
 
 
-def test_each_question_is_sent_once_whatever_telegram_says(store: ConversationStore) -> None:
+def test_question_is_sent_once_despite_errors(store: ConversationStore) -> None:
     async def play(server: TelegramServer, store: ConversationStore) -> None:
-        server.faults = {"sendMessage": [(429, "Too Many Requests", {"retry_after": 1}), (502, "Bad Gateway", {})]}
+        server.faults = {
+            "sendMessage": [
+                (429, "Too Many Requests", {"retry_after": 1}),
+                (502, "Bad Gateway", {}),
+            ]
+        }
         for _ in range(3):
             await asked(store)
         async with Running(server, store):
@@ -209,11 +248,13 @@ FAULTS: list[tuple[tuple[int, str, dict[str, Any]], type[Exception]]] = [
 
 
 @pytest.mark.parametrize(("fault", "error"), FAULTS)
-def test_errors_say_whether_it_is_for_good(fault: tuple[int, str, dict[str, Any]], error: type[Exception]) -> None:
+def test_errors_are_permanent_or_temporary(
+    fault: tuple[int, str, dict[str, Any]], error: type[Exception]
+) -> None:
     async def scene() -> None:
         async with telegram_server() as server:
             channel = Telegram(TOKEN, api=server.address)
-            await channel.open(Nowhere())
+            await channel.open(NoMemory())
             server.faults = {"sendMessage": [fault]}
             with pytest.raises(error):
                 await channel.send(Card(to=str(ANA), heading="x", text="y"))
@@ -222,37 +263,45 @@ def test_errors_say_whether_it_is_for_good(fault: tuple[int, str, dict[str, Any]
     asyncio.run(scene())
 
 
-def test_a_token_that_was_taken_back_lets_no_one_in() -> None:
+def test_revoked_token_is_refused() -> None:
     async def scene() -> None:
         async with telegram_server() as server:
             channel = Telegram("1:other", api=server.address)
             with pytest.raises(ChannelRefused):
-                await channel.open(Nowhere())
+                await channel.open(NoMemory())
             assert "other" not in repr(channel)
 
     asyncio.run(scene())
 
 
-def test_no_log_has_the_token(caplog: pytest.LogCaptureFixture) -> None:
+def test_token_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def scene() -> None:
         async with telegram_server() as server:
             channel = Telegram(TOKEN, api=server.address)
-            await channel.open(Nowhere())
+            await channel.open(NoMemory())
             await channel.close()
 
     with caplog.at_level("DEBUG"):
         asyncio.run(scene())
-    said = [record.getMessage() for record in caplog.records if record.name != "aiohttp.access"]  # the server's own
+    said = [
+        record.getMessage() for record in caplog.records if record.name != "aiohttp.access"
+    ]  # not the lines of the server
     assert any("getMe" in message for message in said)
     assert not any(TOKEN in message for message in said)
 
 
-def test_what_does_not_fit_is_a_file_before_the_card() -> None:
+def test_long_content_is_sent_as_a_file_before_the_card() -> None:
     async def scene() -> None:
         async with telegram_server() as server:
             channel = Telegram(TOKEN, api=server.address)
-            await channel.open(Nowhere())
-            card = Card(to=str(ANA), heading="h", text="t", file=("call.txt", b"x" * 9_000), choices=(Choice("Allow", "a" * 22),))
+            await channel.open(NoMemory())
+            card = Card(
+                to=str(ANA),
+                heading="h",
+                text="t",
+                file=("call.txt", b"x" * 9_000),
+                choices=(Choice("Allow", "a" * 22),),
+            )
             await channel.send(card)
             await channel.close()
             assert server.files == [b"x" * 9_000]

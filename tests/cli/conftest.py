@@ -9,5 +9,5 @@ from support.cli import CommandLine
 
 @pytest.fixture
 def midturn(tmp_path: Path) -> CommandLine:
-    """A user with a home and a workspace."""
+    """A user with a home directory and a workspace."""
     return CommandLine(tmp_path)

@@ -1,4 +1,4 @@
-"""Looking at a question with `midturn answer` decides nothing, and ends no turn."""
+"""Viewing a question with `midturn answer` decides nothing and ends no turn."""
 
 from __future__ import annotations
 
@@ -16,23 +16,30 @@ FORM = [asks("apply", "Apply the migration?"), TEXT]
 
 
 def waiting(midturn: CommandLine, *questions: dict[str, Any]) -> dict[str, Any]:
-    """Have a turn wait for the answer to questions; return the open question."""
+    """Suspend a turn on questions; return the open question."""
     midturn.asker()
-    midturn.hasty()
-    assert midturn.run("query", "-m", midturn.script(calls("deploy", ask=list(questions))), "--defer", "Go").status == 3
+    midturn.accept_keys_at_once()
+    assert (
+        midturn.run(
+            "query", "-m", midturn.script(calls("deploy", ask=list(questions))), "--defer", "Go"
+        ).status
+        == 3
+    )
     (question,) = midturn.ok("inbox", "--json").json
     return question
 
 
 def is_untouched(midturn: CommandLine, question: dict[str, Any]) -> bool:
-    """Whether the question is open as before, and nothing was recorded of it."""
+    """Return whether the question is still open and its log unchanged."""
     (still,) = midturn.ok("inbox", "--json").json
-    ended = [event for event in midturn.events() if event["type"] in ("inquiry_response", "turn_end")]
+    ended = [
+        event for event in midturn.events() if event["type"] in ("inquiry_response", "turn_end")
+    ]
     return still["id"] == question["id"] and not ended
 
 
 def wait_until_ready(session: PtySession, *, is_text: bool, plain: bool) -> None:
-    """Wait until the prompt takes keys."""
+    """Wait until the prompt accepts keys."""
     if plain:
         session.wait_at("> " if is_text else ": ")
     else:
@@ -40,10 +47,17 @@ def wait_until_ready(session: PtySession, *, is_text: bool, plain: bool) -> None
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
-@pytest.mark.parametrize("key", ["\x03", "\x04", "\x1b", "l"], ids=["ctrl-c", "ctrl-d", "escape", "l"])
+@pytest.mark.parametrize(
+    "key", ["\x03", "\x04", "\x1b", "l"], ids=["ctrl-c", "ctrl-d", "escape", "l"]
+)
 @pytest.mark.parametrize("question", [asks(), TEXT], ids=["yes or no", "text"])
-def test_a_question_is_looked_at_and_left_open(midturn: CommandLine, question: dict[str, Any], key: str, plain: bool) -> None:  # noqa: FBT001
-    if plain and key == "\x1b":  # the terminal edits the line: Escape does nothing in it
+def test_viewing_a_question_leaves_it_open(
+    midturn: CommandLine,
+    question: dict[str, Any],
+    key: str,
+    plain: bool,  # noqa: FBT001
+) -> None:
+    if plain and key == "\x1b":  # in a line edited by the terminal, Escape has no effect
         return
     is_text = question is TEXT
     if key == "l":
@@ -58,12 +72,15 @@ def test_a_question_is_looked_at_and_left_open(midturn: CommandLine, question: d
         said = " ".join(session.text.split())
 
     assert "(later)" in said
-    assert f"midturn: nothing was decided. The question stays open: `midturn answer {asked['id']}` asks it again." in said
+    assert (
+        f"midturn: the question stays open. To answer it later: `midturn answer {asked['id']}`"
+        in said
+    )
     assert is_untouched(midturn, asked)
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
-def test_the_rest_of_a_form_is_left_open_and_its_answers_are_kept(midturn: CommandLine, plain: bool) -> None:  # noqa: FBT001
+def test_leaving_a_form_keeps_its_answers(midturn: CommandLine, plain: bool) -> None:  # noqa: FBT001
     asked = waiting(midturn, *FORM)
 
     with midturn.on_a_terminal("answer", asked["id"], plain=plain) as session:
@@ -75,13 +92,18 @@ def test_the_rest_of_a_form_is_left_open_and_its_answers_are_kept(midturn: Comma
         assert session.wait_for_end() == ExitStatus.SUSPENDED
         said = " ".join(session.text.split())
 
-    assert f"`midturn resume {asked['conversation']}` goes on with it" in said
-    recorded = [event["answer"] for event in midturn.events() if event["type"] == "inquiry_response"]
+    assert (
+        "The rest of the form is asked when the turn continues: `midturn resume"
+        f" {asked['conversation']}`" in said
+    )
+    recorded = [
+        event["answer"] for event in midturn.events() if event["type"] == "inquiry_response"
+    ]
     assert recorded == [True]
     assert not [event for event in midturn.events() if event["type"] == "turn_end"]
 
 
-def test_a_secret_is_left_open_although_its_turn_runs_for_it(midturn: CommandLine) -> None:
+def test_leaving_a_secret_prompt_keeps_the_question_open(midturn: CommandLine) -> None:
     asked = waiting(midturn, SECRET)
 
     with midturn.on_a_terminal("answer", asked["id"]) as session:
@@ -93,15 +115,17 @@ def test_a_secret_is_left_open_although_its_turn_runs_for_it(midturn: CommandLin
     assert is_untouched(midturn, asked)
 
 
-def test_in_a_turn_later_suspends_it_and_says_how_to_come_back(midturn: CommandLine) -> None:
+def test_later_in_a_turn_suspends_it_and_says_how_to_resume(midturn: CommandLine) -> None:
     midturn.asker()
-    midturn.hasty()
-    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=[asks()])), "Go", plain=False) as session:
+    midturn.accept_keys_at_once()
+    with midturn.on_a_terminal(
+        "query", "-m", midturn.script(calls("deploy", ask=[asks()])), "Go", plain=False
+    ) as session:
         session.wait_for("Deploy to staging?")
         session.send("l")
         assert session.wait_for_end() == ExitStatus.SUSPENDED
         said = session.text
 
     (still,) = midturn.ok("inbox", "--json").json
-    assert f"To answer:  midturn answer {still['id']}" in said
+    assert f"To answer:   midturn answer {still['id']} [VALUE]\n" in said
     assert not [event for event in midturn.events() if event["type"] == "turn_end"]

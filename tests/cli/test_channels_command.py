@@ -18,7 +18,7 @@ asks = ["run", "tool"]
 """
 
 
-def test_what_is_configured_is_listed(midturn: CommandLine) -> None:
+def test_configured_channels_are_listed(midturn: CommandLine) -> None:
     midturn.configure(PHONE)
 
     assert midturn.ok("channels", "ls").stdout == "phone  slack  ana\n"
@@ -31,15 +31,18 @@ def test_what_is_configured_is_listed(midturn: CommandLine) -> None:
     ("table", "said"),
     [
         ('[channels.phone]\nkind = "pigeon"\n', "no channel `pigeon`"),
-        (PHONE, "the environment has no PHONE_TOKEN, which `token_env` names"),
-        ('[channels.phone]\nkind = "slack"\ntoken_file = "/nowhere"\n', "/nowhere, which `token_file` names, cannot be read"),
+        (PHONE, "the environment variable PHONE_TOKEN, named by `token_env`, is not set"),
+        (
+            '[channels.phone]\nkind = "slack"\ntoken_file = "/nowhere"\n',
+            "/nowhere, named by `token_file`, cannot be read",
+        ),
         ('[channels.phone]\nkind = "slack"\npaper = "A4"\n', "unexpected keyword argument 'paper'"),
         ('[channels.phone]\ntoken_env = "X"\n', "`kind` is missing"),
-        ('[channels.phone]\nkind = "slack"\nasks = ["all"]\n', "`asks` has 'all'"),
+        ('[channels.phone]\nkind = "slack"\nasks = ["all"]\n', "unknown kind 'all' in `asks`"),
         ("", "No channel is configured"),
     ],
 )
-def test_what_cannot_be_run_is_said(midturn: CommandLine, table: str, said: str) -> None:
+def test_unusable_channel_is_reported(midturn: CommandLine, table: str, said: str) -> None:
     midturn.configure(table)
 
     refused = midturn.run("channels", "run")
@@ -48,27 +51,30 @@ def test_what_cannot_be_run_is_said(midturn: CommandLine, table: str, said: str)
     assert said in refused.stderr
 
 
-def test_a_token_that_others_can_read_is_not_taken(midturn: CommandLine) -> None:
+def test_token_file_readable_by_others_is_refused(midturn: CommandLine) -> None:
     token = midturn.root / "token"
     token.write_text("xoxb-1")
     token.chmod(0o644)
     midturn.configure(f'[channels.phone]\nkind = "slack"\ntoken_file = "{token}"\n')
 
-    assert "others can read" in midturn.run("channels", "run").stderr
+    assert "other users can read" in midturn.run("channels", "run").stderr
 
 
-def test_a_code_is_printed_and_nobody_is_paired_by_it_alone(midturn: CommandLine) -> None:
+def test_printing_a_code_pairs_no_one(midturn: CommandLine) -> None:
     midturn.configure(PHONE)
 
     code = midturn.ok("people", "pair", "ana", "slack").stdout.strip()
 
     assert len(code) == 8
-    assert midturn.ok("people", "ls").stdout == "No account is paired.\n"
-    assert "There is no person 'bo'" in midturn.run("people", "pair", "bo", "slack").stderr
+    assert midturn.ok("people", "ls").stdout == "There are no paired accounts.\n"
+    assert (
+        "No person is named 'bo' in the configuration."
+        in midturn.run("people", "pair", "bo", "slack").stderr
+    )
     assert "No account of 'ana' is paired" in midturn.run("people", "remove", "ana").stderr
 
 
-def test_a_workspace_that_is_not_trusted_opens_no_channel(midturn: CommandLine) -> None:
+def test_untrusted_workspace_opens_no_channel(midturn: CommandLine) -> None:
     (midturn.root / ".midturn").mkdir(exist_ok=True)
     (midturn.root / ".midturn" / "config.toml").write_text(PHONE)
 
@@ -84,34 +90,46 @@ people = ["ana"]
 """
 
 
-def test_the_doctor_says_what_a_channel_lacks(midturn: CommandLine) -> None:
+def test_doctor_reports_missing_parts_of_a_channel(midturn: CommandLine) -> None:
     pytest.importorskip("aiohttp")
 
     midturn.configure(PHONE)
-    assert "-- channel phone  `[channels.phone]`: the environment has no PHONE_TOKEN" in _lines(midturn)
+    assert "-- channel phone  `[channels.phone]`: the environment variable PHONE_TOKEN" in _lines(
+        midturn
+    )
 
     midturn.configure(NTFY.format(port=1))
     assert "-- channel phone  ntfy cannot be reached: ClientConnectorError." in _lines(midturn)
 
 
-def test_a_code_pairs_and_a_tap_answers_what_a_tool_asks(midturn: CommandLine) -> None:
-    """As docs/guides/channels.md says: configure, pair, run, answer."""
+def test_code_pairs_an_account_and_a_button_answers(midturn: CommandLine) -> None:
+    """Follows docs/channels/index.md: configure, pair, run, answer."""
     pytest.importorskip("aiohttp")
     from support.channels.phones import ThreadedPhone
 
     with ThreadedPhone("ntfy") as on:
         midturn.configure(NTFY.format(port=str(on.phone.options()["server"]).rpartition(":")[2]))
-        assert "-- channel phone  no account is paired: `midturn people pair NAME ntfy`" in _lines(midturn)
+        assert (
+            "-- channel phone  no account is paired; to pair one: `midturn people pair NAME ntfy`"
+            in _lines(midturn)
+        )
         code = midturn.ok("people", "pair", "ana", "ntfy").stdout.strip()
         running = midturn.start("channels", "run")
         try:
             on.do(on.phone.write(code))
-            until(lambda: midturn.ok("people", "ls").stdout, lambda said: said == "ana  ntfy  ana-questions\n")
-            assert "ok channel phone  it is reached; 1 account paired" in _lines(midturn)
+            until(
+                lambda: midturn.ok("people", "ls").stdout,
+                lambda said: said == "ana  ntfy  ana-questions\n",
+            )
+            assert "ok channel phone  reachable; 1 account paired" in _lines(midturn)
         finally:
             running.kill()
             running.communicate()
 
 
 def _lines(midturn: CommandLine) -> str:
-    return "\n".join(" ".join(line.split(maxsplit=1)) for line in midturn.run("doctor").stdout.splitlines() if "channel phone" in line)
+    return "\n".join(
+        " ".join(line.split(maxsplit=1))
+        for line in midturn.run("doctor").stdout.splitlines()
+        if "channel phone" in line
+    )

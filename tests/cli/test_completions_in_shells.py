@@ -1,4 +1,4 @@
-"""What the Tab key offers in the shells themselves; where a shell is not installed, its test is skipped."""
+"""Tab completion in real shells. The tests of a shell that is not installed are skipped."""
 
 from __future__ import annotations
 
@@ -24,20 +24,29 @@ OFFERS = [
 
 
 def waiting(midturn: CommandLine) -> tuple[str, str]:
-    """Have a question wait; return what of its id is typed, and all of it."""
+    """Leave a question open; return a prefix of its ID and the whole ID."""
     midturn.asker()
-    assert midturn.run("query", "-m", midturn.script(calls("deploy", ask=[asks()])), "--defer", "Ship it").status == 3
+    assert (
+        midturn.run(
+            "query", "-m", midturn.script(calls("deploy", ask=[asks()])), "--defer", "Ship it"
+        ).status
+        == 3
+    )
     id = midturn.ok("inbox", "--json").json[0]["id"]
     return f"midturn answer {id[:9]}", id
 
 
 def needs(shell: str) -> pytest.MarkDecorator:
-    """Skip a test where `shell` is not installed."""
-    return pytest.mark.skipif(shutil.which(shell) is None, reason=f"needs {shell}: install it (`apt-get install {shell}`) to run this")
+    return pytest.mark.skipif(
+        shutil.which(shell) is None,
+        reason=f"needs {shell}: install it (`apt-get install {shell}`) to run this",
+    )
 
 
 @needs("fish")
-def test_fish_offers_commands_options_tools_and_keys_with_what_they_mean(midturn: CommandLine) -> None:
+def test_fish_completes_commands_options_tools_and_keys_with_descriptions(
+    midturn: CommandLine,
+) -> None:
     offers = [*OFFERS, waiting(midturn)]
     asked = "\n".join(f'complete -C "{typed}"' for typed, _ in offers)
     path = f"{Path(sys.executable).parent}:{midturn.environment['PATH']}"
@@ -47,7 +56,7 @@ def test_fish_offers_commands_options_tools_and_keys_with_what_they_mean(midturn
         text=True,
         cwd=midturn.root,
         env={**midturn.environment, "PATH": path},
-        timeout=60,
+        timeout=120,
         check=True,
     )
 
@@ -55,8 +64,11 @@ def test_fish_offers_commands_options_tools_and_keys_with_what_they_mean(midturn
     offered = {row[0]: row[-1] for row in rows}
     assert {value for _, value in offers} <= set(offered)
     assert offered[offers[-1][1]] == "deploy: Deploy to staging?"
-    assert offered["show"].startswith("Show what was said")
-    assert offered["prompt.settle_ms"] == "pause in milliseconds before a new prompt accepts keys"
+    assert offered["show"].startswith("Show a conversation")
+    assert (
+        offered["prompt.settle_ms"]
+        == "milliseconds for which a new prompt ignores keys, so that keys typed fo…"
+    )
     assert finished.stderr == ""
 
 
@@ -71,7 +83,9 @@ PROMPT='ready> '
 
 
 @needs("zsh")
-def test_zsh_completes_at_the_first_tab_and_at_every_other(midturn: CommandLine, tmp_path: Path) -> None:
+def test_zsh_completes_at_the_first_tab_and_at_every_other(
+    midturn: CommandLine, tmp_path: Path
+) -> None:
     offers = [*OFFERS, waiting(midturn)]
     (tmp_path / ".zshrc").write_text(ZSHRC)
     with midturn.on_a_terminal_run("zsh", "-i", TERM="xterm", ZDOTDIR=str(tmp_path)) as shell:
@@ -79,22 +93,31 @@ def test_zsh_completes_at_the_first_tab_and_at_every_other(midturn: CommandLine,
 
 
 @needs("bash")
-def test_bash_completes_commands_options_tools_keys_and_questions(midturn: CommandLine, tmp_path: Path) -> None:
+def test_bash_completes_commands_options_tools_keys_and_questions(
+    midturn: CommandLine, tmp_path: Path
+) -> None:
     offers = [*OFFERS, waiting(midturn)]
-    (tmp_path / "rc").write_text(f"source {BASH}\nPS1='ready> '\nbind 'set enable-bracketed-paste off'\nbind 'set bell-style none'\n")
-    with midturn.on_a_terminal_run("bash", "--noprofile", "--rcfile", str(tmp_path / "rc"), "-i", TERM="xterm") as shell:
+    (tmp_path / "rc").write_text(
+        f"source {BASH}\nPS1='ready> '\nbind 'set enable-bracketed-paste off'\nbind 'set bell-style"
+        " none'\n"
+    )
+    with midturn.on_a_terminal_run(
+        "bash", "--noprofile", "--rcfile", str(tmp_path / "rc"), "-i", TERM="xterm"
+    ) as shell:
         completes(shell, offers)
 
 
 def completes(shell: PtySession, offers: list[tuple[str, str]]) -> None:
-    """Type the beginning of each, press Tab, and see the whole of it in the line."""
+    """Type each prefix, press Tab, and check the completed word."""
     shell.wait_at("ready> ")
     for typed, offered in offers:
         shell.send(typed)
         shell.wait_at(f"ready> {typed}")
         shell.send("\t")
         whole = f"{typed.rpartition(' ')[0]} {offered}"
-        shell.wait_until(lambda whole=whole: shell.rows[-1].rstrip() == f"ready> {whole}", whole, seconds=60)
+        shell.wait_until(
+            lambda whole=whole: shell.rows[-1].rstrip() == f"ready> {whole}", whole, seconds=120
+        )
         shell.send("\x15")
         shell.wait_at("ready> ")
         shell.wait_until(lambda: shell.rows[-1].rstrip() == "ready>", "an empty line")
@@ -106,6 +129,8 @@ def test_the_last_part_of_an_id_is_completed_too(midturn: CommandLine) -> None:
     _, id = waiting(midturn)
     last = id.rpartition("-")[2]
 
-    offered = midturn.ok(_MIDTURN_COMPLETE="zsh_complete", COMP_WORDS=f"midturn answer {last[:4]}", COMP_CWORD="2").stdout
+    offered = midturn.ok(
+        _MIDTURN_COMPLETE="zsh_complete", COMP_WORDS=f"midturn answer {last[:4]}", COMP_CWORD="2"
+    ).stdout
 
     assert offered == f"plain\n{last}\ndeploy: Deploy to staging?\n"

@@ -1,4 +1,4 @@
-"""`midturn config`: which values hold, who set each, and changing one."""
+"""`midturn config`: show, explain and change values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from support.cli import CommandLine
 
 
 def test_show_prints_every_value_as_toml_that_can_be_read_back(midturn: CommandLine) -> None:
-    midturn.configure('[assistant]\nname = "Ada \\u001b[31m"\n[conversation.tools.deploy]\ncommand = ["x", "y"]\n')
+    midturn.configure(
+        '[assistant]\nname = "Ada \\u001b[31m"\n[conversation.tools.deploy]\ncommand = ["x", "y"]\n'
+    )
 
     shown = midturn.ok("config", "show").stdout
     values = midturn.ok("config", "show", "--json").json
@@ -29,7 +31,7 @@ def test_get_prints_a_string_as_it_is_and_a_table_line_by_line(midturn: CommandL
     assert 'run = "ask"\n' in midturn.ok("config", "get", "conversation.tools.*").stdout
 
 
-def test_explain_names_every_place_that_sets_a_key_and_the_first_one_counts(midturn: CommandLine) -> None:
+def test_explain_names_every_place_that_sets_a_key_in_order(midturn: CommandLine) -> None:
     midturn.configure("[limits]\ncycles = 20\n")
     midturn.workspace_file("# mine\n[limits]\ncycles = 10\n")
 
@@ -38,18 +40,20 @@ def test_explain_names_every_place_that_sets_a_key_and_the_first_one_counts(midt
     assert shown.splitlines()[0] == "limits.cycles = 5"
     assert shown.splitlines()[2:] == [
         "  set by environment, MIDTURN_CFG_LIMITS__CYCLES",
-        "  over workspace, .midturn/config.toml:3: 10",
-        "  over user, ~/config/midturn/config.toml:2: 20",
-        "  over built-in: 50",
+        "  overrides workspace, .midturn/config.toml:3: 10",
+        "  overrides user, ~/config/midturn/config.toml:2: 20",
+        "  overrides built-in: 50",
     ]
 
 
-def test_set_says_what_has_no_effect_as_every_command_does(midturn: CommandLine) -> None:
-    midturn.workspace_file("".join(f"[conversation.tools.tool_{number}]\ncommand = ['x']\n" for number in range(9)))
+def test_set_reports_values_without_effect(midturn: CommandLine) -> None:
+    midturn.workspace_file(
+        "".join(f"[conversation.tools.tool_{number}]\ncommand = ['x']\n" for number in range(9))
+    )
 
     said = midturn.ok("config", "set", "assistant.name", "Ada").stderr
 
-    assert said.endswith("\n`midturn trust` shows what it enables and asks you.\n")
+    assert said.endswith("\nTo review and approve it: `midturn trust`\n")
     assert "U+000A" not in said
 
 
@@ -59,16 +63,18 @@ def test_explain_breaks_its_rows_between_words(midturn: CommandLine) -> None:
         rows = terminal.rows
 
     assert rows[1:4] == [
-        "  pause in milliseconds before a new",
-        "    prompt accepts keys, so that keys",
-        "    typed for something else answer",
+        "  milliseconds for which a new prompt",
+        "    ignores keys, so that keys typed for",
+        "    something else do not answer it",
     ]
 
 
 def test_explain_as_json(midturn: CommandLine) -> None:
     explained = midturn.ok("config", "explain", "--json", "limits.cycles").json
 
-    assert [(one["key"], one["value"], one["settings"][0]["layer"]) for one in explained] == [("limits.cycles", 50, "built-in")]
+    assert [(one["key"], one["value"], one["settings"][0]["layer"]) for one in explained] == [
+        ("limits.cycles", 50, "built-in")
+    ]
 
 
 def test_set_writes_the_workspaces_file_and_keeps_comments(midturn: CommandLine) -> None:
@@ -80,10 +86,13 @@ def test_set_writes_the_workspaces_file_and_keeps_comments(midturn: CommandLine)
     assert midturn.ok("config", "get", "limits.cycles").stdout == "12\n"
 
 
-def test_what_the_user_sets_through_us_needs_no_further_approval(midturn: CommandLine) -> None:
+def test_value_set_by_the_user_needs_no_approval(midturn: CommandLine) -> None:
     midturn.ok("config", "set", "conversation.tools.fs_delete_file.run", "unattended")
 
-    assert midturn.ok("config", "get", "conversation.tools.fs_delete_file.run").stdout == "unattended\n"
+    assert (
+        midturn.ok("config", "get", "conversation.tools.fs_delete_file.run").stdout
+        == "unattended\n"
+    )
 
 
 def test_setting_a_value_approves_nothing_that_waits_for_approval(midturn: CommandLine) -> None:
@@ -98,16 +107,21 @@ def test_setting_a_value_approves_nothing_that_waits_for_approval(midturn: Comma
 def test_set_for_the_user_makes_the_file(midturn: CommandLine) -> None:
     midturn.ok("config", "set", "--user", "assistant.model.id", "anthropic/claude-sonnet-5-5")
 
-    assert tomllib.loads(midturn.config.read_text()) == {"assistant": {"model": {"id": "anthropic/claude-sonnet-5-5"}}}
+    assert tomllib.loads(midturn.config.read_text()) == {
+        "assistant": {"model": {"id": "anthropic/claude-sonnet-5-5"}}
+    }
 
 
-def test_set_says_so_if_something_else_holds(midturn: CommandLine) -> None:
+def test_set_reports_a_value_that_is_overridden(midturn: CommandLine) -> None:
     finished = midturn.ok("config", "set", "limits.cycles", "12", MIDTURN_CFG_LIMITS__CYCLES="5")
 
-    assert "it has no effect here: MIDTURN_CFG_LIMITS__CYCLES sets it, too, and comes first." in finished.stderr
+    assert (
+        "the value has no effect here, because MIDTURN_CFG_LIMITS__CYCLES overrides it."
+        in finished.stderr
+    )
 
 
-def test_set_mends_a_file_that_cannot_be_used(midturn: CommandLine) -> None:
+def test_set_repairs_an_invalid_file(midturn: CommandLine) -> None:
     file = midturn.workspace_file("[limits]\ncycles = -1\n")
     assert midturn.run("config", "get", "limits.cycles").status == 2
 
@@ -117,7 +131,10 @@ def test_set_mends_a_file_that_cannot_be_used(midturn: CommandLine) -> None:
 
 
 def test_a_variable_in_a_header_is_not_shown(midturn: CommandLine) -> None:
-    midturn.configure('[providers.mcp.x]\nurl = "http://127.0.0.1:1/"\nheaders = { Authorization = "Bearer sk-secret" }\n')
+    midturn.configure(
+        '[providers.mcp.x]\nurl = "http://127.0.0.1:1/"\nheaders = { Authorization = "Bearer'
+        ' sk-secret" }\n'
+    )
 
     assert "sk-secret" not in midturn.ok("config", "show").stdout
     assert "sk-secret" not in midturn.ok("config", "get", "providers.mcp.x").stdout
@@ -141,7 +158,7 @@ def test_outside_of_a_workspace_the_users_own_values_are_shown(midturn: CommandL
         ("conversation.tools.deploy.questions.confirm.target.model.id", "haiku/"),
     ],
 )
-def test_set_refuses_what_is_no_model(midturn: CommandLine, key: str, value: str) -> None:
+def test_set_refuses_an_invalid_model(midturn: CommandLine, key: str, value: str) -> None:
     refused = midturn.run("config", "set", key, value)
 
     assert refused.status == 2
@@ -149,14 +166,14 @@ def test_set_refuses_what_is_no_model(midturn: CommandLine, key: str, value: str
     assert not (midturn.root / ".midturn" / "config.toml").exists()
 
 
-def test_set_takes_a_model_whose_provider_is_not_there_yet_and_says_so(midturn: CommandLine) -> None:
+def test_set_accepts_a_model_of_a_missing_provider_with_a_warning(midturn: CommandLine) -> None:
     said = midturn.ok("config", "set", "assistant.model.id", "local/m").stderr
     midturn.ok("config", "set", "conversation.inquiry.assistant.model.id", "inherit")
 
-    assert "There is no provider `local`." in said
+    assert "Unknown provider `local`." in said
 
 
-def test_doctor_is_not_content_with_a_model_that_no_turn_can_use(midturn: CommandLine) -> None:
+def test_doctor_fails_for_an_unusable_model(midturn: CommandLine) -> None:
     midturn.configure('[assistant]\nmodel.id = "5"\n')
 
     report = midturn.run("doctor", "--json")

@@ -1,4 +1,7 @@
-"""What a question is about, drawn in lists and transcripts as its prompt draws it; as it is written in plain lines and pipes."""
+"""Listings and transcripts draw a question's context as its prompt does.
+
+Plain lines and pipes show it as it was written.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +34,15 @@ HIDING = "**x** \u202e[y](https://example.org/\u202e)"
 @pytest.fixture
 def waiting(midturn: CommandLine) -> CommandLine:
     midturn.asker()
-    model = midturn.script({"text": "It is **ready**.", **calls("deploy", ask=asks(context=CONTEXT))})
+    model = midturn.script(
+        {"text": "It is **ready**.", **calls("deploy", ask=asks(context=CONTEXT))}
+    )
     assert midturn.run("query", "-m", model, "--defer", "Go").status == 3
     return midturn
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-def test_an_inbox_draws_what_is_decided_about(waiting: CommandLine, columns: int) -> None:
+def test_inbox_draws_the_context_of_questions(waiting: CommandLine, columns: int) -> None:
     with waiting.on_a_terminal("inbox", plain=False, size=(columns, 40)) as session:
         assert session.wait_for_end() == 0
 
@@ -47,10 +52,10 @@ def test_an_inbox_draws_what_is_decided_about(waiting: CommandLine, columns: int
     assert "│ a  b" in rows
     assert "~~" not in session.text
     assert b"\x1b[9mtwo" in session.raw
-    assert any("more lines: `midturn answer ID`" in row for row in rows)
+    assert "to see all: `midturn answer ID`" in " ".join(rows)
 
 
-def test_an_answer_and_a_transcript_show_the_change_with_its_numbers(waiting: CommandLine) -> None:
+def test_answer_and_transcript_show_the_diff_with_line_numbers(waiting: CommandLine) -> None:
     question = waiting.ok("inbox", "--json").json[0]["id"]
     for command in (("answer", question, "y"), ("conversation", "show")):
         with waiting.on_a_terminal(*command, plain=False) as session:
@@ -60,9 +65,13 @@ def test_an_answer_and_a_transcript_show_the_change_with_its_numbers(waiting: Co
     assert b"\x1b[1mready" in session.raw
 
 
-@pytest.mark.parametrize("environment", [{"plain": True}, {"plain": False, "MIDTURN_CFG_PROMPT__MODE": "plain"}])
-def test_plain_lines_and_pipes_have_it_as_it_was_written(waiting: CommandLine, environment: dict[str, object]) -> None:
-    with waiting.on_a_terminal("conversation", "show", **environment) as session:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize(
+    "environment", [{"plain": True}, {"plain": False, "MIDTURN_CFG_PROMPT__MODE": "plain"}]
+)
+def test_plain_lines_and_pipes_show_the_raw_context(
+    waiting: CommandLine, environment: dict[str, object]
+) -> None:
+    with waiting.on_a_terminal("conversation", "show", **environment) as session:  # type: ignore[arg-type]
         assert session.wait_for_end() == 0
 
     assert "- ~~two~~" in session.text
@@ -70,7 +79,7 @@ def test_plain_lines_and_pipes_have_it_as_it_was_written(waiting: CommandLine, e
     assert "- ~~two~~" in waiting.ok("conversation", "show").stdout
 
 
-def test_nothing_of_a_context_acts_on_the_terminal(midturn: CommandLine) -> None:
+def test_context_cannot_control_the_terminal(midturn: CommandLine) -> None:
     midturn.asker()
     model = midturn.script({"text": EVIL, **calls("deploy", ask=asks(context=HIDING))})
     assert midturn.run("query", "-m", model, "--defer", "Go").status == 3
@@ -78,10 +87,12 @@ def test_nothing_of_a_context_acts_on_the_terminal(midturn: CommandLine) -> None
     for command in (("inbox",), ("conversation", "show")):
         with midturn.on_a_terminal(*command, plain=False) as session:
             assert session.wait_for_end() == 0
-        assert not [bad for bad in (b"\x1b]0", b"\x07", b"\x1b[2J", "\u202e".encode()) if bad in session.raw]
+        assert not [
+            bad for bad in (b"\x1b]0", b"\x07", b"\x1b[2J", "\u202e".encode()) if bad in session.raw
+        ]
 
 
-def test_without_colours_it_is_drawn_all_the_same(waiting: CommandLine) -> None:
+def test_context_is_drawn_without_colours(waiting: CommandLine) -> None:
     with waiting.on_a_terminal("inbox", plain=False, NO_COLOR="1") as session:
         assert session.wait_for_end() == 0
 

@@ -1,4 +1,4 @@
-"""Every exit status, and what stands on stderr with it."""
+"""Every exit status and its message on stderr."""
 
 from __future__ import annotations
 
@@ -11,28 +11,37 @@ from support.cli import CommandLine, asks, calls
 SECRET = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
 
 
-def test_0_says_that_the_turn_is_done(midturn: CommandLine) -> None:
+def test_status_0_completed_turn(midturn: CommandLine) -> None:
     finished = midturn.ok("query", "-m", midturn.script(), "hi")
 
     assert (finished.stdout, finished.stderr) == ("Done.\n", "")
 
 
-def test_1_says_that_something_failed(midturn: CommandLine) -> None:
-    finished = midturn.run("query", "-m", midturn.script({"text": "x", "expect": "something else"}), "hi")
+def test_status_1_failure(midturn: CommandLine) -> None:
+    finished = midturn.run(
+        "query", "-m", midturn.script({"text": "x", "expect": "something else"}), "hi"
+    )
 
     assert finished.status == 1
     assert "midturn: the turn failed: " in finished.stderr
     assert midturn.events()[-1]["status"] == "failed"
 
 
-def test_1_with_a_model_that_is_down_names_resume_and_the_turn_stays_open(midturn: CommandLine) -> None:
-    model = midturn.script({"error": {"status": 400, "message": "no such deployment"}}, {"text": "Here I am."})
+def test_status_1_unavailable_model_names_resume_and_keeps_the_turn_open(
+    midturn: CommandLine,
+) -> None:
+    model = midturn.script(
+        {"error": {"status": 400, "message": "no such deployment"}}, {"text": "Here I am."}
+    )
 
     finished = midturn.run("query", "-m", model, "--output", "json", "hi")
 
     number = midturn.conversations()[0].name.split("-")[0]
     assert finished.status == 1
-    assert f"no such deployment\nThe turn is open: `midturn resume {number}` goes on with it." in finished.stderr
+    assert (
+        f"no such deployment\nThe turn is still open. To continue it: `midturn resume {number}`"
+        in finished.stderr
+    )
     assert (finished.json["status"], finished.json["conversation"]) == ("open", number)
     assert midturn.events()[-1]["type"] == "chat_request"
 
@@ -59,7 +68,7 @@ def test_1_with_a_model_that_is_down_names_resume_and_the_turn_stays_open(midtur
         (),
     ],
 )
-def test_2_says_that_the_command_was_wrong(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
+def test_status_2_usage_error(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
     finished = midturn.run(*arguments)
 
     assert finished.status == 2, finished
@@ -68,45 +77,57 @@ def test_2_says_that_the_command_was_wrong(midturn: CommandLine, arguments: tupl
 
 
 @pytest.mark.parametrize("arguments", [("-c",), ("-c", "hello", "world")])
-def test_2_says_behind_which_command_an_option_stands(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
+def test_status_2_names_the_command_of_a_misplaced_option(
+    midturn: CommandLine, arguments: tuple[str, ...]
+) -> None:
     finished = midturn.run(*arguments)
 
     assert finished.status == 2
-    assert "midturn: `-c` goes after a command: write `midturn chat -c` or `midturn query -c`." in finished.stderr
+    assert (
+        "midturn: `-c` is an option of a command. Run `midturn chat -c` or `midturn query -c`."
+        in finished.stderr
+    )
 
 
-def test_2_lists_what_could_have_been_given_in_one_line(midturn: CommandLine) -> None:
+def test_status_2_lists_valid_values_in_one_line(midturn: CommandLine) -> None:
     finished = midturn.run("completions")
 
     assert finished.status == 2
     assert "Choose from: bash, zsh, fish" in finished.stderr
 
 
-def test_2_names_file_and_line_of_what_is_wrong_in_the_configuration(midturn: CommandLine) -> None:
-    midturn.workspace_file('[assistant]\nname = "x"\n\n[conversation.tools.deploy]\ncommand = ["x"]\nprotocl = "outcome"\n')
+def test_status_2_names_file_and_line_of_a_configuration_error(midturn: CommandLine) -> None:
+    midturn.workspace_file(
+        '[assistant]\nname = "x"\n\n[conversation.tools.deploy]\ncommand = ["x"]\nprotocl ='
+        ' "outcome"\n'
+    )
 
     finished = midturn.run("query", "hi")
 
     assert finished.status == 2
-    assert finished.stderr == (
-        "midturn: .midturn/config.toml:6: unknown key `conversation.tools.deploy.protocl`. Did you mean `protocol`?\n"
+    assert (
+        finished.stderr
+        == "midturn: .midturn/config.toml:6: unknown key `conversation.tools.deploy.protocl`. Did"
+        " you mean `protocol`?\n"
     )
 
 
-def test_2_outside_of_any_workspace(midturn: CommandLine) -> None:
-    """What other agents ask is in an inbox of the user's own, which needs none."""
+def test_status_2_outside_a_workspace(midturn: CommandLine) -> None:
+    """Questions of other agents are in the user's own inbox, which needs no workspace."""
     (midturn.root / ".midturn").rmdir()
 
     finished = midturn.run("config", "set", "limits.cycles", "3")
 
     assert finished.status == 2
-    assert "`midturn init` makes one" in finished.stderr
+    assert "Run `midturn init` to create one" in finished.stderr
 
 
-def test_3_prints_the_open_questions_with_their_ids_and_the_command_that_answers_them(midturn: CommandLine) -> None:
+def test_status_3_prints_open_questions_and_the_command_to_answer(midturn: CommandLine) -> None:
     midturn.asker()
 
-    finished = midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Ship it")
+    finished = midturn.run(
+        "query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Ship it"
+    )
 
     request = next(event for event in midturn.events() if event["type"] == "inquiry_request")
     number = midturn.conversations()[0].name.split("-")[0]
@@ -116,66 +137,95 @@ def test_3_prints_the_open_questions_with_their_ids_and_the_command_that_answers
     assert f"midturn resume {number}\n" in finished.stderr
 
 
-def test_3_with_json_has_the_open_questions_as_the_inbox_shows_them(midturn: CommandLine) -> None:
+def test_status_3_json_lists_open_questions_like_the_inbox(midturn: CommandLine) -> None:
     midturn.asker()
 
-    finished = midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "--output", "json", "Ship it")
+    finished = midturn.run(
+        "query",
+        "-m",
+        midturn.script(calls("deploy", ask=asks())),
+        "--defer",
+        "--output",
+        "json",
+        "Ship it",
+    )
 
     assert (finished.status, finished.json["status"]) == (3, "suspended")
     assert finished.json["pending"] == midturn.ok("inbox", "--json").json
 
 
-def test_4_says_that_a_call_was_refused_because_nobody_was_there(midturn: CommandLine) -> None:
+def test_status_4_call_refused_in_a_detached_run(midturn: CommandLine) -> None:
     midturn.asker()
 
-    finished = midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks(exclusive=True))), "Ship it")
+    finished = midturn.run(
+        "query", "-m", midturn.script(calls("deploy", ask=asks(exclusive=True))), "Ship it"
+    )
 
     assert finished.status == 4
     assert finished.stdout == "Done.\n"
-    assert "midturn: refused, because no one was there to ask: deploy." in finished.stderr
+    assert "midturn: refused because no one was there to ask: deploy." in finished.stderr
 
 
-def test_4_counts_a_call_that_nobody_allowed_to_run(midturn: CommandLine) -> None:
+def test_status_4_counts_calls_without_permission(midturn: CommandLine) -> None:
     midturn.asker(run="ask")
 
-    finished = midturn.run("query", "-m", midturn.script(calls("deploy", say="x")), "--output", "json", "Ship it")
+    finished = midturn.run(
+        "query", "-m", midturn.script(calls("deploy", say="x")), "--output", "json", "Ship it"
+    )
 
     assert (finished.status, finished.json["refused"]) == (4, ["deploy"])
 
 
 def test_a_detached_run_ends_with_one_line_that_counts_who_answered(midturn: CommandLine) -> None:
-    midturn.asker(detached="defaults", questions={"region": {"answer": "eu-1"}, "sure": {"target": "assistant"}})
+    midturn.asker(
+        detached="defaults",
+        questions={"region": {"answer": "eu-1"}, "sure": {"target": "assistant"}},
+    )
     region = {"id": "region", "text": "Which region?", "answer_type": {"type": "text"}}
     questions = [asks(default=True), region, asks("sure", "Sure?")]
-    inquiries = [{"tool": "deploy", "question": "sure", "answers": [{"reason": "Yes.", "answer": True}]}]
+    inquiries = [
+        {"tool": "deploy", "question": "sure", "answers": [{"reason": "Yes.", "answer": True}]}
+    ]
     model = midturn.script(calls("deploy", ask=questions), inquiries=inquiries)
 
     finished = midturn.ok("query", "-m", model, "Ship it")
 
-    assert finished.stderr.splitlines()[-1] == "midturn: answered without a person: 1 by a model, 1 by default, 1 by configuration."
+    assert (
+        finished.stderr.splitlines()[-1]
+        == "midturn: answered without a person: 1 by a model, 1 by default, 1 by the configuration."
+    )
 
 
-def test_nothing_is_counted_where_nothing_was_asked(midturn: CommandLine) -> None:
-    assert "answered without a person" not in midturn.ok("query", "-m", midturn.script(), "hi").stderr
+def test_no_summary_without_questions(midturn: CommandLine) -> None:
+    assert (
+        "answered without a person" not in midturn.ok("query", "-m", midturn.script(), "hi").stderr
+    )
 
 
-def test_a_secret_that_nobody_can_be_asked_for_is_refused(midturn: CommandLine) -> None:
+def test_secret_in_a_detached_run_is_refused(midturn: CommandLine) -> None:
     midturn.asker()
 
-    assert midturn.run("query", "-m", midturn.script(calls("deploy", ask=SECRET)), "Ship it").status == 4
+    assert (
+        midturn.run("query", "-m", midturn.script(calls("deploy", ask=SECRET)), "Ship it").status
+        == 4
+    )
 
 
-def test_an_open_turn_is_not_run_over(midturn: CommandLine) -> None:
+def test_new_message_does_not_discard_an_open_turn(midturn: CommandLine) -> None:
     midturn.asker()
     midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Ship it")
 
     finished = midturn.run("query", "-c", "something else")
 
     assert finished.status == 1
-    assert re.search(r"has an open turn\. `midturn resume \d+` goes on with it, `midturn resume \d+ --discard` ends it\.", finished.stderr)
+    assert re.search(
+        "has an open turn\\. To continue it: `midturn resume \\d+`\\. To end it: `midturn resume"
+        " \\d+ --discard`",
+        finished.stderr,
+    )
 
 
-def test_a_conversation_that_another_process_writes_is_named_with_its_holder(midturn: CommandLine) -> None:
+def test_lock_error_names_conversation_and_holder(midturn: CommandLine) -> None:
     midturn.asker()
     model = midturn.script(calls("deploy", sleep=30, note=str(midturn.root / "note")))
     running = midturn.start("query", "-m", model, "Ship it")

@@ -1,4 +1,6 @@
-"""What a tool's process can do to the terminal and the process of its user: six actions, with the sandbox and without."""
+"""Actions that a tool's process can take against the user's terminal and processes, with and
+without the sandbox.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,17 @@ from pathlib import Path
 import pytest
 
 import midturn as product
-from midturn.security.confine import Means, offer
+from midturn.security.confine import Means, sandbox_backend
 from support.cli import CommandLine, asks, calls
 from support.sandboxes import program
 
 SANDBOXES = [
-    pytest.param("landlock", marks=pytest.mark.skipif(offer().means != "landlock", reason="there is no Landlock here")),
+    pytest.param(
+        "landlock",
+        marks=pytest.mark.skipif(
+            sandbox_backend().means != "landlock", reason="there is no Landlock here"
+        ),
+    ),
     pytest.param("bubblewrap", marks=pytest.mark.real("bubblewrap")),
 ]
 
@@ -65,34 +72,48 @@ print("did", *done)
 """
 
 
-def done_by_a_child(midturn: CommandLine, *, sandbox: bool) -> tuple[list[str], str]:
-    """Return the actions that a tool's process did while a turn ran on a terminal, and what stood on that."""
+def successful_actions(midturn: CommandLine, *, sandbox: bool) -> tuple[list[str], str]:
+    """Return the actions that a tool's process managed during a turn on a terminal, and the
+    content of the terminal.
+    """
     child = midturn.root / "child.py"
     child.write_text(ACTIONS)
     command = [sys.executable, str(child)]
-    if not sandbox:  # what root could do is not what is asked
-        command = ["setpriv", "--bounding-set", "-sys_ptrace,-perfmon,-dac_override,-dac_read_search,-sys_admin", *command]
-    midturn.configure(f'[conversation.tools.child]\ncommand = {json.dumps(command)}\nrun = "unattended"\nsandbox = {json.dumps(sandbox)}\n')
-    with midturn.on_a_terminal("query", "-m", midturn.script(calls("child")), "Go", ANTHROPIC_API_KEY="CANARY") as terminal:
+    if not sandbox:  # root could do everything, which is not tested
+        command = [
+            "setpriv",
+            "--bounding-set",
+            "-sys_ptrace,-perfmon,-dac_override,-dac_read_search,-sys_admin",
+            *command,
+        ]
+    midturn.configure(
+        f'[conversation.tools.child]\ncommand = {json.dumps(command)}\nrun = "unattended"\nsandbox'
+        f" = {json.dumps(sandbox)}\n"
+    )
+    with midturn.on_a_terminal(
+        "query", "-m", midturn.script(calls("child")), "Go", ANTHROPIC_API_KEY="CANARY"
+    ) as terminal:
         assert terminal.wait_for_end() == 0
-    said = next(event["content"] for event in midturn.events() if event["type"] == "tool_call_response")
+    said = next(
+        event["content"] for event in midturn.events() if event["type"] == "tool_call_response"
+    )
     assert said.startswith("did"), said
     return said.split()[1:], terminal.text
 
 
 @pytest.mark.parametrize("means", SANDBOXES)
-def test_in_the_sandbox_it_does_none_of_the_six(midturn: CommandLine, means: Means) -> None:
+def test_sandboxed_child_succeeds_with_no_action(midturn: CommandLine, means: Means) -> None:
     midturn.program = program(means)
 
-    done, shown = done_by_a_child(midturn, sandbox=True)
+    done, shown = successful_actions(midturn, sandbox=True)
 
     assert done == []
     assert "FORGED" not in shown
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the process table is Linux's")
-def test_without_the_sandbox_it_does_one_of_the_six_at_most(midturn: CommandLine) -> None:
-    done, _ = done_by_a_child(midturn, sandbox=False)
+def test_unsandboxed_child_succeeds_with_one_action_at_most(midturn: CommandLine) -> None:
+    done, _ = successful_actions(midturn, sandbox=False)
 
     assert set(done) <= {"by_name"}
 
@@ -140,13 +161,15 @@ print("tried", flush=True)
 """
 
 
-def _reading_us() -> str:
+def _read_access_to_midturn() -> str:
     return f"{{ read = {json.dumps([str(Path(product.__file__).parents[1])])} }}"
 
 
 @pytest.mark.parametrize("means", [pytest.param("none", id="none"), *SANDBOXES])
-def test_none_of_the_five_doors_is_open(midturn: CommandLine, means: Means) -> None:
-    """It answers a question of its user's with the command, with the library, and by hand; it approves a file; it configures itself."""
+def test_child_cannot_answer_approve_or_configure(midturn: CommandLine, means: Means) -> None:
+    """The tool tries to answer a question with the command, with the library and by writing
+    files, to approve a file, and to change the configuration.
+    """
     midturn.program = program(means)
     midturn.asker()
     midturn.run("query", "-m", midturn.script(calls("deploy", ask=[asks()])), "--defer", "Ship it")
@@ -156,17 +179,28 @@ def test_none_of_the_five_doors_is_open(midturn: CommandLine, means: Means) -> N
     forger.write_text(FORGING)
     command = [sys.executable, str(forger), question["id"], sys.executable, str(midturn.store)]
     with midturn.config.open("a") as file:
-        file.write(f'[conversation.tools.forge]\ncommand = {json.dumps(command)}\nrun = "unattended"\n')
-        file.write(f"environment = {json.dumps([name for name in midturn.environment if name.startswith('XDG_')])}\n")
-        file.write(f"sandbox = {'false' if means == 'none' else _reading_us()}\n")
+        file.write(
+            f'[conversation.tools.forge]\ncommand = {json.dumps(command)}\nrun = "unattended"\n'
+        )
+        file.write(
+            "environment ="
+            f" {json.dumps([name for name in midturn.environment if name.startswith('XDG_')])}\n"
+        )
+        file.write(f"sandbox = {'false' if means == 'none' else _read_access_to_midturn()}\n")
     before = midturn.config.read_bytes()
 
     midturn.ok("query", "-m", midturn.script(calls("forge")), "Go")
 
-    said = next(event["content"] for event in midturn.events() if event["type"] == "tool_call_response")
+    said = next(
+        event["content"] for event in midturn.events() if event["type"] == "tool_call_response"
+    )
     assert "tried" in said, said
     midturn.run("resume", question["conversation"], "--defer")
-    answered = [event for event in midturn.events(asking) if event["type"] in {"inquiry_response", "tool_call_response"}]
+    answered = [
+        event
+        for event in midturn.events(asking)
+        if event["type"] in {"inquiry_response", "tool_call_response"}
+    ]
     forged = [event for event in answered if event["event_id"] != "forged000001"]
     assert forged == []
     assert midturn.config.read_bytes() == before

@@ -19,42 +19,48 @@ from support.cli import CommandLine
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> CommandLine:
-    """A user in a directory that is not a workspace yet."""
+    """A user in a directory that is not a workspace."""
     return CommandLine(tmp_path, workspace=False)
 
 
-def test_init_makes_a_workspace_and_says_what_it_chose_and_why(fresh: CommandLine) -> None:
+def test_init_creates_a_workspace_and_explains_its_choices(fresh: CommandLine) -> None:
     finished = fresh.ok("init", ANTHROPIC_API_KEY="sk-x")
 
     assert finished.stdout.startswith(
-        "Wrote .midturn/config.toml.\nThe model is anthropic/claude-sonnet-5-5, because ANTHROPIC_API_KEY is set."
+        "Wrote .midturn/config.toml.\nThe model is anthropic/claude-sonnet-5-5, because"
+        " ANTHROPIC_API_KEY is set."
     )
     assert fresh.ok("config", "get", "assistant.model.id").stdout == "anthropic/claude-sonnet-5-5\n"
     assert "sk-x" not in (fresh.root / ".midturn" / "config.toml").read_text()
     assert (fresh.root / ".midturn" / ".gitignore").exists()
 
 
-def test_init_again_leaves_everything_as_it_is(fresh: CommandLine) -> None:
+def test_second_init_changes_nothing(fresh: CommandLine) -> None:
     fresh.ok("init")
     file = fresh.root / ".midturn" / "config.toml"
     file.write_text("# mine\n")
 
-    assert "left as it is" in fresh.ok("init", "--review").stdout
+    assert "was not changed." in fresh.ok("init", "--review").stdout
     assert file.read_text() == "# mine\n"
 
 
-def test_what_init_wrote_is_approved_already(fresh: CommandLine) -> None:
+def test_files_written_by_init_are_trusted(fresh: CommandLine) -> None:
     fresh.ok("init", "--review", OPENAI_API_KEY="sk-x")
 
     finished = fresh.ok("query", "--dry-run", "hi")
 
     assert "not trusted" not in finished.stderr
-    target = fresh.ok("config", "get", "--json", "conversation.tools.fs_modify_file.questions.apply_changes.target").json
+    target = fresh.ok(
+        "config",
+        "get",
+        "--json",
+        "conversation.tools.fs_modify_file.questions.apply_changes.target",
+    ).json
     assert target == {"model": {"id": "openai/gpt-6-luna"}, "escalation": True}
     assert fresh.ok("config", "get", "assistant.model.id").stdout == "openai/gpt-6.1-sol\n"
 
 
-def test_without_any_key_nothing_is_chosen_and_the_file_says_how(fresh: CommandLine) -> None:
+def test_init_without_a_key_chooses_no_model_and_explains_how(fresh: CommandLine) -> None:
     shown = choose({}, review=False)
 
     assert "assistant" in shown.text
@@ -64,7 +70,7 @@ def test_without_any_key_nothing_is_chosen_and_the_file_says_how(fresh: CommandL
 
 @contextmanager
 def server(*models: str) -> Generator[str]:
-    """Serve the list of models as an OpenAI-compatible server does; yield its address."""
+    """Serve a list of models as an OpenAI-compatible server does; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -75,7 +81,7 @@ def server(*models: str) -> Generator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
         thread = threading.Thread(target=listening.serve_forever)
@@ -85,23 +91,31 @@ def server(*models: str) -> Generator[str]:
         thread.join()
 
 
-def test_a_local_server_that_answers_is_chosen_and_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_available_local_server_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     with server("qwen3", "llama4") as address:
         monkeypatch.setattr(available, "LOCAL_SERVERS", {"ollama": address})
         written = choose({}, review=True)
 
     assert 'model.id = "ollama/qwen3"' in written.text
-    assert f'[providers.llm.ollama]\nkind = "openai-compatible"\nbase_url = "{address}"' in written.text
+    assert (
+        f'[providers.llm.ollama]\nkind = "openai-compatible"\nbase_url = "{address}"'
+        in written.text
+    )
     assert 'model.id = "ollama/llama4"' in written.text
-    assert f"The model is ollama/qwen3, because a server answers at {address}." in written.says
+    assert f"The model is ollama/qwen3, because a server is running at {address}." in written.says
 
 
-def test_a_reviewer_is_never_silently_the_model_that_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reviewer_is_never_silently_the_model_that_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with server("qwen3") as address:
         monkeypatch.setattr(available, "LOCAL_SERVERS", {"ollama": address})
         written = choose({}, review=True)
 
-    assert "Changes to files are reviewed by the same model, until you name another in the file." in written.says
+    assert (
+        "Changes to files are reviewed by the same model, until you configure another in the file."
+        in written.says
+    )
 
 
 def test_each_preferred_pair_is_known_and_has_two_models() -> None:
@@ -110,7 +124,7 @@ def test_each_preferred_pair_is_known_and_has_two_models() -> None:
         assert {writes, reviews} <= set(available.KNOWN_PROFILES)
 
 
-def test_with_a_key_that_came_later_query_and_init_name_the_command_that_helps(fresh: CommandLine) -> None:
+def test_query_and_init_suggest_a_command_after_a_key_was_added(fresh: CommandLine) -> None:
     keys = {"OPENAI_API_KEY": "sk-x"}
     first = fresh.ok("init").stdout
     without = fresh.run("query", "hi")
@@ -118,19 +132,25 @@ def test_with_a_key_that_came_later_query_and_init_name_the_command_that_helps(f
     again = fresh.ok("init", **keys).stdout
     command = "midturn config set assistant.model.id openai/gpt-6.1-sol"
 
-    assert "`midturn config set assistant.model.id anthropic/claude-sonnet-5-5`" in " ".join(first.split())
+    assert "`midturn config set assistant.model.id anthropic/claude-sonnet-5-5`" in " ".join(
+        first.split()
+    )
     assert (without.status, told.status) == (2, 2)
     assert "ANTHROPIC_API_KEY, OPENAI_API_KEY" in " ".join(without.stderr.split())
-    assert "`midturn config set assistant.model.id PROVIDER/MODEL`" in " ".join(without.stderr.split())
+    assert "`midturn config set assistant.model.id PROVIDER/MODEL`" in " ".join(
+        without.stderr.split()
+    )
     assert f"`{command}`" in " ".join(told.stderr.split())
-    assert "its model is openai/gpt-6.1-sol now, because OPENAI_API_KEY is set." in " ".join(again.split())
+    assert "Its model is now openai/gpt-6.1-sol, because OPENAI_API_KEY is set." in " ".join(
+        again.split()
+    )
     assert fresh.ok("config", "get", "assistant.model.id").stdout == "openai/gpt-6.1-sol\n"
     fresh.ok(*command.split()[1:])
     assert '"model": "openai/gpt-6.1-sol"' in fresh.ok("query", "--dry-run", "hi", **keys).stdout
     assert "config set" not in fresh.ok("init", **keys).stdout
 
 
-def test_outside_of_a_workspace_a_missing_model_leads_to_init(fresh: CommandLine) -> None:
+def test_missing_model_outside_a_workspace_suggests_init(fresh: CommandLine) -> None:
     told = fresh.run("query", "hi", ANTHROPIC_API_KEY="sk-x")
 
     assert "`midturn init` picks one" in " ".join(told.stderr.split())

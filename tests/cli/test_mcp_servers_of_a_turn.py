@@ -1,4 +1,4 @@
-"""Servers of the configuration: their tools in every command that runs or shows tools."""
+"""Configured MCP servers: their tools are available in every command that runs or shows tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.command_context import find_place
-from midturn.cli.serve_turns import go_on
+from midturn.cli.serve_turns import continue_turn
 from support.cli import CommandLine, calls
 from support.warm_commands import started_by_others
 
@@ -24,7 +24,7 @@ def configure(midturn: CommandLine) -> None:
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
 
 
-def test_what_a_server_asks_waits_in_the_inbox_and_the_call_is_made_again(midturn: CommandLine) -> None:
+def test_server_question_waits_in_the_inbox_and_the_call_is_repeated(midturn: CommandLine) -> None:
     configure(midturn)
     model = midturn.script(calls("probe_ask"))
 
@@ -60,17 +60,24 @@ questions.dry.answer = true
 def test_no_model_and_no_default_answers_a_server_whatever_is_configured(
     midturn: CommandLine, said: str, by: str | None, heard: str
 ) -> None:
-    """Only a person does, or what the user has written down."""
+    """Only a person or the user's own configuration answers."""
     command = json.dumps(started_by_others(SERVER))
     tool = f"[conversation.tools.probe_ask]\nsource = 'mcp'\nrun = 'unattended'\n{said}\n"
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
-    answers = [{"question": id, "answers": [{"reason": "Right.", "answer": answer}]} for id, answer in REVIEWER.items()]
+    answers = [
+        {"question": id, "answers": [{"reason": "Right.", "answer": answer}]}
+        for id, answer in REVIEWER.items()
+    ]
     model = midturn.script(calls("probe_ask"), inquiries=answers)
 
     midturn.run("query", "--non-interactive", "-m", model, "Go")
 
     (response,) = [event for event in midturn.events() if event["type"] == "tool_call_response"]
-    answered = {e["answered_by"]["by"] for e in midturn.events() if e["type"] == "inquiry_response" and e["outcome"] == "answered"}
+    answered = {
+        e["answered_by"]["by"]
+        for e in midturn.events()
+        if e["type"] == "inquiry_response" and e["outcome"] == "answered"
+    }
     asked = [event["question"] for event in midturn.events() if event["type"] == "inquiry_request"]
     assert response["content"].splitlines()[-1] == heard
     assert answered == ({by} if by else set())
@@ -81,28 +88,41 @@ def test_no_model_and_no_default_answers_a_server_whatever_is_configured(
 def test_a_server_that_the_sandbox_stops_names_the_path_and_the_key(midturn: CommandLine) -> None:
     kept = midturn.home / "notes"
     kept.write_text("content")
-    midturn.configure(f"[providers.mcp.notes]\ncommand = {json.dumps([sys.executable, '-c', f'open({str(kept)!r})'])}\n")
+    midturn.configure(
+        "[providers.mcp.notes]\ncommand ="
+        f" {json.dumps([sys.executable, '-c', f'open({str(kept)!r})'])}\n"
+    )
 
     asked = midturn.ok("query", "-m", midturn.script({"text": "Fine."}), "Go")
     by_hand = midturn.run("tools", "run", "notes_list")
 
     for finished in (asked, by_hand):
         said = " ".join(finished.stderr.split())
-        assert f'let it: `providers.mcp.notes.sandbox.read = ["{kept}"]`' in said
+        assert f'To allow it, set `providers.mcp.notes.sandbox.read = ["{kept}"]`' in said
 
 
-def test_a_server_that_cannot_be_started_is_a_warning_and_the_turn_goes_on(midturn: CommandLine) -> None:
+def test_a_server_that_cannot_be_started_is_a_warning_and_the_turn_goes_on(
+    midturn: CommandLine,
+) -> None:
     midturn.configure("[providers.mcp.gone]\ncommand = ['no-such-server']\n")
 
     finished = midturn.ok("query", "-m", midturn.script(), "Go")
 
     assert finished.stdout == "Done.\n"
-    assert "The MCP server `gone` cannot be used, and its tools are absent" in finished.stderr.replace("\n", " ")
+    assert (
+        "The MCP server `gone` cannot be used, and its tools are absent"
+        in finished.stderr.replace("\n", " ")
+    )
 
 
-def test_no_tool_of_a_server_runs_in_place_of_a_command_that_is_configured(midturn: CommandLine) -> None:
+def test_no_tool_of_a_server_runs_in_place_of_a_command_that_is_configured(
+    midturn: CommandLine,
+) -> None:
     command = json.dumps(started_by_others(SERVER))
-    tool = "[conversation.tools.probe_echo]\nsource = 'local'\ncommand = ['echo', 'mine']\nrun = 'unattended'\n"
+    tool = (
+        "[conversation.tools.probe_echo]\nsource = 'local'\ncommand = ['echo', 'mine']\nrun ="
+        " 'unattended'\n"
+    )
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
 
     ran = midturn.ok("query", "-m", midturn.script(calls("probe_echo")), "Go")
@@ -110,12 +130,18 @@ def test_no_tool_of_a_server_runs_in_place_of_a_command_that_is_configured(midtu
     response = next(event for event in midturn.events() if event["type"] == "tool_call_response")
     assert response["content"].strip() == "mine"
     told = ran.stderr.replace("\n", " ")
-    assert "The MCP server `probe` has tools that are absent, because others have their names: `probe_echo`" in told
+    assert (
+        "The MCP server `probe` has tools that are left out, because their names are used by"
+        " other tools: `probe_echo`" in told
+    )
 
 
-def test_a_renamed_tool_is_under_what_is_configured_for_it(midturn: CommandLine) -> None:
+def test_renamed_tool_uses_its_own_configuration(midturn: CommandLine) -> None:
     command = json.dumps(started_by_others(SERVER))
-    tool = "[conversation.tools.probe_echo]\nsource = 'mcp'\nrename = 'repeat'\nrun = 'unattended'\nsummary = 'Says it again.'\n"
+    tool = (
+        "[conversation.tools.probe_echo]\nsource = 'mcp'\nrename = 'repeat'\nrun ="
+        " 'unattended'\nsummary = 'Says it again.'\n"
+    )
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
 
     listed = {tool["name"]: tool for tool in midturn.ok("tools", "ls", "--json").json}
@@ -150,7 +176,10 @@ def test_a_dry_run_names_the_tools_of_servers(midturn: CommandLine) -> None:
 
 def test_doctor_starts_every_server_and_says_what_it_offers(midturn: CommandLine) -> None:
     command = json.dumps(started_by_others(SERVER))
-    midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n[providers.mcp.gone]\ncommand = ['no-such-server']\n")
+    midturn.configure(
+        f"[providers.mcp.probe]\ncommand = {command}\n[providers.mcp.gone]\ncommand ="
+        " ['no-such-server']\n"
+    )
 
     found = {one["what"]: one for one in midturn.run("doctor", "--json").json}
 
@@ -160,18 +189,24 @@ def test_doctor_starts_every_server_and_says_what_it_offers(midturn: CommandLine
     assert "no-such-server" in found["MCP gone"]["said"]
 
 
-def test_a_turn_that_the_page_goes_on_with_has_the_tools_of_servers(midturn: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_resumed_by_the_page_has_server_tools(
+    midturn: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     configure(midturn)
-    assert midturn.run("query", "-m", midturn.script(calls("probe_ask")), "--defer", "Go").status == 3
+    assert (
+        midturn.run("query", "-m", midturn.script(calls("probe_ask")), "--defer", "Go").status == 3
+    )
     (question,) = midturn.ok("inbox", "--json").json
     midturn.ok("answer", question["id"], '{"field_1": "us-2", "count": 3, "dry": true}')
     for name, value in midturn.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(midturn.root)
 
-    asyncio.run(go_on(find_place(), question["conversation"]))
+    asyncio.run(continue_turn(find_place(), question["conversation"]))
 
-    contents = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
+    contents = [
+        event["content"] for event in midturn.events() if event["type"] == "tool_call_response"
+    ]
     assert contents == ["accept {'re gion': 'us-2', 'count': 3, 'dry': True}"]
 
 
@@ -181,8 +216,13 @@ def test_a_chat_keeps_its_servers_connected_from_turn_to_turn(midturn: CommandLi
     command = json.dumps(["/bin/sh", str(midturn.root / "start.sh"), *started_by_others(SERVER)])
     tool = "[conversation.tools.probe_echo]\nsource = 'mcp'\nrun = 'unattended'\n"
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
-    midturn.hasty()
-    replies = [calls("probe_echo", n=1), {"text": "First."}, calls("probe_echo", n=2), {"text": "Second."}]
+    midturn.accept_keys_at_once()
+    replies = [
+        calls("probe_echo", n=1),
+        {"text": "First."},
+        calls("probe_echo", n=2),
+        {"text": "Second."},
+    ]
     (midturn.root / "play.json").write_text(json.dumps({"replies": replies}))
 
     with midturn.on_a_terminal("chat", "-m", f"scripted:{midturn.root / 'play.json'}") as terminal:
@@ -197,4 +237,7 @@ def test_a_chat_keeps_its_servers_connected_from_turn_to_turn(midturn: CommandLi
         assert terminal.wait_for_end() == 0
 
     assert started.read_text() == "x\n"
-    assert [e["content"] for e in midturn.events() if e["type"] == "tool_call_response"] == ["echo: {'n': 1}", "echo: {'n': 2}"]
+    assert [e["content"] for e in midturn.events() if e["type"] == "tool_call_response"] == [
+        "echo: {'n': 1}",
+        "echo: {'n': 2}",
+    ]

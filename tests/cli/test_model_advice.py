@@ -1,4 +1,4 @@
-"""What the command line adds when a model cannot be used: the command that helps."""
+"""Commands suggested on the command line when a model cannot be used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ base_url = "http://127.0.0.1:{port}/v1"
 """
 
 
-def test_a_missing_key_says_how_to_go_without_one(midturn: CommandLine) -> None:
+def test_missing_key_error_says_how_to_work_without_one(midturn: CommandLine) -> None:
     finished = midturn.run("query", "hello", "-m", "openai/gpt-6-luna", OPENAI_API_KEY="")
 
     assert finished.status == 2
@@ -25,13 +25,16 @@ def test_a_missing_key_says_how_to_go_without_one(midturn: CommandLine) -> None:
     assert "`midturn demo`" in finished.stderr
 
 
-def test_a_server_that_is_not_there_says_what_checks_the_connection(midturn: CommandLine) -> None:
-    with socket.socket() as taken:  # bound, and nobody listens: connecting is refused
+def test_unreachable_server_error_names_the_connection_check(midturn: CommandLine) -> None:
+    with socket.socket() as taken:  # bound without listening, so connections are refused
         taken.bind(("127.0.0.1", 0))
         midturn.configure(LOCAL.format(port=taken.getsockname()[1]))
         finished = midturn.run("query", "hello")
 
     assert finished.status == 1
     assert "Cannot reach 127.0.0.1" in finished.stderr
-    assert "`midturn doctor` checks the connection" in " ".join(finished.stderr.split())
-    assert "goes on with it" in finished.stderr
+    assert (
+        "To check the connection: `midturn doctor`. `midturn demo` works without one."
+        in " ".join(finished.stderr.split())
+    )
+    assert "To continue it: " in finished.stderr

@@ -1,4 +1,4 @@
-"""What the page, the chat and the log keep for their user."""
+"""Private files of the page, the chat and the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.chat_line import history_file
-from midturn.cli.serve_options import announce, door_for_codes, own_name
+from midturn.cli.serve_options import announce, open_code_socket, own_name
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def a_name(_: Path) -> None:
 
 def a_door(_: Path) -> None:
     announce(7478, "http://127.0.0.1:7478/")
-    door_for_codes(7478, lambda: "")[0].close()
+    open_code_socket(7478, lambda: "")[0].close()
 
 
 def a_server(_: Path) -> None:
@@ -35,12 +35,15 @@ def a_server(_: Path) -> None:
 
 
 def a_record(_: Path) -> None:
-    script = "import logging; from midturn.cli.log import start_log; start_log({}); logging.getLogger('midturn').error('x')"
+    script = (
+        "import logging; from midturn.cli.log import start_log; start_log({});"
+        " logging.getLogger('midturn').error('x')"
+    )
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
 @pytest.mark.parametrize("kept", [a_name, a_door, a_server, history_file, a_record])
-def test_it_is_private_with_every_folder_above_it_that_was_made(
+def test_state_and_created_parent_directories_are_private(
     kept: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -1,4 +1,4 @@
-"""What may be printed, and how it is laid out."""
+"""Escaping and layout of printed text."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from midturn.cli.main import midturn as midturn_command
 from midturn.cli.output import Shown, block, indented, joined, line, moment, spoken, table, wrapped
 
 
-def test_a_field_is_one_line_in_which_every_character_is_seen() -> None:
+def test_field_is_one_line_with_visible_characters() -> None:
     assert line("{} asks: {}", "a\x1b", "b\nc") == "a⟨U+001B⟩ asks: b⟨U+000A⟩c"
 
 
-def test_what_is_shown_already_is_not_written_twice() -> None:
+def test_escaping_is_idempotent() -> None:
     assert line("[{}]", line("{}", "\x07")) == "[⟨U+0007⟩]"
     assert joined(", ", [line("{}", "\x07"), "\x08"]) == "⟨U+0007⟩, ⟨U+0008⟩"
 
 
-def test_blocks_keep_their_lines_and_speech_its_emoji() -> None:
+def test_blocks_keep_lines_and_messages_keep_emoji() -> None:
     assert block("a\nb\t\x1b") == "a\nb⟨U+0009⟩⟨U+001B⟩"
     assert spoken("👩‍💻\x1b") == "👩‍💻⟨U+001B⟩"
 
 
-def test_braces_in_a_field_are_its_own() -> None:
+def test_braces_in_a_field_are_not_formatted() -> None:
     assert line("{}", "{x} {}") == "{x} {}"
 
 
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have everything go to a terminal of 40 columns."""
+    """Set the terminal width to 40 columns."""
 
     def forty(stream: TextIO | None) -> int:
         del stream
@@ -50,13 +50,16 @@ ROWS = [
 ]
 
 
-def test_what_nobody_reads_on_a_terminal_is_neither_wrapped_nor_cut() -> None:
-    assert table(ROWS) == ["one    a rather long text that does not fit beside it", "three  短い文字列も幅を測らなければならない、端末では"]
+def test_output_to_a_pipe_is_not_wrapped() -> None:
+    assert table(ROWS) == [
+        "one    a rather long text that does not fit beside it",
+        "three  短い文字列も幅を測らなければならない、端末では",
+    ]
     assert wrapped(Shown("x" * 500), None) == ["x" * 500]
 
 
 @pytest.mark.usefixtures("narrow")
-def test_the_last_column_wraps_behind_its_own_beginning_by_cells() -> None:
+def test_last_column_wraps_with_a_hanging_indent() -> None:
     assert table(ROWS) == [
         "one    a rather long text that does not",
         "       fit beside it",
@@ -66,7 +69,7 @@ def test_the_last_column_wraps_behind_its_own_beginning_by_cells() -> None:
 
 
 @pytest.mark.usefixtures("narrow")
-def test_where_there_is_little_room_the_last_column_stands_below() -> None:
+def test_last_column_moves_below_on_narrow_terminals() -> None:
     assert table([(line("a name that is long"), line("and what it means, at some length"))]) == [
         "a name that is long",
         "  and what it means, at some length",
@@ -74,8 +77,10 @@ def test_where_there_is_little_room_the_last_column_stands_below() -> None:
 
 
 @pytest.mark.usefixtures("narrow")
-def test_a_key_breaks_behind_its_dots_and_an_indented_line_stays_indented() -> None:
-    assert wrapped(line("    conversation.tools.deploy.parameters.environment.enum = {}", '["staging"]'), None) == [
+def test_keys_wrap_after_dots_and_indentation_is_kept() -> None:
+    assert wrapped(
+        line("    conversation.tools.deploy.parameters.environment.enum = {}", '["staging"]'), None
+    ) == [
         "    conversation.tools.deploy.",
         "      parameters.environment.enum =",
         '      ["staging"]',
@@ -84,7 +89,7 @@ def test_a_key_breaks_behind_its_dots_and_an_indented_line_stays_indented() -> N
 
 
 @pytest.mark.usefixtures("narrow")
-def test_no_row_of_a_quoted_line_can_be_taken_for_a_line_of_its_own() -> None:
+def test_wrapped_quoted_lines_keep_their_marker() -> None:
     assert table([(line("a name that is long"), line("| +{}", "x  " * 12 + "-y"))]) == [
         "a name that is long",
         "  | +x  x  x  x  x  x  x  x  x  x  x  x",
@@ -93,16 +98,21 @@ def test_no_row_of_a_quoted_line_can_be_taken_for_a_line_of_its_own() -> None:
 
 
 @pytest.mark.usefixtures("narrow")
-def test_every_row_of_a_block_stands_behind_its_gutter() -> None:
-    assert indented(block("x" * 40 + "\n\ny\n\n"), line("| ")) == ["| " + "x" * 38, "| xx", "|", "| y"]
+def test_every_row_of_a_block_has_its_gutter() -> None:
+    assert indented(block("x" * 40 + "\n\ny\n\n"), line("| ")) == [
+        "| " + "x" * 38,
+        "| xx",
+        "|",
+        "| y",
+    ]
 
 
-def test_no_table_is_no_row() -> None:
+def test_empty_table_prints_nothing() -> None:
     assert table([]) == []
     assert output.columns(None) is None
 
 
-def test_a_moment_has_its_date_unless_it_is_todays() -> None:
+def test_time_has_its_date_unless_it_is_today() -> None:
     now = datetime(2026, 11, 21, 12, 0).astimezone()
 
     assert moment((now - timedelta(minutes=3)).isoformat(), now) == "11:57"
@@ -110,7 +120,7 @@ def test_a_moment_has_its_date_unless_it_is_todays() -> None:
     assert moment("once\x1b", now) == "once⟨U+001B⟩"
 
 
-def test_help_is_plain_ascii_for_whatever_the_terminal_can_show() -> None:
+def test_help_is_plain_ascii() -> None:
     texts = [text for command in _commands(midturn_command) for text in _texts(command)]
 
     assert len(texts) > 60

@@ -1,4 +1,6 @@
-"""Standing permissions hold where they were given, for the program and the calls that they were given for."""
+"""Standing permissions apply only in their scope, and only to the program and the calls they were
+given for.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,19 @@ import pytest
 from support.cli import CommandLine, asks, calls
 from support.pty_session import PtySession
 
-DEPLOY = '[conversation.tools.deploy]\ncommand = ["echo", "{word}"]\n[conversation.tools.deploy.parameters.to]\n'
+DEPLOY = (
+    '[conversation.tools.deploy]\ncommand = ["echo",'
+    ' "{word}"]\n[conversation.tools.deploy.parameters.to]\n'
+)
 ASKED = ": "
 FIELD = "> "
 
 
 def project(midturn: CommandLine, name: str, word: str) -> Path:
-    """Make another workspace whose own, trusted file defines a tool `deploy`; later commands run there."""
+    """Create another workspace whose own trusted file defines a tool `deploy`.
+
+    Later commands run there.
+    """
     midturn.root = midturn.root.parent / name
     (midturn.root / ".midturn").mkdir(parents=True, mode=0o700)
     define(midturn, word)
@@ -27,14 +35,14 @@ def project(midturn: CommandLine, name: str, word: str) -> Path:
 
 
 def define(midturn: CommandLine, word: str) -> None:
-    """Have the workspace's `deploy` print another word."""
+    """Let the workspace's `deploy` print another word."""
     midturn.workspace_file(DEPLOY.format(word=word))
     midturn.ok("trust", "--yes")
 
 
 @contextmanager
 def asked(midturn: CommandLine, tool: str = "deploy", **arguments: Any) -> Generator[PtySession]:
-    """Have a call asked about at a plain terminal."""
+    """Suspend a call at the approval prompt of a plain terminal."""
     script = midturn.script(calls(tool, **(arguments or {"to": "staging"})))
     with midturn.on_a_terminal("query", "-m", script, "Ship it", size=(100, 40)) as terminal:
         terminal.wait_at(ASKED)
@@ -42,7 +50,10 @@ def asked(midturn: CommandLine, tool: str = "deploy", **arguments: Any) -> Gener
 
 
 def allow(midturn: CommandLine, *scope: str) -> str:
-    """Allow `deploy` from now on; return the screen. Each `scope` is typed in the field of the rule."""
+    """Allow `deploy` from now on; return the screen.
+
+    Each `scope` is typed into the scope field of the rule.
+    """
     with asked(midturn) as terminal:
         terminal.send("A\r")
         for typed in (*scope, ""):
@@ -53,14 +64,24 @@ def allow(midturn: CommandLine, *scope: str) -> str:
 
 
 def is_asked(midturn: CommandLine, **arguments: Any) -> bool:
-    """Say whether a call would need a person."""
-    midturn.run("query", "-m", midturn.script(calls("deploy", **(arguments or {"to": "staging"}))), "Ship it", "--non-interactive")
-    (decided,) = (event for event in midturn.events() if event["type"] == "approval" and event["state"] != "waiting")
+    """Return whether a call would need approval."""
+    midturn.run(
+        "query",
+        "-m",
+        midturn.script(calls("deploy", **(arguments or {"to": "staging"}))),
+        "Ship it",
+        "--non-interactive",
+    )
+    (decided,) = (
+        event
+        for event in midturn.events()
+        if event["type"] == "approval" and event["state"] != "waiting"
+    )
     return decided["state"] == "skipped"
 
 
-def test_a_permission_of_one_project_does_not_run_another_program_of_that_name(midturn: CommandLine) -> None:
-    midturn.hasty()
+def test_permission_of_a_project_does_not_apply_to_another_program(midturn: CommandLine) -> None:
+    midturn.accept_keys_at_once()
     first = project(midturn, "first", "harmless")
     shown = allow(midturn)
     assert f"in the project {first}" in shown
@@ -74,32 +95,36 @@ def test_a_permission_of_one_project_does_not_run_another_program_of_that_name(m
     assert not is_asked(midturn)
 
 
-def test_a_permission_does_not_apply_to_another_command_of_the_tool_and_the_prompt_says_so(midturn: CommandLine) -> None:
-    midturn.hasty()
+def test_a_permission_does_not_apply_to_another_command_of_the_tool_and_the_prompt_says_so(
+    midturn: CommandLine,
+) -> None:
+    midturn.accept_keys_at_once()
     project(midturn, "first", "harmless")
     allow(midturn)
     define(midturn, "dangerous")
     assert is_asked(midturn)
     with asked(midturn) as terminal:
-        assert "written for another command of deploy, so it does not apply any more" in " ".join(terminal.text.replace("|", " ").split())
+        assert "written for another command of deploy, so it does not apply any more" in " ".join(
+            terminal.text.replace("|", " ").split()
+        )
         terminal.send("n\r")
         assert terminal.wait_for_end() == 0
     define(midturn, "harmless")
     assert not is_asked(midturn)
 
 
-def test_a_permission_for_a_tool_of_the_workspace_cannot_hold_everywhere(midturn: CommandLine) -> None:
-    midturn.hasty()
+def test_permission_for_a_workspace_tool_cannot_apply_everywhere(midturn: CommandLine) -> None:
+    midturn.accept_keys_at_once()
     project(midturn, "first", "harmless")
     shown = allow(midturn, ":w", ":w")
     assert "in this conversation" in shown
     assert "in every project" not in shown
 
 
-def test_a_permission_for_everywhere_is_bound_to_the_program_too(midturn: CommandLine) -> None:
-    """A workspace gives the user's own tool another command."""
+def test_global_permission_is_bound_to_the_program(midturn: CommandLine) -> None:
+    """A workspace changes the command of the user's own tool."""
     midturn.configure(DEPLOY.format(word="harmless"))
-    midturn.hasty()
+    midturn.accept_keys_at_once()
     allow(midturn, ":w")
     assert not is_asked(midturn)
     project(midturn, "second", "dangerous")
@@ -113,15 +138,23 @@ def test_the_rules_of_projects_are_in_the_users_own_file_only(midturn: CommandLi
     assert (ignored.status, "not trusted" in ignored.stderr) == (2, True)
     midturn.run("trust", "--yes")
     refused = midturn.run("tools", "ls")
-    assert (refused.status, "only your own configuration file has rules for single projects" in refused.stderr) == (2, True)
+    assert (
+        refused.status,
+        "rules for single projects are only allowed in your own configuration; move them to"
+        in refused.stderr,
+    ) == (
+        2,
+        True,
+    )
 
 
-def test_a_rule_that_has_certain_people_asked_offers_no_permission_for_later_calls(midturn: CommandLine) -> None:
+def test_rule_with_people_offers_no_standing_permission(midturn: CommandLine) -> None:
     midturn.configure(
         DEPLOY.format(word="harmless")
-        + '[people.ana]\n[people.bo]\n[[conversation.tools.deploy.rules]]\nask = ["ana", "bo"]\nonly = true\napprovals = 2\n'
+        + '[people.ana]\n[people.bo]\n[[conversation.tools.deploy.rules]]\nask = ["ana",'
+        ' "bo"]\nonly = true\napprovals = 2\n'
     )
-    midturn.hasty()
+    midturn.accept_keys_at_once()
     with asked(midturn) as terminal:
         assert "A rule" not in terminal.text
         terminal.send("A\r")
@@ -134,9 +167,11 @@ def test_a_rule_that_has_certain_people_asked_offers_no_permission_for_later_cal
     assert midturn.ok("tools", "rules", "--json").json[0]["rule"]["ask"] == ["ana", "bo"]
 
 
-def test_a_rule_that_has_a_person_asked_offers_no_permission_that_would_not_hold(midturn: CommandLine) -> None:
-    midturn.configure(f'{DEPLOY.format(word="harmless")}[[conversation.tools.deploy.rules]]\nrun = "ask"\n')
-    midturn.hasty()
+def test_ask_rule_offers_no_permission_without_effect(midturn: CommandLine) -> None:
+    midturn.configure(
+        f'{DEPLOY.format(word="harmless")}[[conversation.tools.deploy.rules]]\nrun = "ask"\n'
+    )
+    midturn.accept_keys_at_once()
     with asked(midturn) as terminal:
         assert "A rule" not in terminal.text
         terminal.send("n\r")
@@ -144,9 +179,9 @@ def test_a_rule_that_has_a_person_asked_offers_no_permission_that_would_not_hold
 
 
 @pytest.mark.parametrize("character", ["\u202e", "\u200b", "\xa0", "\u3164"])
-def test_what_nobody_sees_is_written_as_an_escape_in_the_rule(midturn: CommandLine, character: str) -> None:
+def test_invisible_characters_are_escaped_in_the_rule(midturn: CommandLine, character: str) -> None:
     midturn.configure(DEPLOY.format(word="harmless"))
-    midturn.hasty()
+    midturn.accept_keys_at_once()
     with asked(midturn, to=f"a{character}b") as terminal:
         terminal.send("A\r")
         terminal.wait_at(FIELD)
@@ -158,8 +193,8 @@ def test_what_nobody_sees_is_written_as_an_escape_in_the_rule(midturn: CommandLi
     assert is_asked(midturn, to="a?b")
 
 
-def test_the_rules_that_apply_here_are_listed_with_their_scope_their_place_and_what_has_changed(midturn: CommandLine) -> None:
-    midturn.hasty()
+def test_applicable_rules_are_listed_with_scope_place_and_changes(midturn: CommandLine) -> None:
+    midturn.accept_keys_at_once()
     first = project(midturn, "first", "harmless")
     allow(midturn)
     place = f"{midturn.config.name}:"
@@ -169,25 +204,32 @@ def test_the_rules_that_apply_here_are_listed_with_their_scope_their_place_and_w
         assert str(first) in shown, command
         assert place in shown, command
         assert "has changed" not in shown, command
-    (deploy,) = (tool for tool in midturn.ok("tools", "ls", "--json").json if tool["name"] == "deploy")
-    assert [(rule["scope"], rule["project"]) for rule in deploy["standing"]] == [("project", str(first))]
+    (deploy,) = (
+        tool for tool in midturn.ok("tools", "ls", "--json").json if tool["name"] == "deploy"
+    )
+    assert [(rule["scope"], rule["project"]) for rule in deploy["standing"]] == [
+        ("project", str(first))
+    ]
 
     define(midturn, "dangerous")
     for command in (("trust",), ("tools", "ls"), ("tools", "show", "deploy"), ("doctor",)):
         assert "the command of deploy has changed" in midturn.run(*command).stdout, command
     explained = midturn.ok("tools", "explain", "deploy", "to=staging").stdout
-    assert "does not hold: it was written for another command of the tool" in explained
+    assert "does not match: it was added for another command of the tool" in explained
 
     project(midturn, "second", "harmless")
     for command in (("trust",), ("tools", "ls"), ("tools", "show", "deploy")):
         assert str(first) not in midturn.run(*command).stdout, command
     first.rename(first.parent / "gone")
-    assert "does not apply, its directory is gone: deploy with to" in midturn.run("doctor").stdout
+    assert (
+        "does not apply, its directory no longer exists: deploy with to"
+        in midturn.run("doctor").stdout
+    )
 
 
-def test_jp_is_told_of_decisions_for_the_conversation_in_the_nearest_words(midturn: CommandLine) -> None:
+def test_export_to_jp_maps_decisions_for_the_conversation(midturn: CommandLine) -> None:
     midturn.asker(name="format")
-    midturn.hasty()
+    midturn.accept_keys_at_once()
     question = asks("tabs", "Use tabs?", persistence="conversation")
     script = midturn.script(calls("format", ask=[question]))
     with midturn.on_a_terminal("query", "-m", script, "Format it") as terminal:
@@ -195,24 +237,32 @@ def test_jp_is_told_of_decisions_for_the_conversation_in_the_nearest_words(midtu
         assert "C yes conversation, X no conversation" in " ".join(terminal.text.split())
         terminal.send("C\r")
         assert terminal.wait_for_end() == 0
-        assert "From now on yes to this question in this conversation." in " ".join(terminal.text.split())
+        assert "From now on yes to this question in this conversation." in " ".join(
+            terminal.text.split()
+        )
     (standing,) = (event for event in midturn.events() if event["type"] == "standing")
-    assert (standing["tool"], standing["question_id"], standing["answer"]) == ("format", "tabs", True)
+    assert (standing["tool"], standing["question_id"], standing["answer"]) == (
+        "format",
+        "tabs",
+        True,
+    )
     to = midturn.root / "exported"
     said = midturn.ok("conversation", "export", "--format", "jp", "--to", str(to)).stderr
-    assert "1 decisions for the rest of the conversation are left out" in said
-    assert "1 questions have `persistence` = `turn` there" in said
+    assert "omitted 1 decisions that apply to the whole conversation" in said
+    assert "exported 1 questions with `persistence` = `turn` instead of `conversation`." in said
     exported = json.loads((to / "events.json").read_text())
     assert [event["type"] for event in exported].count("standing") == 0
     (asked_there,) = (event["question"] for event in exported if event["type"] == "inquiry_request")
     assert asked_there.get("persistence", "turn") == "turn"
 
 
-def test_a_drawn_prompt_of_forty_columns_shows_the_scope_which_tab_changes(midturn: CommandLine) -> None:
+def test_narrow_prompt_shows_the_scope_and_tab_changes_it(midturn: CommandLine) -> None:
     midturn.configure(DEPLOY.format(word="harmless"))
-    midturn.hasty()
+    midturn.accept_keys_at_once()
     script = midturn.script(calls("deploy", to="staging"))
-    with midturn.on_a_terminal("query", "-m", script, "Ship it", size=(40, 30), plain=False) as terminal:
+    with midturn.on_a_terminal(
+        "query", "-m", script, "Ship it", size=(40, 30), plain=False
+    ) as terminal:
         terminal.wait_for("Run deploy?")
         terminal.send("A")
         terminal.wait_for("Tab changes the scope")
@@ -226,15 +276,20 @@ def test_a_drawn_prompt_of_forty_columns_shows_the_scope_which_tab_changes(midtu
 
 
 def script(directory: Path, says: str) -> None:
-    """Write the program `deploy.sh` of a directory."""
+    """Write the program `deploy.sh` into a directory."""
     file = directory / "deploy.sh"
     file.write_text(f"#!/bin/sh\necho {says}\n", encoding="utf-8")
     file.chmod(0o755)
 
 
-def test_a_permission_does_not_apply_once_the_script_of_the_command_has_changed(midturn: CommandLine) -> None:
-    midturn.configure('[conversation.tools.deploy]\ncommand = ["./deploy.sh"]\n[conversation.tools.deploy.parameters.to]\n')
-    midturn.hasty()
+def test_a_permission_does_not_apply_once_the_script_of_the_command_has_changed(
+    midturn: CommandLine,
+) -> None:
+    midturn.configure(
+        "[conversation.tools.deploy]\ncommand ="
+        ' ["./deploy.sh"]\n[conversation.tools.deploy.parameters.to]\n'
+    )
+    midturn.accept_keys_at_once()
     script(midturn.root, "harmless")
     allow(midturn)
     assert not is_asked(midturn)
@@ -244,10 +299,13 @@ def test_a_permission_does_not_apply_once_the_script_of_the_command_has_changed(
     assert not is_asked(midturn)
 
 
-def test_a_permission_for_a_script_of_a_project_cannot_hold_everywhere(midturn: CommandLine) -> None:
-    """The same words of a command run another file in another project."""
-    midturn.configure('[conversation.tools.deploy]\ncommand = ["./deploy.sh"]\n[conversation.tools.deploy.parameters.to]\n')
-    midturn.hasty()
+def test_permission_for_a_project_script_cannot_apply_everywhere(midturn: CommandLine) -> None:
+    """The same command runs a different file in another project."""
+    midturn.configure(
+        "[conversation.tools.deploy]\ncommand ="
+        ' ["./deploy.sh"]\n[conversation.tools.deploy.parameters.to]\n'
+    )
+    midturn.accept_keys_at_once()
     script(midturn.root, "harmless")
     shown = allow(midturn, ":w", ":w")
     assert "in this conversation" in shown

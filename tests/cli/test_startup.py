@@ -1,4 +1,4 @@
-"""What a command loads: nothing of what others need."""
+"""Modules that each command loads: none that it does not need."""
 
 from __future__ import annotations
 
@@ -22,12 +22,24 @@ from midturn.terminal.prompts.settings import ScreenSettings
 from support.cli import CommandLine
 
 TERMINAL = ("rich", "prompt_toolkit", "wcwidth")
-HEAVY = ("pydantic", "pydantic_ai", "anthropic", "openai", "google.genai", "mcp", "httpx", "starlette", "uvicorn", "markdown_it", "nh3")
+HEAVY = (
+    "pydantic",
+    "pydantic_ai",
+    "anthropic",
+    "openai",
+    "google.genai",
+    "mcp",
+    "httpx",
+    "starlette",
+    "uvicorn",
+    "markdown_it",
+    "nh3",
+)
 VALIDATOR = ("jsonschema_rs",)
 FILES_ABOUT = ("platformdirs", "tempfile", "shutil", "random")
-"""What the library for a user's directories brings with it."""
+"""Modules that the library for user directories loads."""
 FOR_FEW = ("difflib", "click.shell_completion")
-"""What a mistyped word, and a shell that completes, need."""
+"""Modules for misspelled commands and for shell completion."""
 
 ASKS = {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
 
@@ -42,7 +54,9 @@ sys.exit(status)
 
 
 def loaded_by(midturn: CommandLine, *arguments: str, cwd: Path | None = None) -> set[str]:
-    """Run a command in a new interpreter, in the workspace or in `cwd`; return the modules that are loaded at its end."""
+    """Run a command in a new interpreter, in the workspace or in `cwd`; return the modules loaded
+    at its end.
+    """
     file = midturn.home / "modules.json"
     subprocess.run(
         [sys.executable, "-c", LOADED, str(file), *arguments],
@@ -51,33 +65,67 @@ def loaded_by(midturn: CommandLine, *arguments: str, cwd: Path | None = None) ->
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     return set(json.loads(file.read_text()))
 
 
-COMMANDS = ("serve", "acp", "acp run", "mcp", "worker", "store check", "hook opencode", "hook codex-server", "models", "doctor", "query")
+COMMANDS = (
+    "serve",
+    "acp",
+    "acp run",
+    "agui",
+    "agui serve",
+    "a2a",
+    "a2a card",
+    "a2a serve",
+    "mcp",
+    "worker",
+    "store check",
+    "hook opencode",
+    "hook codex-server",
+    "models",
+    "doctor",
+    "query",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_needs_no_extra(midturn: CommandLine, command: str) -> None:
-    assert not {"acp", "mcp", "starlette", "uvicorn", "psycopg", "pydantic_ai", "apprise"} & loaded_by(midturn, *command.split(), "--help")
+    assert not {
+        "acp",
+        "mcp",
+        "starlette",
+        "uvicorn",
+        "psycopg",
+        "pydantic_ai",
+        "apprise",
+    } & loaded_by(midturn, *command.split(), "--help")
 
 
 def test_importing_midturn_loads_no_third_party() -> None:
     code = "import sys, midturn; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
 
-    assert not {*TERMINAL, *HEAVY, *VALIDATOR, "click", "msgspec", "asyncio", "tomlkit"} & set(loaded)
+    assert not {*TERMINAL, *HEAVY, *VALIDATOR, "click", "msgspec", "asyncio", "tomlkit"} & set(
+        loaded
+    )
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("inbox",), ("inbox", "--json"), ("conversation", "ls")])
-def test_a_look_loads_no_terminal_model_or_schema_code(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [("--version",), ("--help",), ("inbox",), ("inbox", "--json"), ("conversation", "ls")],
+)
+def test_listing_loads_no_terminal_model_or_schema_code(
+    midturn: CommandLine, arguments: tuple[str, ...]
+) -> None:
     assert not {*TERMINAL, *HEAVY, *VALIDATOR, *FOR_FEW} & loaded_by(midturn, *arguments)
 
 
-def test_a_store_that_is_named_is_listed_without_translations_and_hashes(midturn: CommandLine) -> None:
+def test_listing_a_named_store_loads_no_gettext_and_hashlib(midturn: CommandLine) -> None:
     _begin(midturn.home / "there", asks=False)
 
     loaded = loaded_by(midturn, "conversation", "ls", "--store", "there", cwd=midturn.home)
@@ -85,10 +133,20 @@ def test_a_store_that_is_named_is_listed_without_translations_and_hashes(midturn
     assert {"locale", "hashlib"} & loaded == set()
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("inbox",), ("conversation", "ls"), ("query", "-m", "scripted:play.json", "hi")])
-def test_where_a_users_files_are_is_known_without_temporary_ones(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--version",),
+        ("inbox",),
+        ("conversation", "ls"),
+        ("query", "-m", "scripted:play.json", "hi"),
+    ],
+)
+def test_user_directories_need_no_tempfile(
+    midturn: CommandLine, arguments: tuple[str, ...]
+) -> None:
     midturn.script()
-    midturn.ok("query", "-m", "scripted:play.json", "hi")  # the first of all makes a key
+    midturn.ok("query", "-m", "scripted:play.json", "hi")  # the first run creates a key
 
     assert {*FILES_ABOUT} & loaded_by(midturn, *arguments) == set()
 
@@ -97,7 +155,9 @@ def test_where_a_users_files_are_is_known_without_temporary_ones(midturn: Comman
 def test_help_and_version_load_no_command(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
     loaded = loaded_by(midturn, *arguments)
 
-    assert not {"asyncio", "midturn.stores", "midturn.config.load", "midturn.agent.assembly"} & loaded
+    assert (
+        not {"asyncio", "midturn.stores", "midturn.config.load", "midturn.agent.assembly"} & loaded
+    )
 
 
 def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandLine) -> None:
@@ -106,33 +166,46 @@ def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandL
     assert not {*HEAVY, *VALIDATOR, "tomlkit", "prompt_toolkit"} & loaded
 
 
-def test_who_lists_questions_loads_nothing_of_what_asks_or_runs_them(midturn: CommandLine) -> None:
+def test_inbox_loads_no_prompt_and_turn_code(midturn: CommandLine) -> None:
     loaded = loaded_by(midturn, "inbox")
 
-    for_turns = {"midturn.ports", "midturn.question.form", "midturn.events.outcome", "midturn.turn.step", "midturn.runtime", "asyncio"}
+    for_turns = {
+        "midturn.ports",
+        "midturn.question.form",
+        "midturn.events.outcome",
+        "midturn.turn.inputs",
+        "midturn.runtime",
+        "asyncio",
+    }
     for_others = {
         "midturn.stores.answer_service",
         "subprocess",
     }
     for_translations = {"locale"}
-    for_questions = {"midturn.events.types", "midturn.question.question", "midturn.stores.port"}  # and none is open
+    # no question is open
+    for_questions = {"midturn.events.types", "midturn.question.question", "midturn.stores.port"}
     assert (for_turns | for_others | for_translations | for_questions) & loaded == set()
 
 
-def test_who_lists_conversations_loads_nothing_of_what_answers_or_holds_them(midturn: CommandLine) -> None:
+def test_ls_loads_no_answer_and_lock_code(midturn: CommandLine) -> None:
     midturn.run("query", "-m", midturn.script({"calls": [ASKS]}), "--defer", "hi")
 
     loaded = loaded_by(midturn, "conversation", "ls")
 
-    assert "(waits for an answer)" in midturn.ok("conversation", "ls").stdout
-    for_answers = {"midturn.stores.store", "midturn.stores.answer_service", "midturn.turn.ending", "midturn.turn.visit"}
+    assert "(1 open question)" in midturn.ok("conversation", "ls").stdout
+    for_answers = {
+        "midturn.stores.store",
+        "midturn.stores.answer_service",
+        "midturn.turn.ending",
+        "midturn.turn.visit",
+    }
     for_those_who_ask = {"midturn.question.question", "midturn.events.prompt", "midturn.exchange"}
     for_holders = {"midturn.stores.locked", "asyncio"}
     for_typed_answers = {"midturn.question.answer", "midturn.question.json_text"}
     assert (for_answers | for_those_who_ask | for_holders | for_typed_answers) & loaded == set()
 
 
-def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: CommandLine) -> None:
+def test_query_without_calls_loads_no_tool_and_terminal_code(midturn: CommandLine) -> None:
     loaded = loaded_by(midturn, "query", "-m", midturn.script(), "hi")
 
     for_calls = {
@@ -144,7 +217,7 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
     assert (for_calls | for_people) & loaded == set()
 
 
-def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn: CommandLine) -> None:
+def test_answer_loads_no_configuration_and_turn_code(midturn: CommandLine) -> None:
     midturn.run("query", "-m", midturn.script({"calls": [ASKS]}), "--defer", "hi")
     (question,) = midturn.ok("inbox", "--json").json
 
@@ -162,9 +235,13 @@ def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn:
     } & loaded == set()
 
 
-@pytest.mark.parametrize("kind", [AssistantSettings, Limits, ScreenSettings, Source, Event, InquiryRequest, Approval])
-def test_what_is_read_at_every_start_has_annotations_that_nobody_has_to_compile(kind: type) -> None:
-    assert [name for name, annotation in kind.__annotations__.items() if isinstance(annotation, str)] == []
+@pytest.mark.parametrize(
+    "kind", [AssistantSettings, Limits, ScreenSettings, Source, Event, InquiryRequest, Approval]
+)
+def test_types_of_every_start_have_no_string_annotations(kind: type) -> None:
+    assert [
+        name for name, annotation in kind.__annotations__.items() if isinstance(annotation, str)
+    ] == []
 
 
 AT_ONCE = """
@@ -192,9 +269,11 @@ NOTHING_TO_ASK = [
 
 
 @pytest.mark.parametrize(("line", "event"), NOTHING_TO_ASK)
-def test_a_hook_that_has_nothing_to_ask_loads_nothing_that_asks_or_waits(midturn: CommandLine, line: str, event: dict[str, object]) -> None:
-    """Each tool call of an agent waits for it."""
-    midturn.ok("query", "-m", midturn.script(), "hi")  # a conversation that is finished
+def test_hook_without_a_question_loads_no_prompt_code(
+    midturn: CommandLine, line: str, event: dict[str, object]
+) -> None:
+    """Each tool call of an agent waits for its hook."""
+    midturn.ok("query", "-m", midturn.script(), "hi")  # a finished conversation
     file = midturn.home / "modules.json"
     given = json.dumps({"session_id": "s1", "cwd": str(midturn.root), **event})
 
@@ -204,14 +283,15 @@ def test_a_hook_that_has_nothing_to_ask_loads_nothing_that_asks_or_waits(midturn
         env=midturn.environment,
         input=given,
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=True,
         text=True,
     )
 
     status, *loaded = json.loads(file.read_text())
     assert (status, ended.stdout, ended.stderr) == (0, "", "")
-    assert ("hashlib" in loaded) is ("midturn.cli.command_context" in loaded)  # which names the folder of a workspace
+    # the name of a workspace's directory needs it
+    assert ("hashlib" in loaded) is ("midturn.cli.command_context" in loaded)
     unneeded = {
         "click",
         "asyncio",
@@ -229,7 +309,7 @@ def test_a_hook_that_has_nothing_to_ask_loads_nothing_that_asks_or_waits(midturn
 
 
 def _begin(folder: Path, *, asks: bool) -> None:
-    """Begin a conversation in a folder, whose turn waits for an answer or is over."""
+    """Create a conversation in a directory; its turn is suspended or complete."""
 
     async def begin() -> None:
         store = FileStore(folder)
@@ -252,7 +332,7 @@ def _begin(folder: Path, *, asks: bool) -> None:
         ("the machine was started since, and a question is open", True, True),
     ],
 )
-def test_a_place_looks_at_its_files_only_where_its_index_does_not_say_enough(
+def test_open_turn_check_reads_files_only_if_the_index_is_insufficient(
     tmp_path: Path, *, case: str, may_be_open: bool, looks_at_the_files: bool
 ) -> None:
     folder = tmp_path / "conversations"
@@ -268,25 +348,27 @@ def test_a_place_looks_at_its_files_only_where_its_index_does_not_say_enough(
     assert "store" not in vars(place)
 
 
-def test_a_place_in_a_database_is_looked_at_itself(tmp_path: Path) -> None:
+def test_open_turn_check_does_not_connect_to_a_database(tmp_path: Path) -> None:
     place = place_at(StoreAddress("postgresql://localhost:1/nowhere"), None, tmp_path)
 
     assert place.has_open_turn()
     assert "store" not in vars(place)
 
 
-@pytest.mark.parametrize("line", ["", "claude --wait 1", "gemini --policy defer", "claude --help", "opencode", "nosuch"])
-def test_every_other_line_of_a_hook_is_read_by_its_command(line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["", "claude --wait 1", "gemini --policy defer", "claude --help", "opencode", "nosuch"]
+)
+def test_other_hook_options_are_parsed_by_the_command(line: str) -> None:
     assert run_at_once(line.split()) is None
 
 
-def test_help_names_a_command_as_its_option_does(midturn: CommandLine) -> None:
+def test_help_and_option_name_commands_the_same(midturn: CommandLine) -> None:
     assert midturn.ok("help", "query").stdout == midturn.ok("query", "--help").stdout
     assert midturn.ok("help").stdout == midturn.ok("--help").stdout
     assert "Did you mean `help`?" in midturn.run("hepl").stderr
 
 
-def test_a_turn_without_a_word_says_so(midturn: CommandLine) -> None:
+def test_turn_without_text_is_reported(midturn: CommandLine) -> None:
     finished = midturn.ok("query", "-m", midturn.script({"text": ""}), "Hello")
 
-    assert "the model ended the turn without a word" in finished.stderr
+    assert "midturn: the model ended the turn without a response." in finished.stderr

@@ -1,4 +1,4 @@
-"""Every command refuses a store that others may write, and says what to do."""
+"""Every command refuses a store that other users may write, with advice."""
 
 from __future__ import annotations
 
@@ -19,4 +19,6 @@ def test_every_command_refuses_it(midturn: CommandLine, tmp_path: Path, how: str
     for command in (["inbox"], ["conversation", "ls"], ["query", "-m", midturn.script(), "Hello"]):
         refused = midturn.run(*command, *options, **named)
         assert refused.status != 0
-        assert f"The store {store} may be written by everybody (mode 0777" in " ".join(refused.stderr.split())
+        assert f"The store {store} may be written by everybody (mode 0777" in " ".join(
+            refused.stderr.split()
+        )

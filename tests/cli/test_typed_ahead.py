@@ -1,4 +1,6 @@
-"""What is typed while a turn runs stays out of its words, and the terminal is afterwards as it was."""
+"""Keys typed during a turn are not mixed into its output, and the terminal modes are restored
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def echoes(settings: list[int]) -> bool:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_keys_that_are_typed_while_the_model_speaks_are_not_echoed(midturn: CommandLine, *, plain: bool) -> None:
+def test_keys_typed_during_a_model_answer_are_not_echoed(
+    midturn: CommandLine, *, plain: bool
+) -> None:
     model = midturn.script({"text": "One. " * 3, "chunk": 5, "delay_ms": 700})
 
     with midturn.on_a_terminal("query", "-m", model, "Speak", plain=plain) as session:
@@ -29,7 +33,9 @@ def test_keys_that_are_typed_while_the_model_speaks_are_not_echoed(midturn: Comm
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_in_the_middle_leaves_the_terminal_as_it_was(midturn: CommandLine, number: signal.Signals) -> None:
+def test_signal_during_a_turn_restores_the_terminal(
+    midturn: CommandLine, number: signal.Signals
+) -> None:
     model = midturn.script({"text": "word " * 200, "chunk": 5, "delay_ms": 60_000})
 
     with midturn.on_a_terminal("query", "-m", model, "Speak") as session:
@@ -42,12 +48,14 @@ def test_a_signal_in_the_middle_leaves_the_terminal_as_it_was(midturn: CommandLi
     assert "^C" not in session.text
 
 
-def test_a_prompt_in_the_middle_of_a_turn_echoes_as_ever(midturn: CommandLine) -> None:
+def test_prompt_during_a_turn_echoes_keys(midturn: CommandLine) -> None:
     midturn.asker()
-    midturn.hasty()
+    midturn.accept_keys_at_once()
     text = asks("name", "Which name?", answer_type={"type": "text"})
 
-    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=text)), "Go") as session:
+    with midturn.on_a_terminal(
+        "query", "-m", midturn.script(calls("deploy", ask=text)), "Go"
+    ) as session:
         session.wait_for("Which name?")
         session.wait_at("> ")
         session.send("Ada\r")

@@ -20,9 +20,17 @@ def test_a_written_key_is_read_back(names: list[str]) -> None:
     assert parse_key(dotted(tuple(names)), "here") == tuple(names)
 
 
-@pytest.mark.parametrize("text", ["", "a..b", "a.", ".a", "a b", "a=b", 'a."\\q"', "a.'b", "a\nb", "#"])
-def test_what_is_no_key_is_an_error(text: str) -> None:
-    with pytest.raises(ConfigError, match="is not a key; write one like"):
+@pytest.mark.parametrize(
+    "text", ["", "a..b", "a.", ".a", "a b", "a=b", 'a."\\q"', "a.'b", "a\nb", "#"]
+)
+def test_invalid_key_is_an_error(text: str) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=(
+            "` is not a valid key; expected a dotted key such as"
+            " `conversation\\.tools\\.'\\*'\\.run`"
+        ),
+    ):
         parse_key(text, "here")
 
 
@@ -53,7 +61,7 @@ def test_a_key_that_takes_text_gets_text() -> None:
     assert typed(("assistant", "model", "parameters", "top_k"), "42") == 42
 
 
-def test_what_has_no_key_before_an_equals_sign_names_a_file() -> None:
+def test_value_without_a_key_names_a_file() -> None:
     assert key_value("./odd=name.toml", "--cfg") is None
     assert key_value("ci.toml", "--cfg") is None
     found = key_value("conversation.tools.*.run=skip", "--cfg")
@@ -61,9 +69,13 @@ def test_what_has_no_key_before_an_equals_sign_names_a_file() -> None:
     assert (found.key, found.value) == ("conversation.tools.'*'.run", "skip")
 
 
-def test_names_of_variables_are_keys_in_capitals() -> None:
+def test_variable_names_are_uppercase_keys() -> None:
     found = environment_values(
-        {"MIDTURN_CFG_ASSISTANT__MODEL__ID": "a/b", "MIDTURN_CFG_CONVERSATION__TOOLS__fs_Read__RUN": "skip", "HOME": "/"}
+        {
+            "MIDTURN_CFG_ASSISTANT__MODEL__ID": "a/b",
+            "MIDTURN_CFG_CONVERSATION__TOOLS__fs_Read__RUN": "skip",
+            "HOME": "/",
+        }
     )
 
     assert [(one.key, one.value, one.origin) for one in found] == [
@@ -73,12 +85,18 @@ def test_names_of_variables_are_keys_in_capitals() -> None:
 
 
 def test_a_variable_that_names_no_key_is_an_error(workspace: Workspace) -> None:
-    with pytest.raises(ConfigError, match=r"MIDTURN_CFG_ASSISTANT__NAM: unknown key `assistant\.nam`\. Did you mean `name`\?"):
+    with pytest.raises(
+        ConfigError,
+        match=r"MIDTURN_CFG_ASSISTANT__NAM: unknown key `assistant\.nam`\. Did you mean `name`\?",
+    ):
         workspace.load(environment={"MIDTURN_CFG_ASSISTANT__NAM": "x", "MIDTURN_CFGX": "y"})
 
 
-@pytest.mark.parametrize("variable", ["MIDTURN_CFG_", "MIDTURN_CFG_A__\udcff", 'MIDTURN_CFG_A__"', "MIDTURN_CFG_A__\x1b[31m"])
-def test_odd_variables_are_errors_not_crashes(workspace: Workspace, variable: str) -> None:
+@pytest.mark.parametrize(
+    "variable",
+    ["MIDTURN_CFG_", "MIDTURN_CFG_A__\udcff", 'MIDTURN_CFG_A__"', "MIDTURN_CFG_A__\x1b[31m"],
+)
+def test_malformed_variables_are_errors(workspace: Workspace, variable: str) -> None:
     with pytest.raises(ConfigError):
         workspace.load(environment={variable: "1"})
 
@@ -88,22 +106,31 @@ def test_a_value_that_is_not_unicode_is_an_error(workspace: Workspace) -> None:
         workspace.load(environment={"MIDTURN_CFG_ASSISTANT__NAME": "\udcff"})
 
 
-def test_an_answer_keeps_its_words_and_its_origin(workspace: Workspace) -> None:
-    """Whether `true` is a boolean or a text, the question decides later."""
-    settings = workspace.load(flags=[static_answer("deploy.confirm=true"), static_answer("deploy.*=a=b\nc")]).settings
+def test_answer_keeps_its_text_and_source(workspace: Workspace) -> None:
+    """The question's type decides later whether `true` is a boolean or a text."""
+    settings = workspace.load(
+        flags=[static_answer("deploy.confirm=true"), static_answer("deploy.*=a=b\nc")]
+    ).settings
 
     questions = settings.tool("deploy").policy
-    assert (questions.question("confirm").answer, questions.question("confirm").origin) == (Words("true"), "--answer")
+    assert (questions.question("confirm").answer, questions.question("confirm").origin) == (
+        Words("true"),
+        "--answer",
+    )
     assert questions.question("other").answer == Words("a=b\nc")
 
 
-@pytest.mark.parametrize("text", ["deploy", "deploy.confirm", "deploy=yes", ".confirm=yes", "a b.c=1"])
+@pytest.mark.parametrize(
+    "text", ["deploy", "deploy.confirm", "deploy=yes", ".confirm=yes", "a b.c=1"]
+)
 def test_an_answer_without_tool_question_and_value_is_an_error(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"write TOOL\.QUESTION=VALUE, such as deploy\.confirm=yes"):
+    with pytest.raises(
+        ConfigError, match=r"expected TOOL\.QUESTION=VALUE, for example deploy\.confirm=yes"
+    ):
         static_answer(text)
 
 
-def test_a_file_given_by_flag_counts_as_the_users_own_and_its_lines_are_named(workspace: Workspace) -> None:
+def test_file_given_by_flag_is_trusted_and_has_line_numbers(workspace: Workspace) -> None:
     file = workspace.root / "ci.toml"
     file.write_text("[conversation.tools.t]\ncommand = 'x'\nrun = 'unattended'\n")
 
@@ -112,11 +139,16 @@ def test_a_file_given_by_flag_counts_as_the_users_own_and_its_lines_are_named(wo
     assert not loaded.ignored
 
     file.write_text("[conversation.tools.t]\ncomand = 'x'\n")
-    with pytest.raises(ConfigError, match=r"ci\.toml:2: unknown key `conversation\.tools\.t\.comand`\. Did you mean `command`\?"):
+    with pytest.raises(
+        ConfigError,
+        match=(
+            r"ci\.toml:2: unknown key `conversation\.tools\.t\.comand`\. Did you mean `command`\?"
+        ),
+    ):
         workspace.load("ci.toml")
 
 
-def test_a_script_is_found_from_where_its_name_was_written(workspace: Workspace, tmp_path: Path) -> None:
+def test_script_path_is_relative_to_its_configuration(workspace: Workspace, tmp_path: Path) -> None:
     for directory in (workspace.file.parent, workspace.root, tmp_path / "flags"):
         directory.mkdir(exist_ok=True)
         (directory / "talk.json").write_text("{}")
@@ -124,9 +156,21 @@ def test_a_script_is_found_from_where_its_name_was_written(workspace: Workspace,
     workspace.workspace("assistant.model.id = 'scripted:talk.json'")
     workspace.trust()
 
-    assert workspace.load().settings.assistant.model.id == f"scripted:{workspace.file.parent.resolve()}/talk.json"
-    assert workspace.load("assistant.model.id=scripted:talk.json").settings.assistant.model.id == f"scripted:{workspace.root}/talk.json"
-    assert workspace.load(str(tmp_path / "flags" / "own.toml")).settings.assistant.model.id == f"scripted:{tmp_path}/flags/talk.json"
+    assert (
+        workspace.load().settings.assistant.model.id
+        == f"scripted:{workspace.file.parent.resolve()}/talk.json"
+    )
+    assert (
+        workspace.load("assistant.model.id=scripted:talk.json").settings.assistant.model.id
+        == f"scripted:{workspace.root}/talk.json"
+    )
+    assert (
+        workspace.load(str(tmp_path / "flags" / "own.toml")).settings.assistant.model.id
+        == f"scripted:{tmp_path}/flags/talk.json"
+    )
 
     (workspace.file.parent / "talk.json").unlink()
-    assert workspace.load().settings.assistant.model.id == f"scripted:{workspace.root.resolve()}/talk.json"
+    assert (
+        workspace.load().settings.assistant.model.id
+        == f"scripted:{workspace.root.resolve()}/talk.json"
+    )

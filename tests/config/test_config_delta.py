@@ -1,4 +1,4 @@
-"""What flags set for a conversation is recorded, and holds again when it is resumed."""
+"""Configuration flags are recorded with a conversation and apply again when it is resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODEL = Assignment("assistant.model.id", "a/b", "--model")
 
 
 def recorded(loaded: Loaded) -> Json:
-    """The delta as it comes back from disk."""
+    """Return the configuration delta as read from disk."""
     return cast("Json", json.loads(json.dumps(loaded.given.to_record())))
 
 
@@ -31,9 +31,10 @@ def test_without_flags_nothing_is_recorded(workspace: Workspace) -> None:
     assert not workspace.state.exists()
 
 
-def test_a_resumed_turn_works_under_the_recorded_flags(workspace: Workspace) -> None:
+def test_resumed_turn_uses_the_recorded_flags(workspace: Workspace) -> None:
     (workspace.root / "ci.toml").write_text(
-        "[conversation.tools.deploy]\ncommand = 'x'\nrun = 'unattended'\nquestions.region.target = { model.id = 'scripted:s.json' }\n",
+        "[conversation.tools.deploy]\ncommand = 'x'\nrun = 'unattended'\nquestions.region.target ="
+        " { model.id = 'scripted:s.json' }\n",
     )
     before = workspace.load(
         "ci.toml",
@@ -51,8 +52,10 @@ def test_a_resumed_turn_works_under_the_recorded_flags(workspace: Workspace) -> 
     assert after.given.to_record() is None
 
 
-def test_flags_of_the_resuming_command_come_over_the_recorded_ones(workspace: Workspace) -> None:
-    first = workspace.load("limits.cycles=5", "limits.form=5", flags=[MODEL], toggles=[Toggle(True)])
+def test_flags_of_the_resuming_command_override_recorded_ones(workspace: Workspace) -> None:
+    first = workspace.load(
+        "limits.cycles=5", "limits.form=5", flags=[MODEL], toggles=[Toggle(True)]
+    )
     second = workspace.load("limits.form=6", recorded=[recorded(first)], toggles=[Toggle(False)])
     third = workspace.load("assistant.model.id=e/f", recorded=[recorded(first), recorded(second)])
 
@@ -61,19 +64,24 @@ def test_flags_of_the_resuming_command_come_over_the_recorded_ones(workspace: Wo
     assert third.settings.toggles == (Toggle(True), Toggle(False))
 
 
-def test_recorded_flags_come_over_files_and_the_environment(workspace: Workspace) -> None:
+def test_recorded_flags_override_files_and_environment(workspace: Workspace) -> None:
     delta = recorded(workspace.load(flags=[MODEL]))
     workspace.user("assistant.model.id = 'file/one'")
 
-    loaded = workspace.load(recorded=[delta], environment={"MIDTURN_CFG_ASSISTANT__MODEL__ID": "variable/one"})
+    loaded = workspace.load(
+        recorded=[delta], environment={"MIDTURN_CFG_ASSISTANT__MODEL__ID": "variable/one"}
+    )
 
     assert loaded.settings.assistant.model.id == "a/b"
 
 
 @pytest.mark.parametrize("seal", ["0" * 64, ""])
-def test_what_an_earlier_version_sealed_is_read_as_it_stands(workspace: Workspace, seal: str) -> None:
-    """Whoever can write in the user's own store is the user."""
-    delta = cast("dict[str, Json]", recorded(workspace.load("conversation.tools.t.run=unattended", flags=[MODEL])))
+def test_signed_flags_of_an_earlier_version_are_read(workspace: Workspace, seal: str) -> None:
+    """A process that can write to the user's own store acts as the user."""
+    delta = cast(
+        "dict[str, Json]",
+        recorded(workspace.load("conversation.tools.t.run=unattended", flags=[MODEL])),
+    )
     delta["seal"] = seal
 
     loaded = workspace.load(recorded=[delta])
@@ -83,8 +91,13 @@ def test_what_an_earlier_version_sealed_is_read_as_it_stands(workspace: Workspac
     assert not loaded.ignored
 
 
-def test_what_an_earlier_version_closed_with_its_key_is_left_out_and_known_to_be(workspace: Workspace) -> None:
-    delta = cast("dict[str, Json]", recorded(workspace.load(flags=[MODEL, static_answer("deploy.confirm=yes")])))
+def test_encrypted_flags_of_an_earlier_version_are_skipped_and_reported(
+    workspace: Workspace,
+) -> None:
+    delta = cast(
+        "dict[str, Json]",
+        recorded(workspace.load(flags=[MODEL, static_answer("deploy.confirm=yes")])),
+    )
     cast("list[dict[str, Json]]", delta["flags"])[1]["value"] = {"sealed": "AAAA"}
     assert not unreadable([delta]), "an answer may look like that"
     delta["seal"] = "0" * 64
@@ -97,19 +110,33 @@ def test_what_an_earlier_version_closed_with_its_key_is_left_out_and_known_to_be
     assert unreadable([{"assistant": {"name": "jp"}}])
 
 
-@pytest.mark.parametrize("delta", [None, 3, [], {"assistant": {"name": "jp"}}, {"inherit": False}, {"flags": [{"key": 1}]}, {"cfg": "x"}])
-def test_deltas_of_other_programs_are_passed_over(workspace: Workspace, delta: Json) -> None:
+@pytest.mark.parametrize(
+    "delta",
+    [
+        None,
+        3,
+        [],
+        {"assistant": {"name": "jp"}},
+        {"inherit": False},
+        {"flags": [{"key": 1}]},
+        {"cfg": "x"},
+    ],
+)
+def test_deltas_of_other_programs_are_ignored(workspace: Workspace, delta: Json) -> None:
     assert workspace.load(recorded=[delta]).settings == workspace.load().settings
 
 
-def test_a_relative_script_is_recorded_with_its_directory_and_other_values_without(workspace: Workspace) -> None:
-    delta = cast("dict[str, list[dict[str, Json]]]", recorded(workspace.load("assistant.model.id=scripted:s", "limits.form=1")))
+def test_relative_script_is_recorded_with_its_directory(workspace: Workspace) -> None:
+    delta = cast(
+        "dict[str, list[dict[str, Json]]]",
+        recorded(workspace.load("assistant.model.id=scripted:s", "limits.form=1")),
+    )
 
     assert [one.get("base") for one in delta["cfg"]] == [str(workspace.root), None]
 
 
-def test_answers_and_private_values_hold_again(workspace: Workspace) -> None:
-    """They are recorded as they were given: a secret does not belong on a command line."""
+def test_answers_and_private_values_apply_again(workspace: Workspace) -> None:
+    """They are recorded unencrypted: secrets do not belong on a command line."""
     before = workspace.load(
         "providers.mcp.x={ url = 'http://127.0.0.1:1/', headers = { Authorization = 'Basic' } }",
         "conversation.tools.deploy.environment={ STAGE = 'eu' }",

@@ -1,4 +1,4 @@
-"""`config set` changes one value; comments, order and everything else stay."""
+"""`config set` changes one value and keeps comments, order and all other values."""
 
 from __future__ import annotations
 
@@ -43,11 +43,18 @@ def edited(workspace: Workspace, key: str, words: str) -> str:
         ("assistant.name", "Ada", 'name = "x"  # keep', 'name = "Ada"  # keep'),
         ("assistant.model.id", "c/d", 'model = { id = "a/b" }', 'model = { id = "c/d" }'),
         ("limits.cycles", "9", "[limits]\n", "[limits]\ncycles = 9\n"),
-        ("conversation.tools.deploy.command", '["x"]', 'command = [\n    "./deploy",  # in the repository\n]', 'command = ["x"]'),
+        (
+            "conversation.tools.deploy.command",
+            '["x"]',
+            'command = [\n    "./deploy",  # in the repository\n]',
+            'command = ["x"]',
+        ),
         ("conversation.tools.deploy.detached", "defer", 'detached = "deny"', 'detached = "defer"'),
     ],
 )
-def test_one_value_changes_in_place(workspace: Workspace, key: str, words: str, old: str, new: str) -> None:
+def test_one_value_changes_in_place(
+    workspace: Workspace, key: str, words: str, old: str, new: str
+) -> None:
     assert edited(workspace, key, words) == TEXT.replace(old, new)
 
 
@@ -62,7 +69,9 @@ def test_one_value_changes_in_place(workspace: Workspace, key: str, words: str, 
         ("prompt.bell", "false"),
     ],
 )
-def test_new_tables_are_made_where_they_are_needed_and_every_comment_stays(workspace: Workspace, key: str, words: str) -> None:
+def test_new_tables_are_added_and_comments_are_kept(
+    workspace: Workspace, key: str, words: str
+) -> None:
     after = edited(workspace, key, words)
 
     for comment in ("# Ours.", "# the main one", "# keep", "# in the repository"):
@@ -71,11 +80,13 @@ def test_new_tables_are_made_where_they_are_needed_and_every_comment_stays(works
     assert workspace.load()
 
 
-def test_a_word_is_spelled_out_when_one_field_of_it_is_set(workspace: Workspace) -> None:
-    detached = tomllib.loads(edited(workspace, "conversation.tools.deploy.detached.tool", "auto"))["conversation"]["tools"]["deploy"][
-        "detached"
-    ]
-    target = tomllib.loads(edited(workspace, "conversation.tools.deploy.questions.confirm.target.model.id", "a/b"))
+def test_shorthand_is_expanded_when_one_field_is_set(workspace: Workspace) -> None:
+    detached = tomllib.loads(edited(workspace, "conversation.tools.deploy.detached.tool", "auto"))[
+        "conversation"
+    ]["tools"]["deploy"]["detached"]
+    target = tomllib.loads(
+        edited(workspace, "conversation.tools.deploy.questions.confirm.target.model.id", "a/b")
+    )
     words = edited(workspace, "conversation.tools.deploy.questions.confirm.target", "user")
 
     assert detached == {"run": "deny", "deliver": "deny", "tool": "auto"}
@@ -87,7 +98,9 @@ def test_a_word_is_spelled_out_when_one_field_of_it_is_set(workspace: Workspace)
 def test_a_file_that_is_not_there_is_made(workspace: Workspace) -> None:
     file = workspace.user_file.parent / "new" / "config.toml"
 
-    assert set_value(file, "config.toml", "assistant.model.id", "a/b") == SetValue("a/b", hashlib.sha256(file.read_bytes()).hexdigest())
+    assert set_value(file, "config.toml", "assistant.model.id", "a/b") == SetValue(
+        "a/b", hashlib.sha256(file.read_bytes()).hexdigest()
+    )
     assert tomllib.loads(file.read_text()) == {"assistant": {"model": {"id": "a/b"}}}
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -106,11 +119,21 @@ def test_the_mode_of_a_file_stays(workspace: Workspace) -> None:
     [
         ("assistant.nme", "x", "config set: unknown key `assistant.nme`. Did you mean `name`?"),
         ("limits.cycles", "many", 'expected a whole number of at least 1, not "many"'),
-        ("a b", "x", "is not a key"),
-        ("conversation.tools.ask_user.run", "[", 'expected "ask", "unattended", "edit" or "skip", not "["'),
+        (
+            "a b",
+            "x",
+            "` is not a valid key; expected a dotted key such as `conversation.tools.'*'.run`",
+        ),
+        (
+            "conversation.tools.ask_user.run",
+            "[",
+            'expected "ask", "unattended", "edit" or "skip", not "["',
+        ),
     ],
 )
-def test_a_wrong_key_or_value_leaves_the_file_alone(workspace: Workspace, key: str, words: str, message: str) -> None:
+def test_wrong_key_or_value_does_not_change_the_file(
+    workspace: Workspace, key: str, words: str, message: str
+) -> None:
     workspace.workspace(TEXT)
 
     with pytest.raises(ConfigError) as error:
@@ -121,7 +144,7 @@ def test_a_wrong_key_or_value_leaves_the_file_alone(workspace: Workspace, key: s
 
 
 @pytest.mark.parametrize("text", ["broken =\n", "[assistant\n", "a = 1\na = 2\n"])
-def test_a_file_that_is_no_toml_is_left_alone(workspace: Workspace, text: str) -> None:
+def test_invalid_toml_file_is_not_changed(workspace: Workspace, text: str) -> None:
     workspace.workspace(text)
 
     with pytest.raises(ConfigError, match=r"config\.toml:\d: not valid TOML"):
@@ -145,7 +168,7 @@ def test_the_users_own_edit_keeps_a_file_trusted(workspace: Workspace) -> None:
     assert "deploy" in workspace.load().settings.tools
 
 
-def test_an_edit_does_not_approve_what_somebody_else_wrote(workspace: Workspace) -> None:
+def test_edit_does_not_approve_foreign_changes(workspace: Workspace) -> None:
     workspace.workspace("notify.command = 'evil'\n")
     before = workspace.load()
     edited = set_value(workspace.file, "config.toml", "assistant.name", "x")
@@ -154,7 +177,7 @@ def test_an_edit_does_not_approve_what_somebody_else_wrote(workspace: Workspace)
     assert workspace.load().ignored
 
 
-def test_what_somebody_else_writes_right_after_an_edit_is_not_approved(workspace: Workspace) -> None:
+def test_foreign_change_right_after_an_edit_is_not_approved(workspace: Workspace) -> None:
     before = workspace.load()
     edited = set_value(workspace.file, "config.toml", "conversation.tools.deploy.command", "x")
     workspace.workspace("notify.command = 'evil'\n")
@@ -185,7 +208,9 @@ _VALUES = {
 
 @hypothesis_settings(deadline=None)
 @given(st.lists(st.sampled_from(_KEYS), max_size=8))
-def test_any_order_of_edits_gives_a_file_with_just_those_keys(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
+def test_edits_in_any_order_give_the_same_keys(
+    tmp_path_factory: pytest.TempPathFactory, keys: list[str]
+) -> None:
     file = tmp_path_factory.mktemp("edits") / "config.toml"
     file.write_text("# first\n")
 
@@ -214,25 +239,44 @@ SHELL = ("conversation", "tools", "shell", "rules")
         "conversation.tools.shell = { run = 'ask' }\n",
     ],
 )
-def test_a_rule_is_added_at_the_end_and_removed_again_and_nothing_else_changes(text: str, workspace: Workspace) -> None:
+def test_a_rule_is_added_at_the_end_and_removed_again_and_nothing_else_changes(
+    text: str, workspace: Workspace
+) -> None:
     workspace.workspace(text)
-    before = tomllib.loads(text).get("conversation", {}).get("tools", {}).get("shell", {}).get("rules", [])
+    before = (
+        tomllib.loads(text)
+        .get("conversation", {})
+        .get("tools", {})
+        .get("shell", {})
+        .get("rules", [])
+    )
     for rule in (RULE, OTHER):
         add_rule(workspace.file, "config.toml", SHELL, rule)
     written = workspace.file.read_text()
-    assert tomllib.loads(written)["conversation"]["tools"]["shell"]["rules"] == [*before, RULE, OTHER]
+    assert tomllib.loads(written)["conversation"]["tools"]["shell"]["rules"] == [
+        *before,
+        RULE,
+        OTHER,
+    ]
     assert [line for line in text.splitlines() if "#" in line and line not in written] == []
     remove_rule(workspace.file, "config.toml", SHELL, len(before) + 1)
-    assert tomllib.loads(workspace.file.read_text())["conversation"]["tools"]["shell"]["rules"] == [*before, OTHER]
+    assert tomllib.loads(workspace.file.read_text())["conversation"]["tools"]["shell"]["rules"] == [
+        *before,
+        OTHER,
+    ]
     with pytest.raises(ConfigError, match="has no rule 7"):
         remove_rule(workspace.file, "config.toml", SHELL, 7)
     for _ in range(len(before) + 1):
         remove_rule(workspace.file, "config.toml", SHELL, 1)
-    assert "rules" not in tomllib.loads(workspace.file.read_text()).get("conversation", {}).get("tools", {}).get("shell", {})
+    assert "rules" not in tomllib.loads(workspace.file.read_text()).get("conversation", {}).get(
+        "tools", {}
+    ).get("shell", {})
 
 
-def test_what_is_no_rule_is_not_written(workspace: Workspace) -> None:
+def test_invalid_rule_is_not_written(workspace: Workspace) -> None:
     workspace.workspace(TEXT)
     with pytest.raises(ConfigError, match="a rule has `run`"):
-        add_rule(workspace.file, "config.toml", SHELL, {"when": {"cmd": "ls"}, "runs": "unattended"})
+        add_rule(
+            workspace.file, "config.toml", SHELL, {"when": {"cmd": "ls"}, "runs": "unattended"}
+        )
     assert workspace.file.read_text() == TEXT

@@ -1,4 +1,4 @@
-"""Each layer wins over those beneath it, for every key."""
+"""Each configuration layer overrides the lower layers, for every key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMES = {
 
 
 def leaves(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Leaf]]:
-    """Every key that there is, with a name for each free one."""
+    """Yield every key, with an example name for each free part."""
     if isinstance(node, Leaf):
         yield path, node
         return
@@ -42,7 +42,7 @@ def leaves(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Leaf]]:
 
 
 def values(leaf: Leaf) -> list[Json]:
-    """Two values that the key takes."""
+    """Return two valid values for the key."""
     if leaf.allowed:
         return [leaf.allowed[0], leaf.allowed[-1]]
     kinds: dict[str, list[Json]] = {
@@ -63,9 +63,19 @@ def values(leaf: Leaf) -> list[Json]:
     return kinds.get(leaf.kind, ["one", "two"])
 
 
-_STRUCTURAL = {"source", "command", "shell", "protocol", "rename", "plugin", "kind", "url"}  # what fits together is tested elsewhere
-_ELSEWHERE = {("providers", "mcp"), ("conversation", "store"), ("groups", "some"), ("projects", "/a")}
-KEYS_AND_LEAVES = [(path, leaf) for path, leaf in leaves(KEYS) if path[-1] not in _STRUCTURAL and path[:2] not in _ELSEWHERE]
+# combinations are tested elsewhere
+_STRUCTURAL = {"source", "command", "shell", "protocol", "rename", "plugin", "kind", "url"}
+_ELSEWHERE = {
+    ("providers", "mcp"),
+    ("conversation", "store"),
+    ("groups", "some"),
+    ("projects", "/a"),
+}
+KEYS_AND_LEAVES = [
+    (path, leaf)
+    for path, leaf in leaves(KEYS)
+    if path[-1] not in _STRUCTURAL and path[:2] not in _ELSEWHERE
+]
 
 
 def toml(path: KeyPath, value: Json) -> str:
@@ -86,20 +96,24 @@ def _toml(value: Json) -> str:
 @given(st.data())
 def test_the_highest_layer_that_sets_a_key_wins_and_is_named(data: st.DataObject) -> None:
     path, leaf = data.draw(st.sampled_from(KEYS_AND_LEAVES))
-    usable = [layer for layer in LAYERS if layer != "environment" or _speakable(path)]
+    usable = [layer for layer in LAYERS if layer != "environment" or _has_assignment_form(path)]
     used = [layer for layer in usable if data.draw(st.booleans(), label=layer)] or ["user"]
     chosen = {layer: data.draw(st.sampled_from(values(leaf)), label=layer) for layer in used}
     with tempfile.TemporaryDirectory() as directory:
         workspace = Workspace(Path(directory))
         loaded = _load(workspace, path, chosen)
 
-        explanation = next(found for found in explain(loaded, dotted(path)) if found.key == dotted(path))
+        explanation = next(
+            found for found in explain(loaded, dotted(path)) if found.key == dotted(path)
+        )
         assert explanation.settings[0].layer == used[-1]
-        assert [setting.layer for setting in explanation.settings if setting.layer != "built-in"] == used[::-1]
+        assert [
+            setting.layer for setting in explanation.settings if setting.layer != "built-in"
+        ] == used[::-1]
         assert get(loaded, dotted(path)) == chosen[used[-1]]
 
 
-def _speakable(path: KeyPath) -> bool:
+def _has_assignment_form(path: KeyPath) -> bool:
     return all(name == name.lower() and "__" not in name for name in path)
 
 
@@ -110,8 +124,16 @@ def _load(workspace: Workspace, path: KeyPath, chosen: dict[str, Json]):  # noqa
         workspace.workspace(toml(path, chosen["workspace"]))
         workspace.trust()
     recorded = workspace.load(
-        *([f"{dotted(path)}={_toml(chosen['recorded --cfg'])}"] if "recorded --cfg" in chosen else []),
-        flags=[Assignment(dotted(path), chosen["recorded flags"], "--old")] if "recorded flags" in chosen else [],
+        *(
+            [f"{dotted(path)}={_toml(chosen['recorded --cfg'])}"]
+            if "recorded --cfg" in chosen
+            else []
+        ),
+        flags=(
+            [Assignment(dotted(path), chosen["recorded flags"], "--old")]
+            if "recorded flags" in chosen
+            else []
+        ),
     ).given.to_record()
     variable = "MIDTURN_CFG_" + "__".join(path).upper()
     return workspace.load(
@@ -122,9 +144,11 @@ def _load(workspace: Workspace, path: KeyPath, chosen: dict[str, Json]):  # noqa
     )
 
 
-@pytest.mark.parametrize(("path", "leaf"), KEYS_AND_LEAVES, ids=[dotted(path) for path, _ in KEYS_AND_LEAVES])
+@pytest.mark.parametrize(
+    ("path", "leaf"), KEYS_AND_LEAVES, ids=[dotted(path) for path, _ in KEYS_AND_LEAVES]
+)
 def test_every_key_can_be_set(workspace: Workspace, path: KeyPath, leaf: Leaf) -> None:
-    """The table of keys has no entry that loading refuses or loses."""
+    """Loading accepts and keeps every entry of the table of keys."""
     for value in values(leaf):
         loaded = workspace.load(flags=[Assignment(dotted(path), value, "--flag")])
 
@@ -135,40 +159,67 @@ def test_overriding_one_field_of_a_built_in_tool_keeps_the_rest(workspace: Works
     before = workspace.load().settings.tools["ask_user"]
     workspace.user("conversation.tools.ask_user.questions.answer.prompt_label = 'From the file'")
 
-    after = workspace.load("conversation.tools.ask_user.questions.answer.prompt_label=From the flag").settings.tools["ask_user"]
+    after = workspace.load(
+        "conversation.tools.ask_user.questions.answer.prompt_label=From the flag"
+    ).settings.tools["ask_user"]
 
     assert after.policy.question("answer").prompt_label == "From the flag"
     assert after.policy.question("other").prompt_label == "Assistant"
-    assert (after.source, after.enable, after.hidden, after.policy.run) == (before.source, before.enable, True, "unattended")
-    assert workspace.load().settings.tools["ask_user"].policy.question("answer").prompt_label == "From the file"
+    assert (after.source, after.enable, after.hidden, after.policy.run) == (
+        before.source,
+        before.enable,
+        True,
+        "unattended",
+    )
+    assert (
+        workspace.load().settings.tools["ask_user"].policy.question("answer").prompt_label
+        == "From the file"
+    )
 
 
-def test_turning_a_tool_off_in_a_table_keeps_its_policy_and_a_plain_false_resets_it(workspace: Workspace) -> None:
-    kept = workspace.load("conversation.tools.ask_user.enable={state=false}").settings.tools["ask_user"].enable
-    reset = workspace.load("conversation.tools.ask_user.enable=false").settings.tools["ask_user"].enable
+def test_turning_a_tool_off_in_a_table_keeps_its_policy_and_a_plain_false_resets_it(
+    workspace: Workspace,
+) -> None:
+    kept = (
+        workspace.load("conversation.tools.ask_user.enable={state=false}")
+        .settings.tools["ask_user"]
+        .enable
+    )
+    reset = (
+        workspace.load("conversation.tools.ask_user.enable=false").settings.tools["ask_user"].enable
+    )
 
     assert (kept.state, kept.allow_toggle) == (False, "if_named")
     assert (reset.state, reset.allow_toggle) == (False, "any")
 
 
-def test_the_old_word_for_any_is_read(workspace: Workspace) -> None:
-    enable = workspace.load("conversation.tools.ask_user.enable.allow_toggle=always").settings.tools["ask_user"].enable
+def test_old_spelling_of_any_is_read(workspace: Workspace) -> None:
+    enable = (
+        workspace.load("conversation.tools.ask_user.enable.allow_toggle=always")
+        .settings.tools["ask_user"]
+        .enable
+    )
 
     assert enable.allow_toggle == "any"
 
 
-def test_a_word_and_a_table_for_the_same_key_merge_field_by_field(workspace: Workspace) -> None:
+def test_shorthand_and_table_merge_field_by_field(workspace: Workspace) -> None:
     workspace.user("conversation.tools.t.detached = 'deny'")
 
-    detached = workspace.load("conversation.tools.t.detached.tool=defer").settings.tools["t"].policy.detached
+    detached = (
+        workspace.load("conversation.tools.t.detached.tool=defer")
+        .settings.tools["t"]
+        .policy.detached
+    )
 
     assert (detached.run, detached.deliver, detached.tool) == ("deny", "deny", "defer")
 
 
 def test_model_parameters_and_tool_parameters_merge_by_name(workspace: Workspace) -> None:
     workspace.user(
-        "[assistant.model]\nid = 'a/b'\nparameters = { temperature = 0.2, top_p = 1 }\n"
-        "[conversation.tools.t]\ncommand = 'x'\nparameters.env = { type = 'string', enum = ['a'], required = true }\n",
+        "[assistant.model]\nid = 'a/b'\nparameters = { temperature = 0.2, top_p = 1"
+        " }\n[conversation.tools.t]\ncommand = 'x'\nparameters.env = { type = 'string', enum ="
+        " ['a'], required = true }\n",
     )
 
     settings = workspace.load(
@@ -181,22 +232,28 @@ def test_model_parameters_and_tool_parameters_merge_by_name(workspace: Workspace
     assert settings.tools["t"].required == ("env",)
 
 
-def test_the_environment_of_a_tool_is_names_or_values(workspace: Workspace) -> None:
+def test_tool_environment_by_names_or_values(workspace: Workspace) -> None:
     workspace.user("conversation.tools.t = { command = 'x', environment = ['TOKEN', 'HOME'] }")
 
-    tool = workspace.load("conversation.tools.t.environment={MODE='fast', HOME=false}").settings.tools["t"]
+    tool = workspace.load(
+        "conversation.tools.t.environment={MODE='fast', HOME=false}"
+    ).settings.tools["t"]
 
     assert tool.environment == {"TOKEN": None, "MODE": "fast"}
 
 
-def test_a_command_is_split_like_a_shell_would_unless_it_is_for_a_shell(workspace: Workspace) -> None:
+def test_a_command_is_split_like_a_shell_would_unless_it_is_for_a_shell(
+    workspace: Workspace,
+) -> None:
     workspace.user("conversation.tools.t.command = \"git log '--format=%h %s'\"")
 
     assert workspace.load().settings.tools["t"].command == ("git", "log", "--format=%h %s")
-    assert workspace.load("conversation.tools.t.shell=true").settings.tools["t"].command == ("git log '--format=%h %s'",)
+    assert workspace.load("conversation.tools.t.shell=true").settings.tools["t"].command == (
+        "git log '--format=%h %s'",
+    )
 
 
-def test_a_tool_without_an_entry_gets_what_is_set_for_all(workspace: Workspace) -> None:
+def test_tool_without_an_entry_uses_the_star(workspace: Workspace) -> None:
     workspace.user("[conversation.tools.'*']\nrun = 'edit'\nquestions.'*'.target = 'assistant'\n")
 
     tool = workspace.load().settings.tool("everything_echo")

@@ -1,4 +1,4 @@
-"""Merging is per field, and it does not matter in which order layers are merged."""
+"""Layers are merged field by field, and merging is associative."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _tools = st.dictionaries(
         {},
         optional={
             "run": st.sampled_from(["ask", "skip"]),
-            "detached": st.sampled_from(["deny", {"run": "auto"}, {"tool": "defer", "run": "deny"}]),
+            "detached": st.sampled_from(
+                ["deny", {"run": "auto"}, {"tool": "defer", "run": "deny"}]
+            ),
             "enable": st.sampled_from([True, False, {"state": True}, {"allow_toggle": "never"}]),
             "questions": _questions,
         },
@@ -61,10 +63,14 @@ def layered(*documents: dict[str, Json]) -> list[Tree]:
 
 
 @given(_documents, _documents, _documents)
-def test_merging_is_associative(one: dict[str, Json], two: dict[str, Json], three: dict[str, Json]) -> None:
+def test_merging_is_associative(
+    one: dict[str, Json], two: dict[str, Json], three: dict[str, Json]
+) -> None:
     low, middle, high = layered(one, two, three)
 
-    assert merge(merge(low, middle, KEYS), high, KEYS) == merge(low, merge(middle, high, KEYS), KEYS)
+    assert merge(merge(low, middle, KEYS), high, KEYS) == merge(
+        low, merge(middle, high, KEYS), KEYS
+    )
 
 
 @given(_documents)
@@ -76,7 +82,9 @@ def test_an_empty_layer_changes_nothing(document: dict[str, Json]) -> None:
 
 
 @given(_documents, _documents)
-def test_every_field_of_the_higher_layer_holds_and_the_lower_ones_stay_elsewhere(one: dict[str, Json], two: dict[str, Json]) -> None:
+def test_higher_layer_overrides_and_other_fields_are_kept(
+    one: dict[str, Json], two: dict[str, Json]
+) -> None:
     low, high = layered(one, two)
     found = dict(entries(merge(low, high, KEYS)))
     above, below = dict(entries(high)), dict(entries(low))
@@ -89,5 +97,7 @@ def test_every_field_of_the_higher_layer_holds_and_the_lower_ones_stay_elsewhere
 
 
 def _star(above: dict[tuple[str, ...], TreeEntry], path: tuple[str, ...]) -> TreeEntry | None:
-    """What the higher layer says for all questions: it replaces what the lower one says about this one."""
+    """Return the higher layer's value for all questions, which replaces the lower layer's value
+    for this question.
+    """
     return above.get((*path[:4], "*", *path[5:])) if path[3:4] == ("questions",) else None

@@ -1,4 +1,6 @@
-"""A cloned repository's configuration weakens nothing and runs nothing before its user approved the file."""
+"""The configuration of a cloned repository weakens nothing and runs nothing until the user has
+approved the file.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,17 @@ DEPLOY = "[conversation.tools.deploy]\ncommand = ['./deploy']\nsummary = 'Deploy
     ("text", "key"),
     [
         ("conversation.tools.deploy.command = 'x'", "conversation.tools.deploy.command"),
-        ("conversation.tools.fs_create_file.run = 'unattended'", "conversation.tools.fs_create_file.run"),
+        (
+            "conversation.tools.fs_create_file.run = 'unattended'",
+            "conversation.tools.fs_create_file.run",
+        ),
         ("conversation.tools.t.shell = true", "conversation.tools.t.shell"),
         ("conversation.tools.t.protocol = 'outcome'", "conversation.tools.t.protocol"),
         ("conversation.tools.t.environment = ['LD_PRELOAD']", "conversation.tools.t.environment"),
-        ("conversation.tools.t.environment.LD_PRELOAD = './x.so'", "conversation.tools.t.environment.LD_PRELOAD"),
+        (
+            "conversation.tools.t.environment.LD_PRELOAD = './x.so'",
+            "conversation.tools.t.environment.LD_PRELOAD",
+        ),
         ("conversation.tools.t.cwd = '/'", "conversation.tools.t.cwd"),
         ("conversation.tools.t.network = true", "conversation.tools.t.network"),
         ("conversation.tools.'*'.run = 'unattended'", "conversation.tools.'*'.run"),
@@ -35,26 +43,65 @@ DEPLOY = "[conversation.tools.deploy]\ncommand = ['./deploy']\nsummary = 'Deploy
         ("conversation.tools.t.hidden = true", "conversation.tools.t.hidden"),
         ("conversation.tools.t.style = 'full'", "conversation.tools.t.style"),
         ("conversation.tools.t.summary = 'Safe.'", "conversation.tools.t.summary"),
-        ("conversation.tools.t.parameters.x.type = 'string'", "conversation.tools.t.parameters.x.type"),
-        ("conversation.tools.t.questions.q.target = 'user'", "conversation.tools.t.questions.q.target"),
-        (f"conversation.tools.t.questions.q.prompt_label = '{'x' * 65}'", "conversation.tools.t.questions.q.prompt_label"),
-        ("conversation.inquiry.assistant.model.id = 'a/b'", "conversation.inquiry.assistant.model.id"),
-        ("conversation.inquiry.assistant.system_prompt = 'Approve.'", "conversation.inquiry.assistant.system_prompt"),
+        (
+            "conversation.tools.t.parameters.x.type = 'string'",
+            "conversation.tools.t.parameters.x.type",
+        ),
+        (
+            "conversation.tools.t.questions.q.target = 'user'",
+            "conversation.tools.t.questions.q.target",
+        ),
+        (
+            f"conversation.tools.t.questions.q.prompt_label = '{'x' * 65}'",
+            "conversation.tools.t.questions.q.prompt_label",
+        ),
+        (
+            "conversation.inquiry.assistant.model.id = 'a/b'",
+            "conversation.inquiry.assistant.model.id",
+        ),
+        (
+            "conversation.inquiry.assistant.system_prompt = 'Approve.'",
+            "conversation.inquiry.assistant.system_prompt",
+        ),
         ("assistant.model.id = 'scripted:play.json'", "assistant.model.id"),
         ("assistant.model.id = 'a/b'", "assistant.model.id"),
-        ("assistant.model.parameters.extra_headers.Authorization = 'x'", "assistant.model.parameters.extra_headers"),
-        ("assistant.model.parameters.extra_body = { store = true }", "assistant.model.parameters.extra_body"),
-        ("assistant.model.parameters.openai_previous_response_id = 'x'", "assistant.model.parameters.openai_previous_response_id"),
+        (
+            "assistant.model.parameters.extra_headers.Authorization = 'x'",
+            "assistant.model.parameters.extra_headers",
+        ),
+        (
+            "assistant.model.parameters.extra_body = { store = true }",
+            "assistant.model.parameters.extra_body",
+        ),
+        (
+            "assistant.model.parameters.openai_previous_response_id = 'x'",
+            "assistant.model.parameters.openai_previous_response_id",
+        ),
         ("assistant.system_prompt = 'Obey.'", "assistant.system_prompt"),
         ("assistant.tool_choice = 'required'", "assistant.tool_choice"),
         ("assistant.request.max_retries = 100", "assistant.request.max_retries"),
         ("limits.cycles = 100_000", "limits.cycles"),
         ("prompt.bell = false", "prompt.bell"),
-        ("conversation.tools.t.questions.q.answer = false", "conversation.tools.t.questions.q.answer"),
-        ("conversation.tools.t.questions.'*'.exclusive = false", "conversation.tools.t.questions.'*'.exclusive"),
-        ("conversation.tools.t.questions.q.target = 'assistant'", "conversation.tools.t.questions.q.target"),
-        ("conversation.tools.t.questions.q.target.model.id = 'a/b'", "conversation.tools.t.questions.q.target.model.id"),
-        ("conversation.tools.describe_tools.enable = false", "conversation.tools.describe_tools.enable"),
+        (
+            "conversation.tools.t.questions.q.answer = false",
+            "conversation.tools.t.questions.q.answer",
+        ),
+        (
+            "conversation.tools.t.questions.'*'.exclusive = false",
+            "conversation.tools.t.questions.'*'.exclusive",
+        ),
+        (
+            "conversation.tools.t.questions.q.target = 'assistant'",
+            "conversation.tools.t.questions.q.target",
+        ),
+        (
+            "conversation.tools.t.questions.q.target.model.id = 'a/b'",
+            "conversation.tools.t.questions.q.target.model.id",
+        ),
+        (
+            "conversation.tools.describe_tools.enable = false",
+            "conversation.tools.describe_tools.enable",
+        ),
         ("notify.command = 'x'", "notify.command"),
         ("providers.mcp.m = { url = 'http://h' }", "providers.mcp.m.url"),
         ("providers.llm.openai.base_url = 'http://h'", "providers.llm.openai.base_url"),
@@ -63,7 +110,9 @@ DEPLOY = "[conversation.tools.deploy]\ncommand = ['./deploy']\nsummary = 'Deploy
         ("prompt.settle_ms = 0", "prompt.settle_ms"),
     ],
 )
-def test_what_weakens_a_guarantee_has_no_effect_until_it_is_approved(workspace: Workspace, text: str, key: str) -> None:
+def test_weakening_value_has_no_effect_until_approved(
+    workspace: Workspace, text: str, key: str
+) -> None:
     untouched = workspace.load().settings
     workspace.workspace(f"{text}\n")
 
@@ -97,7 +146,7 @@ def test_what_weakens_a_guarantee_has_no_effect_until_it_is_approved(workspace: 
         "",
     ],
 )
-def test_what_weakens_nothing_needs_no_approval(workspace: Workspace, text: str) -> None:
+def test_harmless_value_needs_no_approval(workspace: Workspace, text: str) -> None:
     workspace.workspace(text)
 
     loaded = workspace.load()
@@ -107,8 +156,11 @@ def test_what_weakens_nothing_needs_no_approval(workspace: Workspace, text: str)
     assert not workspace.state.exists()
 
 
-def test_the_users_own_lock_and_caution_are_not_undone_by_a_workspace(workspace: Workspace) -> None:
-    workspace.user("[conversation.tools]\nt.enable = { state = false, allow_toggle = 'never' }\n'*'.result = 'ask'\n")
+def test_workspace_cannot_undo_the_users_restrictions(workspace: Workspace) -> None:
+    workspace.user(
+        "[conversation.tools]\nt.enable = { state = false, allow_toggle = 'never' }\n'*'.result ="
+        " 'ask'\n"
+    )
     workspace.workspace("[conversation.tools]\nt.enable = true\nt.result = 'unattended'\n")
 
     loaded = workspace.load()
@@ -118,8 +170,11 @@ def test_the_users_own_lock_and_caution_are_not_undone_by_a_workspace(workspace:
     assert len(loaded.files[0].enables) == 2
 
 
-def test_the_rest_of_an_untrusted_file_holds(workspace: Workspace) -> None:
-    workspace.workspace("assistant.name = 'Ours'\nconversation.tools.t.questions.q = { answer = 1, prompt_label = 'Kept' }\n")
+def test_other_values_of_an_untrusted_file_apply(workspace: Workspace) -> None:
+    workspace.workspace(
+        "assistant.name = 'Ours'\nconversation.tools.t.questions.q = { answer = 1, prompt_label ="
+        " 'Kept' }\n"
+    )
 
     settings = workspace.load().settings
 
@@ -127,8 +182,11 @@ def test_the_rest_of_an_untrusted_file_holds(workspace: Workspace) -> None:
     assert settings.tool("t").policy.question("q").prompt_label == "Kept"
 
 
-def test_a_tool_whose_command_waits_for_approval_is_absent_and_no_error(workspace: Workspace) -> None:
-    workspace.workspace(DEPLOY + "source = 'local'\n[providers.llm.l]\nkind = 'openai-compatible'\nbase_url = 'http://h'\n")
+def test_tool_with_an_unapproved_command_is_missing_without_error(workspace: Workspace) -> None:
+    workspace.workspace(
+        DEPLOY
+        + "source = 'local'\n[providers.llm.l]\nkind = 'openai-compatible'\nbase_url = 'http://h'\n"
+    )
 
     settings = workspace.load().settings
 
@@ -136,7 +194,9 @@ def test_a_tool_whose_command_waits_for_approval_is_absent_and_no_error(workspac
     assert "l" not in settings.llm
 
 
-def test_a_workspace_does_not_replace_the_command_of_the_users_own_tool(workspace: Workspace) -> None:
+def test_a_workspace_does_not_replace_the_command_of_the_users_own_tool(
+    workspace: Workspace,
+) -> None:
     workspace.user("conversation.tools.deploy.command = 'mine'")
     workspace.workspace(DEPLOY)
 
@@ -176,7 +236,7 @@ def test_each_file_is_approved_on_its_own_and_named_with_its_lines(workspace: Wo
 
 
 def test_the_same_content_elsewhere_is_not_approved(workspace: Workspace) -> None:
-    """A relative command is another program in another directory."""
+    """A relative command is a different program in another directory."""
     workspace.workspace(DEPLOY)
     workspace.trust()
     workspace.root.rename(workspace.root.parent / "moved")
@@ -210,7 +270,7 @@ def test_approvals_are_private_files_outside_the_workspace(workspace: Workspace)
     assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
 
 
-def test_a_record_that_others_may_write_and_a_link_do_not_count(workspace: Workspace) -> None:
+def test_record_writable_by_others_or_linked_is_ignored(workspace: Workspace) -> None:
     workspace.workspace(DEPLOY)
     workspace.trust()
     (record,) = (workspace.state / "trust").iterdir()
@@ -227,8 +287,10 @@ def test_a_record_that_others_may_write_and_a_link_do_not_count(workspace: Works
 def test_an_approval_that_cannot_be_written_is_an_error(workspace: Workspace) -> None:
     workspace.state.write_text("in the way")
 
-    with pytest.raises(ConfigError, match="the approval cannot be written"):
-        Approvals.of(workspace.state, {}).approve(FileSubject(path=workspace.file, root=workspace.root, sha256="0" * 64))
+    with pytest.raises(ConfigError, match=": cannot write the approval:"):
+        Approvals.of(workspace.state, {}).approve(
+            FileSubject(path=workspace.file, root=workspace.root, sha256="0" * 64)
+        )
 
 
 def test_a_workspace_reached_by_a_link_is_the_same_workspace(workspace: Workspace) -> None:
@@ -241,7 +303,7 @@ def test_a_workspace_reached_by_a_link_is_the_same_workspace(workspace: Workspac
     assert not workspace.load().ignored
 
 
-def test_names_that_are_no_text_do_not_stop_anything(workspace: Workspace) -> None:
+def test_undecodable_file_names_are_accepted(workspace: Workspace) -> None:
     name = os.fsdecode(b"10-\xff.toml")
     workspace.extra(name, "notify.command = 'x'")
 
@@ -261,13 +323,19 @@ def test_names_that_are_no_text_do_not_stop_anything(workspace: Workspace) -> No
         ("conversation.tools.t.detached = 'deny'", "conversation.tools.t.detached = 'defer'"),
         ("conversation.tools.t.timeout = 5", "conversation.tools.t.timeout = 6"),
         ("conversation.tools.t.enable = false", "conversation.tools.t.enable = true"),
-        ("conversation.tools.t.questions.q.exclusive = true", "conversation.tools.t.questions.q.exclusive = false"),
-        ("conversation.tools.t.questions.q.exclusive = true", "conversation.tools.t.questions.'*'.exclusive = false"),
+        (
+            "conversation.tools.t.questions.q.exclusive = true",
+            "conversation.tools.t.questions.q.exclusive = false",
+        ),
+        (
+            "conversation.tools.t.questions.q.exclusive = true",
+            "conversation.tools.t.questions.'*'.exclusive = false",
+        ),
         ("limits.repeats = 2", "limits.repeats = 3"),
         ("limits.seconds = 2", "limits.seconds = 3"),
     ],
 )
-def test_what_the_user_set_is_never_loosened(workspace: Workspace, own: str, theirs: str) -> None:
+def test_users_settings_are_never_loosened(workspace: Workspace, own: str, theirs: str) -> None:
     workspace.user(f"{own}\n")
     before = workspace.load().settings
     workspace.workspace(f"{theirs}\n")
@@ -286,10 +354,13 @@ def test_what_the_user_set_is_never_loosened(workspace: Workspace, own: str, the
         ("conversation.tools.'*'.detached = 'auto'", "conversation.tools.'*'.detached = 'defer'"),
         ("conversation.tools.t.timeout = 5", "conversation.tools.t.timeout = 4"),
         ("limits.seconds = 2", "limits.seconds = 1"),
-        ("conversation.tools.t.questions.q.exclusive = false", "conversation.tools.t.questions.q.exclusive = true"),
+        (
+            "conversation.tools.t.questions.q.exclusive = false",
+            "conversation.tools.t.questions.q.exclusive = true",
+        ),
     ],
 )
-def test_what_the_user_set_may_be_tightened(workspace: Workspace, own: str, theirs: str) -> None:
+def test_users_settings_may_be_tightened(workspace: Workspace, own: str, theirs: str) -> None:
     workspace.user(f"{own}\n")
     before = workspace.load().settings
     workspace.workspace(f"{theirs}\n")
@@ -300,15 +371,31 @@ def test_what_the_user_set_may_be_tightened(workspace: Workspace, own: str, thei
     assert not loaded.ignored
 
 
-def test_what_a_file_tightens_of_one_tool_does_not_soften_what_a_flag_says_of_all(workspace: Workspace) -> None:
-    """A tool's own entry comes before that of `'*'`: a clone must not keep its favourite tool out of the user's reach with that."""
+def test_file_entry_for_one_tool_does_not_loosen_a_flag_for_all(workspace: Workspace) -> None:
+    """A tool's own entry has precedence over that of `'*'`.
+
+    A clone must not use this to protect its own tool from the user's flags.
+    """
     workspace.user("conversation.tools.'*'.run = 'unattended'\n")
     workspace.workspace("conversation.tools.deploy = { run = 'ask', timeout = 50 }\n")
     strict = "conversation.tools.'*'.run='skip'"
 
-    assert workspace.load(strict, "conversation.tools.'*'.timeout=5").settings.tool("deploy").policy.run == "skip"
-    assert workspace.load(strict, "conversation.tools.'*'.timeout=5").settings.tool("deploy").timeout == 5
-    assert workspace.load(strict, "conversation.tools.deploy.run='unattended'").settings.tool("deploy").policy.run == "unattended"
+    assert (
+        workspace.load(strict, "conversation.tools.'*'.timeout=5")
+        .settings.tool("deploy")
+        .policy.run
+        == "skip"
+    )
+    assert (
+        workspace.load(strict, "conversation.tools.'*'.timeout=5").settings.tool("deploy").timeout
+        == 5
+    )
+    assert (
+        workspace.load(strict, "conversation.tools.deploy.run='unattended'")
+        .settings.tool("deploy")
+        .policy.run
+        == "unattended"
+    )
     assert workspace.load("conversation.tools.'*'.timeout=99").settings.tool("deploy").timeout == 50
 
 
@@ -320,18 +407,22 @@ def test_what_a_file_tightens_of_one_tool_does_not_soften_what_a_flag_says_of_al
     ],
     ids=["an older word of the user", "a word of the file itself"],
 )
-def test_only_a_later_word_of_the_user_on_all_tools_takes_the_place_of_what_a_file_says_of_one(
+def test_only_a_later_user_setting_for_all_tools_overrides_a_file_entry(
     workspace: Workspace, own: str, theirs: str
 ) -> None:
     workspace.user(f"[conversation.tools]\n{own}\n")
     workspace.workspace(f"[conversation.tools]\n{theirs}\n")
 
     assert workspace.load().settings.tool("t").policy.run == "ask"
-    assert workspace.load("conversation.tools.'*'.run='skip'").settings.tool("t").policy.run == "skip"
+    assert (
+        workspace.load("conversation.tools.'*'.run='skip'").settings.tool("t").policy.run == "skip"
+    )
 
 
-def test_a_later_file_does_not_loosen_what_an_approved_one_set(workspace: Workspace) -> None:
-    workspace.workspace("conversation.tools.'*'.run = 'unattended'\nconversation.tools.t.run = 'skip'\n")
+def test_later_file_does_not_loosen_an_approved_one(workspace: Workspace) -> None:
+    workspace.workspace(
+        "conversation.tools.'*'.run = 'unattended'\nconversation.tools.t.run = 'skip'\n"
+    )
     workspace.trust()
     workspace.extra("10.toml", "conversation.tools.t.run = 'ask'\n")
 
@@ -342,7 +433,7 @@ def test_a_later_file_does_not_loosen_what_an_approved_one_set(workspace: Worksp
 
 
 def test_every_key_that_the_list_names_exists() -> None:
-    """A key that was renamed must not leave its old name on the list."""
+    """After a key is renamed, its old name must not stay in the list."""
     for key in RULES:
         node: Node = KEYS
         for name in key.split("."):
@@ -352,8 +443,8 @@ def test_every_key_that_the_list_names_exists() -> None:
         assert node.help, key
 
 
-def test_a_link_in_the_place_of_the_directory_is_refused(workspace: Workspace) -> None:
-    """What was approved next door would run the scripts of this clone."""
+def test_linked_configuration_directory_is_refused(workspace: Workspace) -> None:
+    """The approval of another directory would run the scripts of this clone."""
     workspace.workspace(DEPLOY)
     workspace.trust()
     clone = workspace.root.parent / "clone"
@@ -361,16 +452,16 @@ def test_a_link_in_the_place_of_the_directory_is_refused(workspace: Workspace) -
     (clone / ".midturn").symlink_to(workspace.root / ".midturn")
     workspace.root = clone
 
-    with pytest.raises(ConfigError, match=r"\.midturn: a symbolic link"):
+    with pytest.raises(ConfigError, match=r"\.midturn: is a symbolic link"):
         workspace.load()
 
 
-def test_a_link_in_the_place_of_the_extra_files_is_refused(workspace: Workspace) -> None:
+def test_linked_extra_directory_is_refused(workspace: Workspace) -> None:
     workspace.extra("1.toml", "")
     (workspace.file.parent / "config.d").rename(workspace.root / "elsewhere")
     (workspace.file.parent / "config.d").symlink_to(workspace.root / "elsewhere")
 
-    with pytest.raises(ConfigError, match=r"\.midturn/config\.d: a symbolic link"):
+    with pytest.raises(ConfigError, match=r"\.midturn/config\.d: is a symbolic link"):
         workspace.load()
 
 
@@ -386,7 +477,9 @@ SCRIPTS = {
 
 @pytest.mark.parametrize(("command", "script"), SCRIPTS.items())
 @pytest.mark.parametrize("change", ["bytes", "mode", "link", "gone"])
-def test_a_script_behind_a_command_is_approved_with_it(workspace: Workspace, command: str, script: str, change: str) -> None:
+def test_script_of_a_command_is_approved_with_it(
+    workspace: Workspace, command: str, script: str, change: str
+) -> None:
     workspace.workspace(f"[conversation.tools.deploy]\ncommand = {command}\n")
     file = workspace.root / script
     file.parent.mkdir(exist_ok=True)
@@ -410,8 +503,11 @@ def test_a_script_behind_a_command_is_approved_with_it(workspace: Workspace, com
     assert not workspace.load().ignored
 
 
-def test_a_script_that_comes_later_is_not_approved(workspace: Workspace) -> None:
-    workspace.workspace("[conversation.tools.deploy]\ncommand = 'cd sub && ./scripts/deploy; python3 late.py'\nshell = true\n")
+def test_script_added_later_is_not_approved(workspace: Workspace) -> None:
+    workspace.workspace(
+        "[conversation.tools.deploy]\ncommand = 'cd sub && ./scripts/deploy; python3"
+        " late.py'\nshell = true\n"
+    )
     workspace.trust()
     assert not workspace.load().ignored
 
@@ -430,9 +526,11 @@ def test_the_script_of_a_tool_with_a_directory_of_its_own_is_approved(workspace:
     assert workspace.load().ignored
 
 
-def test_what_a_command_reads_or_writes_is_not_bound(workspace: Workspace) -> None:
-    """Only programs are: a tool that writes a file would undo its own approval."""
-    workspace.workspace("[conversation.tools.deploy]\ncommand = ['cat', 'data.txt', '--out=log.txt']\n")
+def test_data_files_of_a_command_are_not_bound(workspace: Workspace) -> None:
+    """Only programs are bound: a tool that writes a file would revoke its own approval."""
+    workspace.workspace(
+        "[conversation.tools.deploy]\ncommand = ['cat', 'data.txt', '--out=log.txt']\n"
+    )
     workspace.trust()
     (workspace.root / "data.txt").write_text("1")
     (workspace.root / "log.txt").write_text("1")

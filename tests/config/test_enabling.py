@@ -32,17 +32,17 @@ TOOLS: Mapping[str, Enable] = {
         ([ON, OFF, ON], "deploy ask_user describe_tools lint"),
     ],
 )
-def test_toggles_apply_in_order_where_the_policy_lets_them(toggles: list[Toggle], names: str) -> None:
+def test_toggles_apply_in_order_if_the_policy_allows(toggles: list[Toggle], names: str) -> None:
     assert offered(TOOLS, toggles) == tuple(names.split())
 
 
-def test_naming_a_locked_tool_is_an_error_even_where_nothing_would_change() -> None:
-    with pytest.raises(ConfigError, match="-t danger: this tool is locked"):
+def test_toggling_a_locked_tool_is_an_error_even_without_effect() -> None:
+    with pytest.raises(ConfigError, match="-t danger: this tool cannot be toggled"):
         offered(TOOLS, [Toggle(on=True, name="danger")])
     with pytest.raises(ConfigError, match="-T danger"):
         offered(TOOLS, [Toggle(on=False, name="danger")])
 
 
-def test_naming_a_tool_that_is_not_there_suggests_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"there is no such tool\. Did you mean `deploy`"):
+def test_toggling_an_unknown_tool_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"no such tool\. Did you mean `deploy`"):
         offered(TOOLS, [Toggle(on=False, name="deplyo")])

@@ -43,13 +43,28 @@ def test_each_key_and_table_has_the_line_where_it_is_first_written() -> None:
 
 
 _names = st.sampled_from(["a", "b-1", "'*'", '"q u"', "'x.y'", '"[#]"'])
-_values = st.sampled_from(["1", "1.5", '"# = ["', "'{'", "[1, 2]", '["]", {z = "}"}]', '"""\nx = 1\n"""', "'''\n[t]\n'''", "true"])
+_values = st.sampled_from(
+    [
+        "1",
+        "1.5",
+        '"# = ["',
+        "'{'",
+        "[1, 2]",
+        '["]", {z = "}"}]',
+        '"""\nx = 1\n"""',
+        "'''\n[t]\n'''",
+        "true",
+    ]
+)
 
 
 @given(st.lists(st.tuples(_names, _names, _values), max_size=6, unique_by=lambda row: row[:2]))
-def test_the_keys_found_are_the_keys_that_the_parser_finds(rows: list[tuple[str, str, str]]) -> None:
-    """The scanner and the parser agree on every document that is valid."""
-    text = "".join(f"\n[t{index}.{table}] # c\n{key} = {value} # c\n" for index, (table, key, value) in enumerate(rows))
+def test_scanner_finds_the_keys_of_the_parser(rows: list[tuple[str, str, str]]) -> None:
+    """The scanner and the parser agree on every valid document."""
+    text = "".join(
+        f"\n[t{index}.{table}] # c\n{key} = {value} # c\n"
+        for index, (table, key, value) in enumerate(rows)
+    )
 
     assert set(key_lines(text)) == set(_paths(tomllib.loads(text)))
 

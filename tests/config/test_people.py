@@ -1,4 +1,6 @@
-"""People and groups in configuration: who is meant by which name, and what cannot be."""
+"""People and groups in the configuration: how names are resolved, and which entries are
+errors.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError, NotAllowed
-from midturn.events.open_question import Asker
+from midturn.events.open_question import AskingAgent
 from midturn.events.types import AnsweredBy
-from midturn.integrations.hooks.external_call import Errand, begin, permission
+from midturn.integrations.hooks.external_call import ExternalCall, permission, start_events
 from midturn.question.people import People
 from midturn.question.reply import Answered
-from midturn.turn.step import TurnSettings
+from midturn.turn.settings import TurnSettings
 from midturn.turn.visit import Visit
 from support.workspaces import Workspace
 
@@ -37,7 +39,7 @@ approvals = 2
 """
 
 
-def test_people_of_a_rule_are_those_of_its_groups_and_known_by_their_logins(workspace: Workspace) -> None:
+def test_people_of_a_rule_include_groups_and_logins(workspace: Workspace) -> None:
     workspace.user(OPS + DEPLOY)
     settings = workspace.load().settings
     ruling = settings.tool("deploy").policy.ruling({"env": "production"})
@@ -45,48 +47,103 @@ def test_people_of_a_rule_are_those_of_its_groups_and_known_by_their_logins(work
     assert ruling.people is not None
     asked = settings.directory.filled_in(ruling.people)
     assert asked.members == {"ops": ("ana", "bo", "carl"), "leads": ("carl",)}
-    assert [asked.person(login) for login in ("a.smith", "ana", "bo", "dora")] == ["ana", "ana", "bo", "dora"]
-    assert (asked.only, asked.approvals, asked.remind_after, asked.escalate[0].after) == (True, 2, 1800, 7200)
+    assert [asked.person(login) for login in ("a.smith", "ana", "bo", "dora")] == [
+        "ana",
+        "ana",
+        "bo",
+        "dora",
+    ]
+    assert (asked.only, asked.approvals, asked.remind_after, asked.escalate[0].after) == (
+        True,
+        2,
+        1800,
+        7200,
+    )
     assert settings.directory.addresses(asked, ["ops"]) == ["ntfy://ntfy.sh/ana"]
 
 
 def test_a_question_is_given_people_by_configuration(workspace: Workspace) -> None:
-    workspace.user('conversation.tools.deploy.questions.go.people = { ask = ["ana"], only = true }\n' + OPS)
-    assert workspace.load().settings.tool("deploy").policy.question("go").people == People(ask=["ana"], only=True)
+    workspace.user(
+        'conversation.tools.deploy.questions.go.people = { ask = ["ana"], only = true }\n' + OPS
+    )
+    assert workspace.load().settings.tool("deploy").policy.question("go").people == People(
+        ask=["ana"], only=True
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('[groups.ops]\nmembers = ["anna"]\n[people.ana]', "config.toml:2: `groups.ops.members`: there is no person or group `anna`."),
-        ('[groups.a]\nmembers = ["b"]\n[groups.b]\nmembers = ["a"]', "config.toml:2: `groups.a.members`: it contains itself (a → b → a)"),
-        ('[groups.a]\nmembers = ["a"]', "`groups.a.members`: it contains itself (a → a); leave one of them out"),
-        ("[groups.a]\nmembers = []", "`groups.a`: no one is in it; name its `members`"),
-        ('[people.a]\n[groups.a]\nmembers = ["a"]', "`a` is a person's name, too; give the group another one"),
-        ('[people.bo]\n[people.ana]\nlogins = ["bo"]', "config.toml:3: `people.ana.logins`: `bo` is a person's own name"),
+        (
+            '[groups.ops]\nmembers = ["anna"]\n[people.ana]',
+            "config.toml:2: `groups.ops.members`: no person or group is named `anna`.",
+        ),
+        (
+            '[groups.a]\nmembers = ["b"]\n[groups.b]\nmembers = ["a"]',
+            "config.toml:2: `groups.a.members`: the group contains itself (a → b → a)",
+        ),
+        (
+            '[groups.a]\nmembers = ["a"]',
+            "`groups.a.members`: the group contains itself (a → a); remove one of these members",
+        ),
+        ("[groups.a]\nmembers = []", "`groups.a`: the group is empty; set its `members`"),
+        (
+            '[people.a]\n[groups.a]\nmembers = ["a"]',
+            "`a` is also the name of a person; rename the group",
+        ),
+        (
+            '[people.bo]\n[people.ana]\nlogins = ["bo"]',
+            "config.toml:3: `people.ana.logins`: `bo` is the name of another person",
+        ),
         (
             '[people.ana]\nlogins = ["a.smith"]\n[people.bo]\nlogins = ["A.Smith"]',
-            "config.toml:4: `people.bo.logins`: `A.Smith` is in `people.ana.logins` (",
+            "config.toml:4: `people.bo.logins`: `A.Smith` is also in `people.ana.logins` (",
         ),
         (
             '[people.ana]\nlogins = ["x"]\n[people.Ana]\nlogins = ["y"]',
-            "config.toml:4: `people.Ana`: it is the same name as `people.ana` (",
+            "config.toml:4: `people.Ana`: the same name as `people.ana` (",
         ),
-        ('[people.ops]\n[groups.Ops]\nmembers = ["ops"]', "it is the same name as `people.ops`"),
-        ('[people.ana]\nlogins = ["a\\u0007b"]', "b' has the control character U+0007. Remove it."),
-        ('[people.ana]\nlogins = ["\\u200b"]', "is empty. Give a name with at least one visible character."),
-        ('[people.bo]\n[people.ana]\nlogins = ["BO"]', "config.toml:3: `people.ana.logins`: `BO` is a person's own name"),
-        ('[[conversation.tools.deploy.rules]]\nask = ["oops"]', "there is no person or group `oops`."),
-        ('[[conversation.tools.deploy.rules]]\nask = ["ana"]\nescalate = [{ after = "1h", to = [] }]', "there is no one to escalate to"),
+        ('[people.ops]\n[groups.Ops]\nmembers = ["ops"]', "the same name as `people.ops`"),
         (
-            '[people.ana]\n[[conversation.tools.deploy.rules]]\nask = ["ana"]\nonly = true\napprovals = 2',
-            "2 people have to say yes, and only 1 may answer",
+            '[people.ana]\nlogins = ["a\\u0007b"]',
+            "b' contains the control character U+0007. Remove it.",
         ),
-        ("conversation.tools.deploy.questions.go.people = { approvals = 0 }", "0 is no number of approvals"),
-        ('conversation.tools.deploy.questions.go.people = "ana"', "expected a table, such as { ask = "),
+        ('[people.ana]\nlogins = ["\\u200b"]', "is empty. Use at least one visible character."),
+        (
+            '[people.bo]\n[people.ana]\nlogins = ["BO"]',
+            "config.toml:3: `people.ana.logins`: `BO` is the name of another person",
+        ),
+        (
+            '[[conversation.tools.deploy.rules]]\nask = ["oops"]',
+            "no person or group is named `oops`.",
+        ),
+        (
+            (
+                '[[conversation.tools.deploy.rules]]\nask = ["ana"]\nescalate = [{ after = "1h", to'
+                " = [] }]"
+            ),
+            "no one is named. Name people or groups.",
+        ),
+        (
+            (
+                '[people.ana]\n[[conversation.tools.deploy.rules]]\nask = ["ana"]\nonly ='
+                " true\napprovals = 2"
+            ),
+            "2 approvals are required, but only 1 may answer",
+        ),
+        (
+            "conversation.tools.deploy.questions.go.people = { approvals = 0 }",
+            "0 is not a valid number of approvals",
+        ),
+        (
+            'conversation.tools.deploy.questions.go.people = "ana"',
+            "expected a table, such as { ask = ",
+        ),
     ],
 )
-def test_what_cannot_be_is_told_with_its_place(workspace: Workspace, text: str, says: str) -> None:
+def test_invalid_people_entry_is_an_error_with_its_place(
+    workspace: Workspace, text: str, says: str
+) -> None:
     workspace.user(text)
     with pytest.raises(ConfigError) as failed:
         workspace.load()
@@ -104,28 +161,49 @@ def test_a_file_of_a_workspace_sets_no_people_until_it_is_approved(workspace: Wo
     assert workspace.load().settings.directory.person("mallory") == "ana"
 
 
-def test_a_rule_about_another_agents_call_puts_it_to_people(workspace: Workspace) -> None:
-    workspace.user(OPS + "[[agents.claude.tools.Bash.rules]]\nwhen.command = 'terraform *'\nask = ['ops']\nonly = true")
+def test_rule_for_another_agents_call_asks_people(workspace: Workspace) -> None:
+    workspace.user(
+        OPS
+        + "[[agents.claude.tools.Bash.rules]]\nwhen.command = 'terraform *'\nask = ['ops']\nonly ="
+        " true"
+    )
     ruling = workspace.load().settings.ruling("claude", "Bash", {"command": "terraform apply"})
     assert ruling.people is not None
-    asker = Asker(agent="claude", name="Claude Code", via="hook")
-    errand = Errand(conversation="1", call="c", id="call", tool="Bash", arguments={"command": "terraform apply"}, asker=asker)
-    waiting = permission(errand, ruling)
+    asker = AskingAgent(agent="claude", name="Claude Code", via="hook")
+    external_call = ExternalCall(
+        conversation="1",
+        call="c",
+        id="call",
+        tool="Bash",
+        arguments={"command": "terraform apply"},
+        asker=asker,
+    )
+    waiting = permission(external_call, ruling)
     assert waiting.people is not None
     assert waiting.people.members["ops"] == ("ana", "bo", "carl")
-    turn = [replace(event, event_id=event.event_id or f"e{place}") for place, event in enumerate((*begin(errand, "Apply"), waiting))]
+    turn = [
+        replace(event, event_id=event.event_id or f"e{place}")
+        for place, event in enumerate((*start_events(external_call, "Apply"), waiting))
+    ]
     with pytest.raises(NotAllowed, match="dora may not answer this"):
-        Visit(turn, turn[-1].event_id, iter(["n1", "n2"])).take(Answered(True), AnsweredBy("user", via="web", user="dora"))
+        Visit(turn, turn[-1].event_id, iter(["n1", "n2"])).take(
+            Answered(True), AnsweredBy("user", via="web", user="dora")
+        )
 
 
 def test_names_are_compared_by_their_canonical_form(workspace: Workspace) -> None:
-    workspace.user(OPS.replace("[people.bo]", "[people.Bo]") + DEPLOY.replace('["ops"]', '["OPS"]').replace('["leads"]', '["Leads"]'))
+    workspace.user(
+        OPS.replace("[people.bo]", "[people.Bo]")
+        + DEPLOY.replace('["ops"]', '["OPS"]').replace('["leads"]', '["Leads"]')
+    )
     settings = workspace.load().settings
     ruling = settings.tool("deploy").policy.ruling({"env": "production"})
     assert ruling.people is not None
     asked = settings.directory.filled_in(ruling.people)
     assert asked.people_of(asked.ask) == {"ana", "Bo", "carl"}
-    assert [asked.person(login) for login in ("A.SMITH", "ana@Example.org", "ANA", "an\u200ba")] == ["ana"] * 4
+    assert [
+        asked.person(login) for login in ("A.SMITH", "ana@Example.org", "ANA", "an\u200ba")
+    ] == ["ana"] * 4
     assert settings.directory.person("bO") == "Bo"
     assert settings.directory.knows("oPS")
 
@@ -137,6 +215,6 @@ def test_the_logins_of_everyone_are_recorded_where_anyone_may_vote(workspace: Wo
     assert set(asked.logins) == {"ana", "bo", "carl"}
 
 
-def test_a_program_without_configuration_says_who_is_in_a_group() -> None:
+def test_program_defines_groups_without_configuration() -> None:
     asked = TurnSettings(tools={}).filled_in(People(ask=["ops"], members={"ops": ["ana"]}))
     assert asked.people_of(asked.ask) == {"ana"}

@@ -1,4 +1,6 @@
-"""Who answers: the layer first, then how specific a key is, field by field; between tools the own entry comes first."""
+"""Precedence of question policies: the layer first, then the specificity of a key, field by
+field. A tool's own entry comes first.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,18 @@ def policy(workspace: Workspace, *cfg: str, question: str = "confirm") -> Questi
 
 
 def test_inside_a_layer_an_id_wins_over_the_star(workspace: Workspace) -> None:
-    workspace.user("[conversation.tools.deploy.questions]\nconfirm.answer = true\n'*'.answer = false\n")
+    workspace.user(
+        "[conversation.tools.deploy.questions]\nconfirm.answer = true\n'*'.answer = false\n"
+    )
 
     assert policy(workspace).answer is True
     assert policy(workspace, question="other").answer is False
 
 
 def test_a_higher_layers_star_wins_over_a_lower_layers_id(workspace: Workspace) -> None:
-    workspace.user("conversation.tools.deploy.questions.confirm = { answer = true, prompt_label = 'Kept' }")
+    workspace.user(
+        "conversation.tools.deploy.questions.confirm = { answer = true, prompt_label = 'Kept' }"
+    )
 
     found = policy(workspace, "conversation.tools.deploy.questions.*.answer=false")
 
@@ -31,7 +37,11 @@ def test_a_higher_layers_star_wins_over_a_lower_layers_id(workspace: Workspace) 
 
 
 def test_flags_are_one_layer_in_which_the_order_does_not_beat_the_id(workspace: Workspace) -> None:
-    found = policy(workspace, "conversation.tools.deploy.questions.confirm.answer=1", "conversation.tools.deploy.questions.*.answer=2")
+    found = policy(
+        workspace,
+        "conversation.tools.deploy.questions.confirm.answer=1",
+        "conversation.tools.deploy.questions.*.answer=2",
+    )
 
     assert found.answer == 1
 
@@ -39,7 +49,9 @@ def test_flags_are_one_layer_in_which_the_order_does_not_beat_the_id(workspace: 
 def test_between_tools_the_own_entry_wins_over_the_star_of_any_layer(workspace: Workspace) -> None:
     workspace.user("[conversation.tools.deploy]\nrun = 'skip'\nquestions.'*'.answer = 'own'\n")
 
-    settings = workspace.load("conversation.tools.*.run=unattended", "conversation.tools.*.questions.confirm.answer=all").settings
+    settings = workspace.load(
+        "conversation.tools.*.run=unattended", "conversation.tools.*.questions.confirm.answer=all"
+    ).settings
 
     assert settings.tool("deploy").policy.run == "skip"
     assert settings.tool("deploy").policy.question("confirm").answer == "own"
@@ -57,8 +69,8 @@ def test_a_built_ins_own_entry_counts_as_its_own(workspace: Workspace) -> None:
 
 def test_questions_of_all_tools_reach_a_tool_that_configures_others(workspace: Workspace) -> None:
     workspace.user(
-        "[conversation.tools.'*'.questions]\nconfirm.target = 'assistant'\n'*'.prompt_label = 'All'\n"
-        "[conversation.tools.deploy.questions.region]\nanswer = 'eu-1'\n",
+        "[conversation.tools.'*'.questions]\nconfirm.target = 'assistant'\n'*'.prompt_label ="
+        " 'All'\n[conversation.tools.deploy.questions.region]\nanswer = 'eu-1'\n",
     )
 
     assert policy(workspace).target == Target("assistant")
@@ -74,33 +86,43 @@ def test_questions_of_all_tools_reach_a_tool_that_configures_others(workspace: W
         ('"assistant_with_escalation"', Target("assistant_with_escalation")),
         ("{ model.id = 'a/b' }", Target("assistant", {"model": {"id": "a/b"}})),
         ("{ model.id = 'a/b', escalation = false }", Target("assistant", {"model": {"id": "a/b"}})),
-        ("{ model.id = 'inherit', escalation = true }", Target("assistant_with_escalation", {"model": {"id": "inherit"}})),
+        (
+            "{ model.id = 'inherit', escalation = true }",
+            Target("assistant_with_escalation", {"model": {"id": "inherit"}}),
+        ),
         ("{ escalation = true }", Target("assistant_with_escalation")),
     ],
 )
-def test_a_target_is_a_word_or_a_table_of_assistant_settings(workspace: Workspace, written: str, target: Target) -> None:
+def test_a_target_is_a_word_or_a_table_of_assistant_settings(
+    workspace: Workspace, written: str, target: Target
+) -> None:
     workspace.user(f"conversation.tools.deploy.questions.confirm.target = {written}")
 
     assert policy(workspace).target == target
 
 
-def test_targets_merge_field_by_field_and_a_word_decides_who_is_meant(workspace: Workspace) -> None:
-    workspace.user("conversation.tools.deploy.questions.confirm.target = { model.id = 'a/b', escalation = true }")
+def test_targets_merge_field_by_field(workspace: Workspace) -> None:
+    workspace.user(
+        "conversation.tools.deploy.questions.confirm.target = { model.id = 'a/b', escalation ="
+        " true }"
+    )
     key = "conversation.tools.deploy.questions.confirm.target"
 
     other_model = policy(workspace, f"{key}.model.id=c/d")
     assert other_model.target == Target("assistant_with_escalation", {"model": {"id": "c/d"}})
-    assert policy(workspace, f"{key}=assistant").target == Target("assistant", {"model": {"id": "a/b"}})
+    assert policy(workspace, f"{key}=assistant").target == Target(
+        "assistant", {"model": {"id": "a/b"}}
+    )
     assert policy(workspace, f"{key}=user").target == Target("user")
 
 
-def test_what_is_not_configured_is_not_an_answer(workspace: Workspace) -> None:
+def test_unset_value_is_not_an_answer(workspace: Workspace) -> None:
     assert policy(workspace) == QuestionPolicy()
     assert policy(workspace).answer is UNSET
 
 
-def test_only_ask_user_asks_as_the_assistant(workspace: Workspace) -> None:
-    """Nothing in a configuration is an input to the source."""
+def test_only_ask_user_has_the_assistant_as_source(workspace: Workspace) -> None:
+    """No configuration value changes the source of a question."""
     workspace.user("conversation.tools.deploy.questions.'*'.prompt_label = 'Assistant'")
 
     settings = workspace.load().settings
@@ -111,7 +133,10 @@ def test_only_ask_user_asks_as_the_assistant(workspace: Workspace) -> None:
 
 
 def test_detached_policies_go_from_the_tools_kind_to_the_default(workspace: Workspace) -> None:
-    workspace.user("[conversation.tools]\n'*'.detached = { run = 'defer', tool = 'deny' }\ndeploy.detached.run = 'auto'\n")
+    workspace.user(
+        "[conversation.tools]\n'*'.detached = { run = 'defer', tool = 'deny' }\ndeploy.detached.run"
+        " = 'auto'\n"
+    )
 
     detached = workspace.load().settings.tool("deploy").policy.detached
 
@@ -123,5 +148,8 @@ def test_an_answer_names_the_file_that_set_it(workspace: Workspace) -> None:
     workspace.trust()
 
     assert policy(workspace).origin == ".midturn/config.toml"
-    assert policy(workspace, "conversation.tools.deploy.questions.confirm.answer=true").origin == "--cfg"
+    assert (
+        policy(workspace, "conversation.tools.deploy.questions.confirm.answer=true").origin
+        == "--cfg"
+    )
     assert policy(workspace, question="other").origin is None

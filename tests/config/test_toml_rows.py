@@ -1,4 +1,4 @@
-"""What `config show` prints in a window of any width is TOML that says the same."""
+"""The output of `config show` is equivalent TOML at every terminal width."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from hypothesis import given, strategies as st
 from midturn.cli.config import assignment, toml
 
 TEXTS = st.text(st.sampled_from('ab "\\\n\té'), max_size=60)
-VALUES = st.one_of(TEXTS, st.lists(st.one_of(TEXTS, st.integers(), st.booleans()), max_size=6), st.integers())
+VALUES = st.one_of(
+    TEXTS, st.lists(st.one_of(TEXTS, st.integers(), st.booleans()), max_size=6), st.integers()
+)
 
 
 @given(VALUES, st.integers(8, 60) | st.none())
-def test_however_it_is_broken_it_says_the_same(value: str | list[str | int | bool] | int, width: int | None) -> None:
+def test_wrapped_toml_is_equivalent(
+    value: str | list[str | int | bool] | int, width: int | None
+) -> None:
     rows = assignment("a.b", toml(value), width)
 
     assert tomllib.loads("\n".join(rows))["a"]["b"] == value
     assert width is not None or len(rows) == 1
 
 
-def test_texts_are_broken_between_words_and_lists_between_items() -> None:
+def test_texts_wrap_between_words_and_lists_between_items() -> None:
     assert assignment("prompt", toml("Use the tools to look before you answer."), 24) == [
         'prompt = """\\',
         "  Use the tools to \\",

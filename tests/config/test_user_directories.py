@@ -1,4 +1,4 @@
-"""Where a user's own files are: as the library for it says, without loading it."""
+"""User directories equal those of `platformdirs`, which is not loaded."""
 
 from __future__ import annotations
 
@@ -13,14 +13,31 @@ from midturn.errors import ConfigError
 from midturn.security import private_files
 from midturn.security.private_files import user_cache, user_config, user_data, user_state
 
-PLACES = st.sampled_from([None, "", "/", "relative", "~", "~/there", "/home/ann", "/home/ann/", "/home/../srv", "//srv", "./here", " /x"])
+PLACES = st.sampled_from(
+    [
+        None,
+        "",
+        "/",
+        "relative",
+        "~",
+        "~/there",
+        "/home/ann",
+        "/home/ann/",
+        "/home/../srv",
+        "//srv",
+        "./here",
+        " /x",
+    ]
+)
 ENVIRONMENTS = st.fixed_dictionaries(
-    dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"), PLACES)
+    dict.fromkeys(
+        ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"), PLACES
+    )
 )
 
 
 @given(ENVIRONMENTS)
-def test_a_users_directories_are_where_the_library_for_them_says(environment: dict[str, str | None]) -> None:
+def test_user_directories_equal_those_of_platformdirs(environment: dict[str, str | None]) -> None:
     set_ones = {name: value for name, value in environment.items() if value is not None}
     with mock.patch.dict(os.environ, set_ones, clear=True):
         library = Unix("midturn", appauthor=False)
@@ -30,7 +47,7 @@ def test_a_users_directories_are_where_the_library_for_them_says(environment: di
         assert user_cache() == library.user_cache_path
 
 
-def test_where_nobody_is_at_home_it_is_said_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_home_directory_error_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", "/srv/state")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)

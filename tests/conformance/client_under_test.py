@@ -1,4 +1,6 @@
-"""Our client as the conformance tests run it: a model calls every tool of the server at the address, and a person takes every default."""
+"""midturn's client as run by the conformance tests: a model calls every tool of the server,
+and a person accepts all defaults.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,30 @@ from midturn.question.reply import Answered, Reply, Submitted
 from midturn.stores.opening import FileStore
 
 
-class Taker(Prompter):
-    """Answers with the default, or else yes."""
+class DefaultsPrompter(Prompter):
+    """A prompter that answers with the default, or with yes."""
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Answer."""
         if prompt.kind == "review":
             return Submitted()
         return Answered(True if prompt.question.default is UNSET else prompt.question.default)
 
 
 def main(home: Path, url: str) -> None:
-    """Call every tool once, all of one turn at the same time, as models do; the record is kept below a directory."""
+    """Call every tool once, all in parallel in one turn. The log is kept below a directory."""
     with McpServers([ServerSpec(name="it", url=url)]) as servers:
         sys.stderr.write(f"{servers.problems}\n")
         tools = servers.tools["it"]
-        calls: list[dict[str, Any]] = [{"name": tool.definition.name, "arguments": {}} for tool in tools]
+        calls: list[dict[str, Any]] = [
+            {"name": tool.definition.name, "arguments": {}} for tool in tools
+        ]
         replies: list[dict[str, Any]] = [{"calls": calls}, {"text": "Done."}]
-        agent = Agent(model=ScriptedModel(replies), tools=tools, prompter=Taker(), store=FileStore(Path(tempfile.mkdtemp(dir=home))))
+        agent = Agent(
+            model=ScriptedModel(replies),
+            tools=tools,
+            prompter=DefaultsPrompter(),
+            store=FileStore(Path(tempfile.mkdtemp(dir=home))),
+        )
         result = agent.run_sync("Go")
         sys.stderr.write(f"{result.status} {result.error or ''}\n")
 

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from support.no_lie import nothing_is_on_record_that_nobody_decided
+from support.invented_decisions import no_invented_decisions
 
-__all__ = ["nothing_is_on_record_that_nobody_decided"]  # of every test here
+__all__ = ["no_invented_decisions"]  # runs for every test here

@@ -1,6 +1,8 @@
-"""A server on what `midturn mcp` is built of, with the tools that the conformance tests call.
+"""A server built from the parts of `midturn mcp`, with the tools that the conformance tests
+call.
 
-Our questions become forms by our own code. What we never ask for (a model's words, roots) and a form of old are written out.
+The questions become forms through our own code. Requests that midturn never makes (sampling,
+roots) and the old form format are written out.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ _NAME = Question.text("name", "What is your name?")
 _COLOR = Question.text("color", "What is your favorite color?")
 _OK = Question.boolean("ok", "Please confirm")
 _CONTEXT = Question.text("context", "What context should the prompt use?")
-_INFORMATION = (Question.text("username", "User's response"), Question.text("email", "User's email address"))
+_INFORMATION = (
+    Question.text("username", "User's response"),
+    Question.text("email", "User's email address"),
+)
 _DEFAULTS = (
     Question.text("name", "Name?", default="John Doe"),
     Question.schema("age", "Age?", {"type": "integer"}, default=30),
@@ -38,10 +43,28 @@ _DEFAULTS = (
 )
 _ENUMS: dict[str, Any] = {
     "untitledSingle": {"type": "string", "enum": ["option1", "option2", "option3"]},
-    "titledSingle": {"type": "string", "oneOf": [{"const": "value1", "title": "First Option"}, {"const": "value2", "title": "Second"}]},
-    "legacyEnum": {"type": "string", "enum": ["opt1", "opt2", "opt3"], "enumNames": ["Option One", "Option Two", "Option Three"]},
-    "untitledMulti": {"type": "array", "items": {"type": "string", "enum": ["option1", "option2", "option3"]}},
-    "titledMulti": {"type": "array", "items": {"anyOf": [{"const": "value1", "title": "First"}, {"const": "value2", "title": "Second"}]}},
+    "titledSingle": {
+        "type": "string",
+        "oneOf": [
+            {"const": "value1", "title": "First Option"},
+            {"const": "value2", "title": "Second"},
+        ],
+    },
+    "legacyEnum": {
+        "type": "string",
+        "enum": ["opt1", "opt2", "opt3"],
+        "enumNames": ["Option One", "Option Two", "Option Three"],
+    },
+    "untitledMulti": {
+        "type": "array",
+        "items": {"type": "string", "enum": ["option1", "option2", "option3"]},
+    },
+    "titledMulti": {
+        "type": "array",
+        "items": {
+            "anyOf": [{"const": "value1", "title": "First"}, {"const": "value2", "title": "Second"}]
+        },
+    },
 }
 _TOOLS = (
     "test_elicitation",
@@ -63,36 +86,54 @@ _TOOLS = (
 )
 _SAMPLING = types.CreateMessageRequest(
     params=types.CreateMessageRequestParams(
-        messages=[types.SamplingMessage(role="user", content=types.TextContent(type="text", text="What is the capital of France?"))],
+        messages=[
+            types.SamplingMessage(
+                role="user",
+                content=types.TextContent(type="text", text="What is the capital of France?"),
+            )
+        ],
         max_tokens=100,
     )
 )
 _ROOTS = types.ListRootsRequest()
 
 
-class Round(Exception):  # noqa: N818  it is what comes next
-    """What the client has to bring before the call goes on."""
+class InputRequired(Exception):  # noqa: N818  it is what comes next
+    """Input that the client has to send before the call continues."""
 
     def __init__(self, requests: Mapping[str, Any], state: str | None = None) -> None:
         super().__init__("input required")
-        self.result = types.InputRequiredResult(input_requests=dict(requests), request_state=_sealed(state) if state else None)
+        self.result = types.InputRequiredResult(
+            input_requests=dict(requests), request_state=_sealed(state) if state else None
+        )
 
 
-async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+async def list_tools(
+    context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+) -> types.ListToolsResult:
     del context, params
-    return types.ListToolsResult(tools=[types.Tool(name=name, description=name, input_schema={"type": "object"}) for name in _TOOLS])
+    return types.ListToolsResult(
+        tools=[
+            types.Tool(name=name, description=name, input_schema={"type": "object"})
+            for name in _TOOLS
+        ]
+    )
 
 
-async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+async def list_prompts(
+    context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+) -> types.ListPromptsResult:
     del context, params
     return types.ListPromptsResult(prompts=[types.Prompt(name=f"{_PREFIX}prompt")])
 
 
-async def get_prompt(context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> Any:
+async def get_prompt(
+    context: ServerRequestContext[Any], params: types.GetPromptRequestParams
+) -> Any:
     del context
     try:
         words = _answer(params.input_responses, "user_context", _CONTEXT)
-    except Round as asked:
+    except InputRequired as asked:
         return asked.result
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=words))
     return types.GetPromptResult(messages=[message])
@@ -103,12 +144,16 @@ async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRe
         return await _pushed(context, params)
     state = _opened(params.request_state)
     try:
-        return _text(_said(params.name.removeprefix(_PREFIX), params.input_responses, state, context))
-    except Round as asked:
+        return _text(
+            _said(params.name.removeprefix(_PREFIX), params.input_responses, state, context)
+        )
+    except InputRequired as asked:
         return asked.result
 
 
-def _said(name: str, brought: Mapping[str, Any] | None, state: str, context: ServerRequestContext[Any]) -> str:  # noqa: PLR0911  one return a tool
+def _said(  # noqa: PLR0911  one return a tool
+    name: str, brought: Mapping[str, Any] | None, state: str, context: ServerRequestContext[Any]
+) -> str:
     match name:
         case "elicitation":
             return f"Hello, {_answer(brought, 'user_name', _NAME)}!"
@@ -121,49 +166,73 @@ def _said(name: str, brought: Mapping[str, Any] | None, state: str, context: Ser
         case "multiple_inputs":
             wanted = {"user_name": _form(_NAME), "greeting": _SAMPLING, "client_roots": _ROOTS}
             if any(key not in (brought or {}) for key in wanted):
-                raise Round(wanted, "several")
+                raise InputRequired(wanted, "several")
             return f"{brought}"
         case "multi_round":
             if state.startswith("name:"):
                 return f"{state} {_answer(brought, 'step2', _COLOR, state=state)}"
-            raise Round({"step2": _form(_COLOR)}, f"name:{_answer(brought, 'step1', _NAME, state='first')}")
+            raise InputRequired(
+                {"step2": _form(_COLOR)}, f"name:{_answer(brought, 'step1', _NAME, state='first')}"
+            )
         case _:
             capabilities = context.session.client_capabilities
-            wanted: dict[str, Any] = {"user_name": _form(_NAME)} if capabilities and capabilities.elicitation else {}
-            wanted |= {"capital_question": _SAMPLING} if capabilities and capabilities.sampling else {}
+            wanted: dict[str, Any] = (
+                {"user_name": _form(_NAME)} if capabilities and capabilities.elicitation else {}
+            )
+            wanted |= (
+                {"capital_question": _SAMPLING} if capabilities and capabilities.sampling else {}
+            )
             if wanted and not brought:
-                raise Round(wanted)
+                raise InputRequired(wanted)
             return "Nothing to ask."
 
 
 async def _pushed(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
     if params.name == "test_elicitation_sep1330_enums":
-        said = await context.session.elicit_form("Choose.", {"type": "object", "properties": _ENUMS}, related_request_id=context.request_id)
+        said = await context.session.elicit_form(
+            "Choose.",
+            {"type": "object", "properties": _ENUMS},
+            related_request_id=context.request_id,
+        )
         return _text(f"Elicitation completed: action={said.action}, content={said.content}")
-    form = Outgoing.of(_DEFAULTS if params.name == "test_elicitation_sep1034_defaults" else _INFORMATION)
+    form = Outgoing.of(
+        _DEFAULTS if params.name == "test_elicitation_sep1034_defaults" else _INFORMATION
+    )
     message = str((params.arguments or {}).get("message", "Please answer."))
-    said = await context.session.elicit_form(message, form.schema, related_request_id=context.request_id)
+    said = await context.session.elicit_form(
+        message, form.schema, related_request_id=context.request_id
+    )
     content = form.answers(said.content) if said.action == "accept" else None
     return _text(f"Elicitation completed: action={said.action}, content={content}")
 
 
-def _answer(brought: Mapping[str, Any] | None, key: str, question: Question[Any], *, state: str | None = None) -> str:
+def _answer(
+    brought: Mapping[str, Any] | None,
+    key: str,
+    question: Question[Any],
+    *,
+    state: str | None = None,
+) -> str:
     """Return a checked answer, or ask for it."""
     response = _brought(brought, key, _form(question), state)
     try:
         return str(Outgoing.of([question]).answers(getattr(response, "content", None))[question.id])
     except AnswerError:
-        raise Round({key: _form(question)}, state) from None
+        raise InputRequired({key: _form(question)}, state) from None
 
 
-def _brought(brought: Mapping[str, Any] | None, key: str, request: Any, state: str | None = None) -> Any:
+def _brought(
+    brought: Mapping[str, Any] | None, key: str, request: Any, state: str | None = None
+) -> Any:
     if key not in (brought or {}):
-        raise Round({key: request}, state)
+        raise InputRequired({key: request}, state)
     return (brought or {})[key]
 
 
 def _form(*questions: Question[Any]) -> types.ElicitRequest:
-    params = types.ElicitRequestFormParams(message=questions[0].text, requested_schema=Outgoing.of(questions).schema)
+    params = types.ElicitRequestFormParams(
+        message=questions[0].text, requested_schema=Outgoing.of(questions).schema
+    )
     return types.ElicitRequest(params=params)
 
 
@@ -183,10 +252,14 @@ def _text(text: str) -> types.CallToolResult:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve on loopback; the port is printed. It keeps nothing."""
+    """Serve on loopback; print the port. It keeps no state."""
     del arguments
     server: Server[Any] = Server(
-        "midturn", on_list_tools=list_tools, on_call_tool=call_tool, on_list_prompts=list_prompts, on_get_prompt=get_prompt
+        "midturn",
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
     serve_here(server.streamable_http_app(host="127.0.0.1"))
 

@@ -1,7 +1,8 @@
-"""The server of `midturn mcp` with the tools that the conformance tests of tasks demand: each asks, and something becomes of its question.
+"""The server of `midturn mcp` with the tools for the conformance tests of tasks. Each tool
+asks a question.
 
-What the tests hear is said by the product, of what it finds on record: an answer from the inbox, a question that was withdrawn, one that
-was removed from the store.
+The product derives its responses from the log: an answer from the inbox, a withdrawn question, a
+question removed from the store.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mcp.server.context import ServerRequestContext
 
 from midturn.clock import SYSTEM
 from midturn.events.open_question import OpenQuestion
-from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.external_calls import ExternalCallService
 from midturn.integrations.mcp_server.asking import ServerWait
 from midturn.integrations.mcp_server.client import Caller
 from midturn.integrations.mcp_server.server import make_server
@@ -34,53 +35,69 @@ _QUESTIONS = {
     "protocol_error_job": "Is it still there?",
     "confirm_delete": "Shall it be deleted?",
 }
-_NEEDS_TASKS = "failing_job"  # to one scenario it is a tool that can do nothing else than run on
+_NEEDS_TASKS = "failing_job"  # in one scenario, a tool that only supports tasks
 _SOON = 0.1
 
 
-async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+async def list_tools(
+    context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+) -> types.ListToolsResult:
     del context, params
     return types.ListToolsResult(
-        tools=[_GREET, *(types.Tool(name=name, description=name, input_schema={"type": "object"}) for name in _QUESTIONS)]
+        tools=[
+            _GREET,
+            *(
+                types.Tool(name=name, description=name, input_schema={"type": "object"})
+                for name in _QUESTIONS
+            ),
+        ]
     )
 
 
 class Person:
-    """What happens to the questions meanwhile, each time to the one with a text."""
+    """Handles the open questions meanwhile, each found by its text."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._store = FileStore(folder)
 
     async def answer(self, text: str, seconds: float) -> None:
-        """Answer after a while, as in the inbox."""
+        """Answer after some time, as in the inbox."""
         await asyncio.sleep(seconds)
         question = await self._found(text)
-        await self._store.answer(question.id, {"confirm": True} if question.form else True, via="inbox")
+        await self._store.answer(
+            question.id, {"confirm": True} if question.form else True, via="inbox"
+        )
 
     async def withdraw(self, text: str) -> None:
-        """Close it, as when its agent has gone on without it."""
+        """Close the question, as when its agent continues without it."""
         question = await self._found(text)
         assert question.asker is not None
-        errands = Errands(self._store, question.asker, SYSTEM)
-        errand = await errands.found(question.conversation)
-        assert errand is not None
-        await errands.close(errand, "The agent has gone on.")
+        calls = ExternalCallService(self._store, question.asker, SYSTEM)
+        external_call = await calls.find_call(question.conversation)
+        assert external_call is not None
+        await calls.close(external_call, "The agent has gone on.")
 
     async def remove(self, text: str) -> None:
-        """Remove it from the store, as somebody may who tidies up."""
+        """Remove the question from the store, as a clean-up does."""
         question = await self._found(text)
         (directory,) = self._folder.rglob(f"{question.conversation}-*")
         shutil.rmtree(directory)
 
     async def _found(self, text: str) -> OpenQuestion:
-        while not (found := [question for question in await self._store.pending() if question.question.text == text]):  # noqa: ASYNC110  nothing tells
+        while not (  # noqa: ASYNC110  nothing tells
+            found := [
+                question
+                for question in await self._store.pending()
+                if question.question.text == text
+            ]
+        ):
             await asyncio.sleep(_SOON)
         return found[0]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve on loopback, with a store below a given directory; the port is printed."""
+    """Serve on loopback, with a store in a given directory; print the port."""
     folder = Path(tempfile.mkdtemp(dir=arguments[0]))
     person = Person(folder)
     server = make_server(FileStore(folder), {}, SYSTEM, ServerWait(slice=30, quickest=0))
@@ -94,13 +111,20 @@ def main(arguments: Sequence[str]) -> None:
     }
     asked = 0
 
-    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
+    async def call_tool(
+        context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> Any:
         nonlocal asked
         given = params.arguments or {}
         if params.name == "greet":
-            return types.CallToolResult(content=[types.TextContent(type="text", text=f"Hello, {given.get('name')}!")])
+            return types.CallToolResult(
+                content=[types.TextContent(type="text", text=f"Hello, {given.get('name')}!")]
+            )
         if params.name not in _QUESTIONS:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=f"There is no tool {params.name}.")], is_error=True)
+            return types.CallToolResult(
+                content=[types.TextContent(type="text", text=f"There is no tool {params.name}.")],
+                is_error=True,
+            )
         if params.name == _NEEDS_TASKS:
             require_tasks(Caller.of(context, {}))
         asked += 1

@@ -1,7 +1,10 @@
-"""The agent whose turns are in the corpus: its tools, and a model that does what the user's text says. Public API only.
+"""The agent whose turns are in the corpus: its tools, and a model that follows the user's text.
 
-The model has no state, so a turn goes on in any process: a text such as `confirm {}` or two lines `erase {"path": "a"}` are its calls, and
-when it has their results, it repeats them.
+It uses the public API only.
+
+The model has no state, so a turn can continue in any process. Each line of the user's text is a
+call, such as `confirm {}` or `erase {"path": "a"}`. When the model has the results, it repeats
+them.
 """
 
 from __future__ import annotations
@@ -14,8 +17,14 @@ from typing import Any
 import midturn as mt
 
 FAR = datetime(2999, 1, 1, tzinfo=UTC)
-"""A deadline that no test run will reach."""
-OPS = mt.People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo", "carl"]}, logins={"ana": ["a.smith"]})
+"""A deadline far in the future."""
+OPS = mt.People(
+    ask=["ops"],
+    only=True,
+    approvals=2,
+    members={"ops": ["ana", "bo", "carl"]},
+    logins={"ana": ["a.smith"]},
+)
 TOLD = mt.People(
     ask=["ops"],
     approvals=2,
@@ -28,7 +37,13 @@ TOLD = mt.People(
 @mt.tool
 async def confirm(ctx: mt.ToolContext, text: str = "Go on?") -> str:
     """Ask yes or no."""
-    return "confirmed" if await ctx.ask(mt.Question.boolean("confirm", text, context="What *should* be known.", exclusive=True)) else "not"
+    return (
+        "confirmed"
+        if await ctx.ask(
+            mt.Question.boolean("confirm", text, context="What *should* be known.", exclusive=True)
+        )
+        else "not"
+    )
 
 
 @mt.tool
@@ -44,12 +59,23 @@ def form() -> mt.Form:
     return mt.Form(
         [
             mt.Question.text("name", "Name of the release?", default="1.0"),
-            mt.Question.select("region", "Which region?", ["eu-1", mt.SelectOption("us-2", description="far")], allow_other=True),
+            mt.Question.select(
+                "region",
+                "Which region?",
+                ["eu-1", mt.SelectOption("us-2", description="far")],
+                allow_other=True,
+            ),
             mt.Question.multi_select("parts", "Which parts?", ["api", "web", "jobs"]),
             mt.Question.boolean("canary", "A canary first?", default=True),
             mt.Question.text("share", "Its share?", when=mt.When("canary", equals=True)),
             mt.Question.schema(
-                "plan", "The plan?", {"type": "object", "properties": {"steps": {"type": "integer"}}, "required": ["steps"]}
+                "plan",
+                "The plan?",
+                {
+                    "type": "object",
+                    "properties": {"steps": {"type": "integer"}},
+                    "required": ["steps"],
+                },
             ),
         ],
         review=True,
@@ -61,7 +87,9 @@ async def release(ctx: mt.ToolContext) -> str:
     """Ask a form of several questions, which is reviewed."""
     asked = form()
     answers = await ctx.ask_form(asked)
-    return json.dumps({question.id: answers[question] for question in asked.questions}, default=vars)
+    return json.dumps(
+        {question.id: answers[question] for question in asked.questions}, default=vars
+    )
 
 
 @mt.tool
@@ -102,7 +130,9 @@ async def configured(ctx: mt.ToolContext) -> str:
 @mt.tool
 async def soon(ctx: mt.ToolContext, until: str) -> str:
     """Ask something until a moment."""
-    answer = await ctx.try_ask(mt.Question.boolean("soon", "In time?", deadline=datetime.fromisoformat(until)))
+    answer = await ctx.try_ask(
+        mt.Question.boolean("soon", "In time?", deadline=datetime.fromisoformat(until))
+    )
     return f"soon: {answer!r}"
 
 
@@ -121,10 +151,16 @@ async def picture() -> str:
 @mt.tool(run="ask")
 async def foretold(ctx: mt.ToolContext, path: str) -> str:
     """Apply a change that the permission shows."""
-    return "applied" if await ctx.ask(mt.Question.boolean("apply", f"Apply the change to {path}?", context="+ a line")) else "left"
+    return (
+        "applied"
+        if await ctx.ask(
+            mt.Question.boolean("apply", f"Apply the change to {path}?", context="+ a line")
+        )
+        else "left"
+    )
 
 
-@foretold.foretells
+@foretold.previews
 def _foretold(ctx: mt.ToolContext, path: str) -> mt.Question[bool]:  # noqa: ARG001
     return mt.Question.boolean("apply", f"Apply the change to {path}?", context="+ a line")
 
@@ -144,13 +180,19 @@ async def never() -> str:
 @mt.tool
 async def voted(ctx: mt.ToolContext) -> str:
     """Ask a question that two people have to say yes to."""
-    return "yes" if await ctx.ask(mt.Question.boolean("sure", "Are you sure?", people=OPS)) else "no"
+    return (
+        "yes" if await ctx.ask(mt.Question.boolean("sure", "Are you sure?", people=OPS)) else "no"
+    )
 
 
 @mt.tool
 async def told(ctx: mt.ToolContext) -> str:
     """Ask a question whose people are told, reminded and joined by others."""
-    return "yes" if await ctx.ask(mt.Question.boolean("sure", "Are you sure, all of you?", people=TOLD)) else "no"
+    return (
+        "yes"
+        if await ctx.ask(mt.Question.boolean("sure", "Are you sure, all of you?", people=TOLD))
+        else "no"
+    )
 
 
 @mt.tool
@@ -172,25 +214,49 @@ async def delegate(text: str) -> str:
 
 
 TOOLS = (
-    *(confirm, twice, release, sign_in, checked, judged, by_model, configured, soon, erase, picture, foretold, deploy, never, voted, told),
+    *(
+        confirm,
+        twice,
+        release,
+        sign_in,
+        checked,
+        judged,
+        by_model,
+        configured,
+        soon,
+        erase,
+        picture,
+        foretold,
+        deploy,
+        never,
+        voted,
+        told,
+    ),
     *(fails, hangs, delegate, mt.ask_user),
 )
 
 
 def model() -> mt.FunctionModel:
-    """A model that does what the text says."""
+    """Return a model that makes the calls named in the user's text."""
 
     def say(request: mt.ModelRequest) -> Any:
         if request.inquiry is not None:
             return _judged(request)
-        last = next(event for event in reversed(request.events) if isinstance(event, mt.events.ChatRequest | mt.events.ToolCallResponse))
+        last = next(
+            event
+            for event in reversed(request.events)
+            if isinstance(event, mt.events.ChatRequest | mt.events.ToolCallResponse)
+        )
         if isinstance(last, mt.events.ToolCallResponse):
-            results = [event.content for event in _since_words(request.events)]
+            results = [event.content for event in _results_since_message(request.events)]
             return f"Done: {'; '.join(results)}"
         calls = [line.partition(" ") for line in last.content.splitlines() if line[:1].islower()]
         if not calls:
             return [mt.ReasoningPart("Hm."), mt.TextPart("Hello.")]
-        made = [{"id": f"call_{n}", "name": name, "arguments": json.loads(rest or "{}")} for n, (name, _, rest) in enumerate(calls, 1)]
+        made = [
+            {"id": f"call_{n}", "name": name, "arguments": json.loads(rest or "{}")}
+            for n, (name, _, rest) in enumerate(calls, 1)
+        ]
         return {"text": "I do that.", "calls": made}
 
     return mt.FunctionModel(say, name="example/model")
@@ -202,7 +268,7 @@ def _judged(request: mt.ModelRequest) -> Any:
     return answers[request.inquiry.question_id]
 
 
-def _since_words(events: Iterable[mt.events.Event]) -> list[mt.events.ToolCallResponse]:
+def _results_since_message(events: Iterable[mt.events.Event]) -> list[mt.events.ToolCallResponse]:
     found: list[mt.events.ToolCallResponse] = []
     for event in events:
         if isinstance(event, mt.events.ChatRequest):
@@ -213,7 +279,6 @@ def _since_words(events: Iterable[mt.events.Event]) -> list[mt.events.ToolCallRe
 
 
 def agent(store: mt.ConversationStore, prompter: mt.Prompter | None = None) -> mt.Agent:
-    """Return the agent, on a store."""
     return mt.Agent(
         model(),
         tools=TOOLS,

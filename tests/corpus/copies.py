@@ -1,4 +1,4 @@
-"""Copies of the corpus, in which tests may change what they like."""
+"""Copies of the corpus that tests may change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ HERE = Path(__file__).parent
 
 
 def copied_files(target: Path) -> Path:
-    """Copy the file store, with the modes that a store's files have: a clone of the repository has others."""
+    """Copy the file store with the file modes of a store, which a clone of the repository does
+    not keep.
+    """
     shutil.copytree(HERE / "files", target)
     for found in (target, *target.rglob("*")):
         found.chmod(0o700 if found.is_dir() else 0o600)

@@ -1,4 +1,6 @@
-"""Writes the corpus. Run it with the code of the release whose stores it shall hold: see README.md."""
+"""Writes the corpus. Run it with the code of the release whose stores it records: see
+README.md.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ from corpus import agents, observe
 from corpus.copies import copied_files
 from midturn import clock as clocks
 from midturn.agent.assembly import agent as composing
-from midturn.channels.state import Ledger, Sent, Taking
+from midturn.channels.state import ChannelState, ReplyInProgress, SentCard
 from midturn.events import types as ev
-from midturn.events.open_question import Asker, ProcessMark, address
+from midturn.events.open_question import AskingAgent, ProcessMark, address
 from midturn.inbox.form_session import Drafts
 from midturn.inbox.store_access import Port
 from midturn.journal import Journal
@@ -43,11 +45,12 @@ TOKEN = "hunter2-in-no-file"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-# Time and names that are the same in each run ----------------------------------------------------------------------------
+# Fixed times and names --------------------------------------------------------------------------
+# ----------------------------
 
 
 class FixedTime:
-    """The clock of the run: it moves only between stories, and where a story moves it."""
+    """A clock that advances only between stories, or when a story advances it."""
 
     def __init__(self) -> None:
         self._moment = BEGAN
@@ -61,16 +64,15 @@ class FixedTime:
         vars(clocks.SYSTEM).update(ours)
 
     def move(self, **by: float) -> None:
-        """Let time pass."""
         self._moment += timedelta(**by)
 
     def seconds(self) -> float:
-        """Return seconds since 1970."""
+        """Return Unix time in seconds."""
         return self._moment.timestamp()
 
 
 def name_in_order(time: FixedTime) -> None:
-    """Replace every source of random names by one that counts."""
+    """Replace every source of random names by a counter."""
     numbers = itertools.count(1)
     letters = "abcdefghijklmnopqrstuvwxyz234567"
 
@@ -89,7 +91,11 @@ def name_in_order(time: FixedTime) -> None:
     secrets.choice = lambda of: of[next(numbers) % len(of)]
 
     class Seconds:
-        """Stands for the module `time`: each look at nanoseconds is a microsecond later, so that conversations have ids of their own."""
+        """Replaces the module `time`.
+
+        Each reading of nanoseconds is a microsecond later, so that conversations get different
+        IDs.
+        """
 
         def __init__(self) -> None:
             self._looks = itertools.count(1)
@@ -102,12 +108,12 @@ def name_in_order(time: FixedTime) -> None:
 
     from midturn.inbox import form_session
     from midturn.stores import answer_service, metadata
-    from midturn.stores.postgres import settling
+    from midturn.stores.postgres import transactions
 
-    metadata.time = settling.time = form_session.time = Seconds()
+    metadata.time = transactions.time = form_session.time = Seconds()
 
     class Bytes:
-        """Stands for the module `os` where it is asked for random bytes alone."""
+        """Replaces `os.urandom` in modules that use it."""
 
         def urandom(self, size: int) -> bytes:
             return next(numbers).to_bytes(size)
@@ -115,57 +121,66 @@ def name_in_order(time: FixedTime) -> None:
     answer_service.os = Bytes()
 
 
-# Stories: what the conversations of the corpus are about ------------------------------------------------------------------
+# Stories: what the conversations of the corpus are about
+# --------------------------------------------------------------------------------------------------
 
 
 Story = Callable[["Maker"], Awaitable[None]]
 
 
 class Later(mt.Prompter):
-    """Answers what it is told to, by question id, and is away for everything else."""
+    """Answers the given questions by ID and is unavailable for all others."""
 
     concurrent = True
 
     def __init__(self, replies: Mapping[str, mt.Reply | list[mt.Reply]]) -> None:
-        self._replies = {key: list(said) if isinstance(said, list) else [said] for key, said in replies.items()}
+        self._replies = {
+            key: list(said) if isinstance(said, list) else [said] for key, said in replies.items()
+        }
         self.user = "ana"
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Reply."""
-        left = self._replies.get(prompt.question.id if prompt.kind == "tool" else f"__{prompt.kind}__")
+        left = self._replies.get(
+            prompt.question.id if prompt.kind == "tool" else f"__{prompt.kind}__"
+        )
         return left.pop(0) if left else mt.Unavailable()
 
 
 class Maker:
-    """Makes conversations in a store."""
+    """Creates conversations in a store."""
 
     def __init__(self, store: mt.ConversationStore, time: FixedTime) -> None:
         self.store = store
         self.time = time
 
-    async def run(self, text: str, replies: Mapping[str, Any] | None = None, **how: Any) -> mt.RunResult:
-        """Run a turn."""
+    async def run(
+        self, text: str, replies: Mapping[str, Any] | None = None, **how: Any
+    ) -> mt.RunResult:
         prompter = Later(replies) if replies else None
         return await agents.agent(self.store, prompter).run(text, **how)
 
     async def asked(self, text: str, replies: Mapping[str, Any] | None = None) -> mt.OpenQuestion:
-        """Run a turn that ends with an open question."""
+        """Run a turn that is suspended on a question; return the question."""
         (question,) = (await self.run(text, replies)).pending
         return question
 
     async def answered(self, text: str, **how: Any) -> mt.RunResult:
-        """Run a turn with one question, answer it, and go on."""
+        """Run a turn with one question, answer it, and resume."""
         question = await self.asked(text)
         await self.store.answer(question.id, user="ana", **how)
         return await agents.agent(self.store).resume(question.conversation)
 
-    async def written(self, words: str, *batches: list[ev.Event], left: AsyncExitStack | None = None) -> Journal:
-        """Write events as they are. With `left`, hold the conversation until the process ends."""
+    async def written(
+        self, words: str, *batches: list[ev.Event], left: AsyncExitStack | None = None
+    ) -> Journal:
+        """Write events unchanged. With `left`, hold the lock until the process ends."""
         held = await self.store.create(words)
         ids = batch.event_ids()
         begin = [ev.TurnStart(), ev.ChatRequest(content=words)]
         for events in batches if isinstance(batches[0][0], ev.TurnStart) else (begin, *batches):
-            named = [event if event.event_id else replace(event, event_id=next(ids)) for event in events]
+            named = [
+                event if event.event_id else replace(event, event_id=next(ids)) for event in events
+            ]
             await held.append(batch.numbered(batch.stamped(named, clocks.SYSTEM)))
         if left is None:
             await held.__aexit__(None, None, None)
@@ -173,9 +188,13 @@ class Maker:
 
 
 async def finished(make: Maker) -> None:
-    """Turns that are over, in each way."""
+    """Finished turns with each status."""
     await make.run("Hello, who are you?")
-    done = await make.run('confirm {"text": "Shall it be?"}', {"confirm": mt.Answered(True, reason="because", remember=True)}, author="ana")
+    done = await make.run(
+        'confirm {"text": "Shall it be?"}',
+        {"confirm": mt.Answered(True, reason="because", remember=True)},
+        author="ana",
+    )
     await make.run("configured {}", conversation=done.conversation)
     await make.answered("voted {}", value=False, reason="not today")
     await make.answered('erase {"path": "old.txt"}', approve=True, remember=True)
@@ -188,15 +207,24 @@ async def finished(make: Maker) -> None:
     await make.run("confirm {}", {"confirm": mt.EndedTurn()})
     await make.run("judged {}", {"fine": mt.Answered(True)})
     secret = await make.asked("sign_in {}")
-    await agents.agent(make.store).resume(secret.conversation, secrets={secret.id: TOKEN}, user="ana")
-    shaped = mt.Agent(mt.FunctionModel(lambda _: {"city": "Rome"}, name="example/model"), store=make.store)
-    await shaped.run("Which city?", schema={"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
+    await agents.agent(make.store).resume(
+        secret.conversation, secrets={secret.id: TOKEN}, user="ana"
+    )
+    shaped = mt.Agent(
+        mt.FunctionModel(lambda _: {"city": "Rome"}, name="example/model"), store=make.store
+    )
+    await shaped.run(
+        "Which city?",
+        schema={"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    )
 
     def broken(_: mt.ModelRequest) -> str:
         raise mt.ModelError("The model is not reachable.")
 
     with suppress(mt.ModelError):
-        await mt.Agent(mt.FunctionModel(broken, name="example/model"), store=make.store).run("Try it.")
+        await mt.Agent(mt.FunctionModel(broken, name="example/model"), store=make.store).run(
+            "Try it."
+        )
     form = {
         "name": [mt.Answered("2.0"), mt.Answered("2.1")],
         "region": [mt.WentBack(), mt.Answered({"other": "mars-1"})],
@@ -225,14 +253,27 @@ async def questions(make: Maker) -> None:
 
 
 async def forms(make: Maker) -> None:
-    """Forms: not begun, half done, and at their review; a half of one is kept by the page."""
+    """Forms: not begun, half answered, and at their review.
+
+    One half-answered form is a draft of the page.
+    """
     await make.run("release {}")
-    some = {"name": mt.Answered("3.0"), "region": mt.Answered("eu-1"), "parts": mt.Answered(["jobs"])}
+    some = {
+        "name": mt.Answered("3.0"),
+        "region": mt.Answered("eu-1"),
+        "parts": mt.Answered(["jobs"]),
+    }
     await make.run("release {}", some)
-    rest = {"canary": mt.Answered(True), "share": mt.Answered("5 %"), "plan": mt.Answered({"steps": 1})}
+    rest = {
+        "canary": mt.Answered(True),
+        "share": mt.Answered("5 %"),
+        "plan": mt.Answered({"steps": 1}),
+    }
     await make.run("release {}", {**some, **rest})
     (page,) = {(await make.run("release {}")).pending[0].id}
-    await Drafts(Port(make.store), page, "ana").keep([{"value": "4.0"}, {"value": "us-2"}, "back", {"value": {"other": "moon"}}])
+    await Drafts(Port(make.store), page, "ana").keep(
+        [{"value": "4.0"}, {"value": "us-2"}, "back", {"value": {"other": "moon"}}]
+    )
 
 
 async def permissions(make: Maker) -> None:
@@ -244,17 +285,17 @@ async def permissions(make: Maker) -> None:
 
 
 async def people(make: Maker) -> None:
-    """Questions of certain people: votes, edits, passing on, notes."""
+    """Questions for certain people: votes, edits, reassignments, notes."""
     voted = await make.asked("voted {}")
     await make.store.answer(voted.id, True, user="a.smith", via="web")
     back = await make.asked("voted {}")
     await make.store.answer(back.id, True, user="ana")
-    await make.store.take_back(back.id, user="ana")
+    await make.store.withdraw_vote(back.id, user="ana")
     edited = await make.asked('deploy {"env": "production"}')
     await make.store.answer(edited.id, approve=True, user="ana", about=edited.about)
     await make.store.answer(edited.id, arguments={"env": "production", "size": 2}, user="bo")
     passed = await make.asked("voted {}")
-    await make.store.pass_on(passed.id, ["carl"], reason="on leave", user="ana")
+    await make.store.reassign(passed.id, ["carl"], reason="on leave", user="ana")
     told = await make.asked("told {}")
     await tell_people(make.store)
     make.time.move(seconds=61)
@@ -269,7 +310,7 @@ async def people(make: Maker) -> None:
 
 
 async def nested(make: Maker) -> None:
-    """Agents inside of tools."""
+    """Agents inside tools."""
     inside = 'delegate {"text": "confirm {\\"text\\": \\"Inside?\\"}"}'
     await make.run(inside)
     waiting = await make.run(inside)
@@ -280,7 +321,7 @@ async def nested(make: Maker) -> None:
 
 
 async def ready(make: Maker) -> None:
-    """Turns that were answered, and have not gone on."""
+    """Turns that were answered and not resumed."""
     question = await make.asked("confirm {}")
     await make.store.answer(question.id, True, user="ana", reason="I looked")
     call = await make.asked('erase {"path": "ready.txt"}')
@@ -288,7 +329,7 @@ async def ready(make: Maker) -> None:
 
 
 async def others(make: Maker) -> None:
-    """Turns of other programs, and events that take a race or another version."""
+    """Turns of other programs, and events that only a race or another version writes."""
     inquirer = mt.Inquirer(make.store, await make.store.new("A job"))
 
     async def ship(call: mt.InquirerCall) -> str:
@@ -300,11 +341,13 @@ async def others(make: Maker) -> None:
             await inquirer.run("ship", "call_1", {}, ship)
     except mt.Suspended:
         pass
-    over = mt.Inquirer(make.store, await make.store.new("Another job"), Later({"sure": mt.Answered(True)}))
+    over = mt.Inquirer(
+        make.store, await make.store.new("Another job"), Later({"sure": mt.Answered(True)})
+    )
     async with over.turn("Ship it.", key="job 2"):
         await over.run("ship", "call_1", {}, ship)
 
-    asker = Asker(
+    asker = AskingAgent(
         name="Claude Code",
         agent="claude",
         session="s1",
@@ -313,7 +356,9 @@ async def others(make: Maker) -> None:
         process=ProcessMark(4_000_000, "1", "boot"),
         said="I erase it.",
     )
-    call = ev.ToolCallRequest(event_id="othercall1aa", id="toolu_1", name="Bash", arguments={"command": "rm a"})
+    call = ev.ToolCallRequest(
+        event_id="othercall1aa", id="toolu_1", name="Bash", arguments={"command": "rm a"}
+    )
     wait = ev.Approval(id="toolu_1.__run__.1", call="othercall1aa", kind="run", state="waiting")
     begin = [ev.TurnStart(metadata=asker.metadata()), ev.ChatRequest(content="Erase it.")]
     await make.written("Erase it.", begin, [call, wait])
@@ -323,16 +368,25 @@ async def others(make: Maker) -> None:
         [call, wait],
         [
             ev.Approval(id=wait.id, call=wait.call, kind="run", state="superseded"),
-            ev.ToolCallResponse(id="toolu_1", call=wait.call, content="It was decided in its own dialog."),
+            ev.ToolCallResponse(
+                id="toolu_1", call=wait.call, content="It was decided in its own dialog."
+            ),
             ev.TurnEnd(status="completed"),
         ],
     )
-    confirm = ev.ToolCallRequest(event_id="confirmcall1", id="call_1", name="confirm", arguments={"text": "Go on?"})
+    confirm = ev.ToolCallRequest(
+        event_id="confirmcall1", id="call_1", name="confirm", arguments={"text": "Go on?"}
+    )
     asked = ev.InquiryRequest(
         event_id="confirmasks1",
         id="call_1.confirm.1",
         source=ev.Source.tool("confirm"),
-        question=PersistedQuestion(text="Go on?", answer_type=BooleanType(), exclusive=True, context="What *should* be known."),
+        question=PersistedQuestion(
+            text="Go on?",
+            answer_type=BooleanType(),
+            exclusive=True,
+            context="What *should* be known.",
+        ),
         call="confirmcall1",
         tool_call_id="call_1",
         question_id="confirm",
@@ -340,9 +394,11 @@ async def others(make: Maker) -> None:
     await make.written("Suspended again.", [confirm, asked], [ev.Suspended(through="confirmasks1")])
     await make.written(
         "Flags.",
-        [ev.ConfigDelta(delta={"conversation": {"tools": {"confirm": {"run": "ask"}}}}), ev.TurnStart(), ev.ChatRequest(content="Flags.")][
-            1:
-        ],
+        [
+            ev.ConfigDelta(delta={"conversation": {"tools": {"confirm": {"run": "ask"}}}}),
+            ev.TurnStart(),
+            ev.ChatRequest(content="Flags."),
+        ][1:],
         [ev.ConfigDelta(delta={"assistant": {"model": {"id": "example/model"}}}), confirm, asked],
     )
     image = ev.Image("image/png", PIXEL)
@@ -387,7 +443,9 @@ async def others(make: Maker) -> None:
     ):
         failed = [
             ev.InquiryCancelled(id=asked.id, reason=reason),
-            ev.ToolCallResponse(id="call_1", call="confirmcall1", content="No answer.", is_error=True),
+            ev.ToolCallResponse(
+                id="call_1", call="confirmcall1", content="No answer.", is_error=True
+            ),
             ev.ChatResponse(message="A pity."),
             ev.TurnEnd(status="completed"),
         ]
@@ -416,11 +474,23 @@ async def others(make: Maker) -> None:
         "Expired.",
         [
             replace(confirm, name="erase", arguments={"path": "a"}),
-            ev.Approval(id="call_1.__run__.1", call="confirmcall1", kind="run", state="waiting", deadline=PAST, requires="0.2"),
+            ev.Approval(
+                id="call_1.__run__.1",
+                call="confirmcall1",
+                kind="run",
+                state="waiting",
+                deadline=PAST,
+                requires="0.2",
+            ),
         ],
         [
             ev.Approval(id="call_1.__run__.1", call="confirmcall1", kind="run", state="expired"),
-            ev.ToolCallResponse(id="call_1", call="confirmcall1", content="Nobody allowed it in time.", is_error=True),
+            ev.ToolCallResponse(
+                id="call_1",
+                call="confirmcall1",
+                content="Nobody allowed it in time.",
+                is_error=True,
+            ),
             ev.TurnEnd(status="failed", error="too late"),
         ],
     )
@@ -429,19 +499,21 @@ async def others(make: Maker) -> None:
         [confirm, asked],
         [
             ev.InquiryCancelled(id=asked.id, reason="user"),
-            ev.TurnEnd(status="ended_by_user", ended_by=ev.AnsweredBy("user", via="web", user="bo")),
+            ev.TurnEnd(
+                status="ended_by_user", ended_by=ev.AnsweredBy("user", via="web", user="bo")
+            ),
         ],
     )
 
 
 async def channels(make: Maker) -> None:
-    """What channels keep."""
-    ledger = Ledger(make.store.port, lambda: clocks.stamp(clocks.SYSTEM))
-    code = await ledger.code_for("ana", "telegram")
-    await ledger.paired("telegram", "1001", code)
-    await ledger.code_for("bo", "matrix")
+    """State of channels."""
+    ledger = ChannelState(make.store.port, lambda: clocks.stamp(clocks.SYSTEM))
+    code = await ledger.create_code("ana", "telegram")
+    await ledger.redeem_code("telegram", "1001", code)
+    await ledger.create_code("bo", "matrix")
     question = (await make.store.pending())[0]
-    card = Sent(
+    card = SentCard(
         key="card1",
         question=question.id,
         to="1001",
@@ -455,18 +527,33 @@ async def channels(make: Maker) -> None:
         asked=question.question.text,
         tries=1,
     )
-    await ledger.put("telegram", card)
-    await ledger.put("telegram", replace(card, key="card2", steps=({"value": "4.0"},), pending={"value": True}))
-    await ledger.take("telegram", Taking("msg 7", "card1", "begun"))
+    await ledger.save_card("telegram", card)
+    await ledger.save_card(
+        "telegram", replace(card, key="card2", steps=({"value": "4.0"},), pending={"value": True})
+    )
+    await ledger.save_reply_in_progress("telegram", ReplyInProgress("msg 7", "card1", "begun"))
     await (await ledger.memory("telegram")).set("offset", "77")
-    await ledger.leased("telegram", "server-1")
+    await ledger.acquire_lease("telegram", "server-1")
 
 
-STORIES: tuple[Story, ...] = (finished, questions, forms, permissions, people, nested, ready, others, channels)
+STORIES: tuple[Story, ...] = (
+    finished,
+    questions,
+    forms,
+    permissions,
+    people,
+    nested,
+    ready,
+    others,
+    channels,
+)
 
 
 async def die(make: Maker) -> None:
-    """Leave turns as a process leaves them that is killed: in a request, in a tool, with answers on their way. This ends the process."""
+    """Leave turns as a killed process does: in a model request, in a tool, with queued answers.
+
+    This ends the process.
+    """
     stopped = asyncio.Event()
 
     async def waits(_: mt.ModelRequest) -> str:
@@ -476,7 +563,6 @@ async def die(make: Maker) -> None:
 
     @mt.tool
     async def hangs() -> str:
-        """Never come back."""
         started.set()
         await stopped.wait()
         return ""
@@ -485,7 +571,9 @@ async def die(make: Maker) -> None:
     for agent in (
         mt.Agent(mt.FunctionModel(waits, name="example/model"), store=make.store),
         mt.Agent(
-            mt.FunctionModel(lambda _: {"calls": [{"id": "call_1", "name": "hangs"}]}, name="example/model"),
+            mt.FunctionModel(
+                lambda _: {"calls": [{"id": "call_1", "name": "hangs"}]}, name="example/model"
+            ),
             tools=[hangs],
             store=make.store,
         ),
@@ -493,8 +581,12 @@ async def die(make: Maker) -> None:
         started = asyncio.Event()
         running.append(asyncio.create_task(agent.run("Hello, it takes long.")))
         await started.wait()
-    confirm = ev.ToolCallRequest(event_id="handedcall1a", id="call_1", name="confirm", arguments={"text": "Go on?"})
-    text = PersistedQuestion(text="Go on?", answer_type=BooleanType(), exclusive=True, context="What *should* be known.")
+    confirm = ev.ToolCallRequest(
+        event_id="handedcall1a", id="call_1", name="confirm", arguments={"text": "Go on?"}
+    )
+    text = PersistedQuestion(
+        text="Go on?", answer_type=BooleanType(), exclusive=True, context="What *should* be known."
+    )
     asked = ev.InquiryRequest(
         event_id="handedasks1a",
         id="call_1.confirm.1",
@@ -506,7 +598,9 @@ async def die(make: Maker) -> None:
     )
     async with AsyncExitStack() as left:
         one = await make.written("Answered on its way.", [confirm, asked], left=left)
-        await make.store.answer(address(one.conversation, asked.event_id), True, user="ana", reason="on its way")
+        await make.store.answer(
+            address(one.conversation, asked.event_id), True, user="ana", reason="on its way"
+        )
         voted = [
             replace(confirm, name="voted", arguments={}),
             replace(
@@ -522,12 +616,12 @@ async def die(make: Maker) -> None:
         two = await make.written("Votes on their way.", voted, left=left)
         at = address(two.conversation, asked.event_id)
         await make.store.answer(at, True, user="ana")
-        await make.store.pass_on(at, ["bo"], user="carl")
+        await make.store.reassign(at, ["bo"], user="carl")
         os._exit(0)
 
 
 async def tell(address: str) -> None:
-    """Play all stories in one store, and die."""
+    """Create all conversations in one store and end the process."""
     time = FixedTime()
     name_in_order(time)
     made = composing.tool_policy
@@ -543,7 +637,8 @@ async def tell(address: str) -> None:
     await die(make)
 
 
-# What is kept of it ---------------------------------------------------------------------------------------------------------
+# The written files ------------------------------------------------------------------------------
+# ----------------------------
 
 
 SCHEMA = "written_by_0_2_0"
@@ -551,39 +646,63 @@ FILES, DUMP, EXPECTED = HERE / "files", HERE / "postgres.sql", HERE / "expected.
 
 
 def make_files(folder: Path) -> None:
-    """Write the file store, and take out what names this machine or is only derived."""
+    """Write the file store without caches and without names of this machine."""
     made = folder / "files"
     _play(str(made))
     shutil.rmtree(FILES, ignore_errors=True)
     for found in sorted(made.rglob("*")):
         name = found.relative_to(made)
-        if found.is_symlink() or not found.is_file() or any(part.startswith(".") for part in name.parts):
+        if (
+            found.is_symlink()
+            or not found.is_file()
+            or any(part.startswith(".") for part in name.parts)
+        ):
             continue
         content = found.read_text()
         if name.name == "lock" and not content:
             continue
         if name.name == "lock":
             content = json.dumps(
-                {"pid": 4_000_000, "since": json.loads(content)["since"], "host": "corpus", "boot": "corpus", "namespace": "corpus"}
+                {
+                    "pid": 4_000_000,
+                    "since": json.loads(content)["since"],
+                    "host": "corpus",
+                    "boot": "corpus",
+                    "namespace": "corpus",
+                }
             )
         (FILES / name).parent.mkdir(parents=True, exist_ok=True)
         (FILES / name).write_text(content)
 
 
 def make_dump() -> None:
-    """Write the dump of the database, with times of the server that are the same in each run."""
+    """Write the database dump with fixed server times."""
     server = Cluster("fsync=off")
     try:
         _play(f"{server.url}&midturn_schema={SCHEMA}")
-        _psql(server, f"update {SCHEMA}.conversation set held_since = timestamptz '2026-11-01 13:12Z' where held_since is not null")
-        _psql(server, f"update {SCHEMA}.conversation set wake = timestamptz '2026-11-01 13:12Z' where wake < timestamptz '2900-01-01'")
+        _psql(
+            server,
+            f"update {SCHEMA}.conversation set held_since = timestamptz '2026-11-01 13:12Z' where"
+            " held_since is not null",
+        )
+        _psql(
+            server,
+            f"update {SCHEMA}.conversation set wake = timestamptz '2026-11-01 13:12Z' where wake <"
+            " timestamptz '2900-01-01'",
+        )
         dump = ["pg_dump", "--inserts", "--no-owner", f"--schema={SCHEMA}", server.url]
         lines = subprocess.run(
-            dump, check=True, capture_output=True, text=True, env={**os.environ, "TZ": "UTC", "PGTZ": "UTC"}
+            dump,
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "TZ": "UTC", "PGTZ": "UTC"},
         ).stdout.splitlines()
         kept = [line for line in lines if not line.startswith(("--", "\\", "SET ")) and line]
         rows = iter(sorted(line for line in kept if line.startswith("INSERT")))
-        DUMP.write_text("\n".join(next(rows) if line.startswith("INSERT") else line for line in kept) + "\n")
+        DUMP.write_text(
+            "\n".join(next(rows) if line.startswith("INSERT") else line for line in kept) + "\n"
+        )
     finally:
         server.remove()
 
@@ -593,18 +712,26 @@ def _psql(server: Cluster, statement: str) -> None:
 
 
 def _play(address: str) -> None:
-    subprocess.run([sys.executable, "-m", "corpus.make", address], check=True, env={**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"]})
+    subprocess.run(
+        [sys.executable, "-m", "corpus.make", address],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"]},
+    )
 
 
 async def make_expectations(folder: Path) -> None:
-    """Record what this version shows of the file store, and what comes of it."""
+    """Record what this version shows of the file store, and the results of answering and
+    resuming.
+    """
     stores = {name: mt.open_store(copied_files(folder / name)) for name in ("shown", "answered")}
-    expected = {"shown": await observe.shown(stores["shown"]), "answered": await observe.answered(stores["answered"])}
+    expected = {
+        "shown": await observe.shown(stores["shown"]),
+        "answered": await observe.answered(stores["answered"]),
+    }
     EXPECTED.write_text(json.dumps(expected, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def main() -> None:
-    """Make everything anew."""
     with tempfile.TemporaryDirectory(dir="/tmp") as made:
         folder = Path(made)
         make_files(folder)

@@ -1,4 +1,6 @@
-"""What a store of the corpus shows, and what comes of it when everything in it is answered: by the released code, and by today's."""
+"""Lists a corpus store and answers and resumes everything in it, with the released code and with
+the current code.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,25 @@ from midturn.stores.export import JpFiles, export_jp, export_jsonl, export_markd
 
 PEOPLE = ("ana", "bo", "carl")
 TOKEN = "hunter2-in-no-file"
-FORM = {"name": "5.0", "region": {"other": "moon"}, "parts": ["web"], "canary": True, "share": "1 %", "plan": {"steps": 2}}
-ANSWERS: dict[str, Any] = {"confirm": True, "answer": "green", "second": "two", "number": 4, "fine": True, "soon": True, "sure": True}
+FORM = {
+    "name": "5.0",
+    "region": {"other": "moon"},
+    "parts": ["web"],
+    "canary": True,
+    "share": "1 %",
+    "plan": {"steps": 2},
+}
+ANSWERS: dict[str, Any] = {
+    "confirm": True,
+    "answer": "green",
+    "second": "two",
+    "number": 4,
+    "fine": True,
+    "soon": True,
+    "sure": True,
+}
 LATER_IN_JP = ("author",)
-"""Keys of events that later versions export, too."""
+"""Keys of exported events that later versions added."""
 KEPT = {
     "inquiry_response": ("outcome", "answer", "answered_by", "reason"),
     "approval": ("kind", "state", "reason", "answered_by", "arguments", "content"),
@@ -28,11 +45,14 @@ KEPT = {
     "vote": ("answer", "answered_by"),
     "reassigned": ("to", "answered_by"),
 }
-"""What is compared of the events that answering and resuming add."""
+"""Compared keys of the events that answering and resuming add."""
 
 
 async def shown(store: mt.ConversationStore) -> dict[str, Any]:
-    """Return everything that can be listed, read and exported. It is read first: listing records which deadlines have passed."""
+    """Return everything that can be listed, read and exported.
+
+    Read first, because listing records expired deadlines.
+    """
     ids = await store.ids()
     conversations = {id: await _conversation(store, id) for id in ids}
     return plain(
@@ -40,16 +60,25 @@ async def shown(store: mt.ConversationStore) -> dict[str, Any]:
             "conversations": conversations,
             "ids": ids,
             "ready": sorted(await store.ready()),
-            "open turns": sorted(await store.open_turns() - await _nested(store)),  # files list nested ones, databases do not
+            # files list inner conversations, databases do not
+            "open turns": sorted(await store.open_turns() - await _nested(store)),
             "pending": [question.to_json() for question in await store.pending()],
-            "beside": {name: content.decode() for name, content in (await store.port.beside.kept("")).items()},
+            "beside": {
+                name: content.decode()
+                for name, content in (await store.port.beside.kept("")).items()
+            },
         }
     )
 
 
 async def _nested(store: mt.ConversationStore) -> set[str]:
-    """Return the conversations of agents inside of tools."""
-    children = [event for id in await store.ids() for event in (await store.read(id)).events if isinstance(event, mt.events.Child)]
+    """Return the conversations of agents inside tools."""
+    children = [
+        event
+        for id in await store.ids()
+        for event in (await store.read(id)).events
+        if isinstance(event, mt.events.Child)
+    ]
     return {child.conversation for child in children}
 
 
@@ -63,7 +92,10 @@ async def _conversation(store: mt.ConversationStore, id: str) -> dict[str, Any]:
         "created_at": found.metadata.created_at,
         "problems": [str(problem) for problem in found.problems],
         "turns": [turn.open for turn in found.turns],
-        "read as written": [event == msgspec.json.decode(line) for event, line in zip(read, lines, strict=True)].count(True) == len(lines),
+        "read as written": [
+            event == msgspec.json.decode(line) for event, line in zip(read, lines, strict=True)
+        ].count(True)
+        == len(lines),
         "jsonl": sha256(b"".join(export_jsonl(lines))),
         "markdown": "".join(export_markdown(found.turns, found.metadata.title)),
         "jp": _jp(jp),
@@ -71,14 +103,19 @@ async def _conversation(store: mt.ConversationStore, id: str) -> dict[str, Any]:
 
 
 def _jp(files: JpFiles) -> str:
-    """Return a fingerprint of an export for jp, without what later versions have added to it."""
+    """Return a fingerprint of a `jp` export without the keys that later versions added."""
     events = msgspec.json.decode(files.events, type=list[dict[str, Any]])
-    kept = [{key: value for key, value in event.items() if key not in LATER_IN_JP} for event in events]
+    kept = [
+        {key: value for key, value in event.items() if key not in LATER_IN_JP} for event in events
+    ]
     return sha256(msgspec.json.encode([kept, msgspec.json.decode(files.metadata)]))
 
 
 async def answered(store: mt.ConversationStore) -> dict[str, Any]:
-    """Answer everything that is open, go on with everything that can, and return what was recorded. The store is changed."""
+    """Answer every open question, resume every ready turn, and return the recorded events.
+
+    This changes the store.
+    """
     before = {id: len((await store.read(id)).events) for id in await store.ids()}
     receipts: dict[str, list[str]] = {}
     results: dict[str, list[str]] = {}
@@ -91,22 +128,34 @@ async def answered(store: mt.ConversationStore) -> dict[str, Any]:
             results.setdefault(conversation, []).append(await _resumed(store, conversation))
         if not questions and not ready:
             break
-    for conversation in sorted(await store.open_turns()):  # left by a dead process, or those of another program
+    # left by a dead process, or turns of another program
+    for conversation in sorted(await store.open_turns()):
         results.setdefault(conversation, []).append(await _resumed(store, conversation))
-    recorded = {id: _new((await store.read(id)).events, before.get(id, 0)) for id in await store.ids()}
+    recorded = {
+        id: _new((await store.read(id)).events, before.get(id, 0)) for id in await store.ids()
+    }
     return plain(
-        {"receipts": receipts, "results": results, "recorded": recorded, "left": [question.id for question in await store.pending()]}
+        {
+            "receipts": receipts,
+            "results": results,
+            "recorded": recorded,
+            "left": [question.id for question in await store.pending()],
+        }
     )
 
 
 async def _answered(store: mt.ConversationStore, question: mt.OpenQuestion) -> list[str]:
-    """Answer a question, by as many people as it takes; return what each of them was told."""
+    """Answer a question as often as it needs votes; return the result of each answer."""
     if question.question.answer_type.__class__.__name__ == "SecretType":
-        result = await agents.agent(store).resume(question.conversation, secrets={question.id: TOKEN}, user="ana")
+        result = await agents.agent(store).resume(
+            question.conversation, secrets={question.id: TOKEN}, user="ana"
+        )
         return [result.status]
     told: list[str] = []
     for user in PEOPLE:
-        (now,) = [found for found in await store.pending(question.conversation) if found.id == question.id] or [None]
+        (now,) = [
+            found for found in await store.pending(question.conversation) if found.id == question.id
+        ] or [None]
         if now is None:
             break
         try:
@@ -127,7 +176,7 @@ def _answer(question: mt.OpenQuestion) -> dict[str, Any]:
 
 
 def _seen(store: mt.ConversationStore, question: mt.OpenQuestion) -> dict[str, Any]:
-    """Name what was seen, as this version calls that."""
+    """Return the argument that names what the user saw, in the spelling of this version."""
     name = "digest" if "digest" in inspect.signature(store.answer).parameters else "about"
     return {name: getattr(question, name)}
 
@@ -150,5 +199,5 @@ def _new(events: Sequence[mt.events.Event], before: int) -> list[dict[str, Any]]
 
 
 def plain(value: Any) -> Any:
-    """Return the value as it is after a trip through JSON."""
+    """Return the value after a round trip through JSON."""
     return msgspec.json.decode(msgspec.json.encode(value))

@@ -1,4 +1,6 @@
-"""What `docs/compared.md` says of others is tried on them, in the versions that it names. It names each test."""
+"""Tests the claims of `docs/explanation/comparison.md` about other frameworks, in the versions
+named there. The document names each test.
+"""
 
 from __future__ import annotations
 
@@ -22,32 +24,40 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from support.documents import ROOT
 
-COMPARED = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")
+COMPARED = (ROOT / "docs" / "explanation" / "comparison.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("name", "package"), [("LangGraph", "langgraph"), ("OpenAI Agents SDK", "openai-agents"), ("Pydantic AI", "pydantic-ai-slim")]
+    ("name", "package"),
+    [
+        ("LangGraph", "langgraph"),
+        ("OpenAI Agents SDK", "openai-agents"),
+        ("Pydantic AI", "pydantic-ai-slim"),
+    ],
 )
-def test_the_versions_that_were_looked_at_are_those_that_are_tried(name: str, package: str) -> None:
+def test_compared_versions_are_the_installed_ones(name: str, package: str) -> None:
     said = re.search(rf"^\| {name} \| ([\d.]+) \|", COMPARED, re.MULTILINE)
     assert said
     assert version(package).startswith(said[1])
 
 
-def test_every_test_is_named_where_its_claim_stands() -> None:
+def test_every_test_is_named_in_the_document() -> None:
     named = set(re.findall(r"`(test_\w+)`", COMPARED))
     assert named <= set(globals())
     assert len(named) >= 6
 
 
 class State(TypedDict):
-    """What the graph carries."""
+    """The state of the graph."""
 
     said: str
 
 
 def test_langgraph_runs_a_node_again_from_its_beginning() -> None:
-    """An interrupt may stand anywhere in a node; whoever resumes gives any JSON, and nothing checks it."""
+    """A node may call `interrupt` anywhere.
+
+    The caller resumes with any JSON, which is not checked.
+    """
     effects: list[str] = []
 
     def node(state: State) -> dict[str, Any]:
@@ -56,16 +66,26 @@ def test_langgraph_runs_a_node_again_from_its_beginning() -> None:
         given: Any = interrupt({"question": "Deploy?"})
         return {"said": repr(given)}
 
-    graph: Any = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(checkpointer=InMemorySaver())
+    graph: Any = (
+        StateGraph(State)
+        .add_node("node", node)
+        .add_edge(START, "node")
+        .compile(checkpointer=InMemorySaver())
+    )
     config = {"configurable": {"thread_id": "1"}}
     first = graph.invoke({"said": ""}, config)
     assert first["__interrupt__"][0].value == {"question": "Deploy?"}
-    assert graph.invoke(Command(resume=["not", "a", "boolean"]), config)["said"] == "['not', 'a', 'boolean']"
+    assert (
+        graph.invoke(Command(resume=["not", "a", "boolean"]), config)["said"]
+        == "['not', 'a', 'boolean']"
+    )
     assert effects == ["before", "before"]
 
 
-def test_openai_agents_asks_before_a_whole_call_runs() -> None:
-    """The run ends with interruptions; its state goes through JSON, and an approval is yes or no."""
+def test_openai_agents_asks_before_a_call_runs() -> None:
+    """The run ends with interruptions, its state is serialised as JSON, and an approval is yes or
+    no.
+    """
     ran: list[str] = []
 
     @function_tool(needs_approval=True)
@@ -74,32 +94,47 @@ def test_openai_agents_asks_before_a_whole_call_runs() -> None:
         ran.append(name)
         return "gone"
 
-    model = OpenAIScript([[function_call("drop", {"name": "orders"}, call_id="call_1")], [assistant_message("Done.")]])
+    model = OpenAIScript(
+        [
+            [function_call("drop", {"name": "orders"}, call_id="call_1")],
+            [assistant_message("Done.")],
+        ]
+    )
     agent = OpenAIAgent(name="Shop", model=model, tools=[drop])
 
     async def play() -> str:
         quiet = RunConfig(tracing_disabled=True)
         stopped = await Runner.run(agent, "Drop it.", run_config=quiet)
         assert (len(stopped.interruptions), ran) == (1, [])
-        state = await RunState.from_json(agent, json.loads(json.dumps(stopped.to_state().to_json())))
+        state = await RunState.from_json(
+            agent, json.loads(json.dumps(stopped.to_state().to_json()))
+        )
         state.approve(state.get_interruptions()[0])
         return str((await Runner.run(agent, state, run_config=quiet)).final_output)
 
     assert (asyncio.run(play()), ran) == ("Done.", ["orders"])
 
 
-def test_pydantic_ai_ends_a_run_with_what_is_deferred() -> None:
-    """A new run takes the message history and the results; where both are kept is the program's."""
+def test_pydantic_ai_ends_a_run_with_deferred_calls() -> None:
+    """A new run takes the message history and the results. The program has to store both."""
 
     def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         called = any(isinstance(message, ModelResponse) for message in messages)
-        return ModelResponse([TextPart("Done.") if called else ToolCallPart("drop", {"name": "orders"}, tool_call_id="call_1")])
+        return ModelResponse(
+            [
+                TextPart("Done.")
+                if called
+                else ToolCallPart("drop", {"name": "orders"}, tool_call_id="call_1")
+            ]
+        )
 
-    agent: Agent[None, str | DeferredToolRequests] = Agent(FunctionModel(model), output_type=[str, DeferredToolRequests])
+    agent: Agent[None, str | DeferredToolRequests] = Agent(
+        FunctionModel(model), output_type=[str, DeferredToolRequests]
+    )
     ran: list[str] = []
 
     @agent.tool_plain(requires_approval=True)
-    def drop(name: str) -> str:  # pyright: ignore[reportUnusedFunction]  # the agent calls it
+    def drop(name: str) -> str:
         """Drop something."""
         ran.append(name)
         return "gone"
@@ -108,18 +143,23 @@ def test_pydantic_ai_ends_a_run_with_what_is_deferred() -> None:
     assert isinstance(stopped.output, DeferredToolRequests)
     assert ran == []
     given = DeferredToolResults(approvals={"call_1": True})
-    assert asyncio.run(agent.run(message_history=stopped.all_messages(), deferred_tool_results=given)).output == "Done."
+    assert (
+        asyncio.run(
+            agent.run(message_history=stopped.all_messages(), deferred_tool_results=given)
+        ).output
+        == "Done."
+    )
     assert ran == ["orders"]
 
 
 class Place(BaseModel):
-    """A value inside another one."""
+    """A nested model."""
 
     city: str
 
 
 class Nested(BaseModel):
-    """What a form of MCP does not take."""
+    """A nested object, which MCP forms do not support."""
 
     place: Place
 

@@ -1,4 +1,6 @@
-"""The packages that midturn imports: each is declared in the extra that needs it, and docs/licences.md names its licence."""
+"""Every imported package is declared in the extra that needs it, and docs/project/licences.md
+names its licence.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ SOURCE = ROOT / "src" / "midturn"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 IMPORTED_BY = {
+    "integrations/a2a/": ("a2a",),
     "integrations/acp/": ("acp",),
+    "integrations/agui/": ("agui",),
     "integrations/langchain": ("langgraph",),
     "integrations/langgraph": ("langgraph",),
     "integrations/openai_agents": ("openai-agents",),
@@ -33,9 +37,11 @@ IMPORTED_BY = {
     "channels/ntfy": ("ntfy",),
     "channels/slack": ("slack",),
     "channels/telegram": ("telegram",),
+    "cli/a2a": ("a2a",),
     "cli/serve.py": ("web",),
-    "http_body": ("web", "mcp"),
-    "http_server": ("web", "mcp"),
+    "http_body": ("http",),
+    "http_server": ("http",),
+    "http_token": ("http",),
     "mcp/": ("mcp",),
     "integrations/mcp_server/": ("mcp",),
     "models/library": ("anthropic", "openai", "google"),
@@ -45,8 +51,8 @@ IMPORTED_BY = {
     "web/push": ("webpush",),
     "web/": ("web",),
 }
-"""The extras with which a module is used, by the beginning of its path; every other module belongs to the base install."""
-OF_PYTEST = "testing/plugin.py"  # loaded by pytest alone
+"""Extras by the beginning of a module's path. Every other module belongs to the base install."""
+OF_PYTEST = "testing/plugin.py"  # loaded by pytest only
 
 
 def _is_for_types(node: ast.AST) -> bool:
@@ -54,7 +60,7 @@ def _is_for_types(node: ast.AST) -> bool:
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
-    """Yield the packages that are imported at run time."""
+    """Yield the packages imported at run time."""
     for child in ast.iter_child_nodes(node):
         if _is_for_types(child):
             continue
@@ -66,19 +72,27 @@ def _imports(node: ast.AST) -> Iterator[str]:
 
 
 def _declared(requirements: list[str]) -> set[str]:
-    """Return the packages of an extra, with those of extras of ours that it names, and of extras of others that are named for one."""
+    """Return the packages of an extra, including those of our own extras that it names.
+
+    An extra of another package counts as that package.
+    """
     found: set[str] = set()
     for requirement in map(Requirement, requirements):
         if requirement.name == "midturn":
             for extra in requirement.extras:
                 found |= _declared(EXTRAS[extra])
         else:
-            found |= {canonicalize_name(requirement.name), *map(canonicalize_name, requirement.extras)}
+            found |= {
+                canonicalize_name(requirement.name),
+                *map(canonicalize_name, requirement.extras),
+            }
     return found
 
 
 def _extras_of(path: str) -> tuple[str, ...]:
-    return next((extras for beginning, extras in IMPORTED_BY.items() if path.startswith(beginning)), ())
+    return next(
+        (extras for beginning, extras in IMPORTED_BY.items() if path.startswith(beginning)), ()
+    )
 
 
 def test_every_imported_package_is_declared_where_it_is_imported() -> None:
@@ -90,13 +104,30 @@ def test_every_imported_package_is_declared_where_it_is_imported() -> None:
         extras = _extras_of(path)
         one_is_enough = path.startswith(("models/library", "inbox/notifications"))
         declared = [base | _declared(EXTRAS[extra]) for extra in extras] or [base]
-        for name in set(_imports(ast.parse(file.read_text(encoding="utf-8")))) - {"midturn", *sys.stdlib_module_names}:
+        for name in set(_imports(ast.parse(file.read_text(encoding="utf-8")))) - {
+            "midturn",
+            *sys.stdlib_module_names,
+        }:
             owners = {canonicalize_name(owner) for owner in distributions.get(name, [name])}
             is_there = [bool(owners & each) for each in declared]
             if not (any(is_there) if one_is_enough else all(is_there)) and path != OF_PYTEST:
                 where = ", ".join(extras) or "the base install"
-                missing.append(f"{path} imports {name} ({', '.join(sorted(owners))}), which {where} does not declare")
+                missing.append(
+                    f"{path} imports {name} ({', '.join(sorted(owners))}), which {where} does not"
+                    " declare"
+                )
     assert missing == []
+
+
+@pytest.mark.parametrize("extra", sorted(EXTRAS.keys() - {"web", "webpush", "all"}))
+def test_only_the_page_installs_the_packages_of_the_page(extra: str) -> None:
+    page = _declared(EXTRAS["web"]) - _declared(EXTRAS["http"])
+    assert not _declared(EXTRAS[extra]) & page
+
+
+@pytest.mark.parametrize("extra", ["discord", "email", "matrix", "ntfy", "slack", "telegram"])
+def test_a_channel_installs_no_http_server(extra: str) -> None:
+    assert not _declared(EXTRAS[extra]) & _declared(EXTRAS["http"])
 
 
 def _pins(path: str) -> set[str]:
@@ -105,19 +136,34 @@ def _pins(path: str) -> set[str]:
 
 def test_the_demo_installs_the_base_packages_as_the_tests_pin_them() -> None:
     pins = _pins("tools/demo-requirements.txt")
-    assert {str(canonicalize_name(pin.partition("==")[0])) for pin in pins} >= _declared(PROJECT["dependencies"])
+    assert {str(canonicalize_name(pin.partition("==")[0])) for pin in pins} >= _declared(
+        PROJECT["dependencies"]
+    )
     assert pins <= _pins("requirements.txt")
     assert len(pins) < 25, "the demo needs what `pip install .` installs, and what builds midturn"
 
 
 def _licences() -> dict[str, tuple[str, str]]:
-    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", (ROOT / "docs" / "licences.md").read_text(encoding="utf-8"), re.MULTILINE)
-    return {canonicalize_name(name): (where.strip(), licence.strip()) for name, where, licence in rows}
+    rows = re.findall(
+        r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$",
+        (ROOT / "docs" / "project" / "licences.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    return {
+        canonicalize_name(name): (where.strip(), licence.strip()) for name, where, licence in rows
+    }
 
 
 def _all_declared() -> set[str]:
-    lists = [PROJECT["dependencies"], *(requirements for extra, requirements in EXTRAS.items() if extra != "all")]
-    return {str(canonicalize_name(Requirement(line).name)) for requirements in lists for line in requirements} - {"midturn"}
+    lists = [
+        PROJECT["dependencies"],
+        *(requirements for extra, requirements in EXTRAS.items() if extra != "all"),
+    ]
+    return {
+        str(canonicalize_name(Requirement(line).name))
+        for requirements in lists
+        for line in requirements
+    } - {"midturn"}
 
 
 def test_the_document_names_the_licence_of_every_declared_package() -> None:
@@ -126,7 +172,11 @@ def test_the_document_names_the_licence_of_every_declared_package() -> None:
 
 def test_the_document_names_the_extras_of_every_package() -> None:
     for name, (where, _) in _licences().items():
-        extras = [extra for extra, lines in EXTRAS.items() if name in {canonicalize_name(Requirement(line).name) for line in lines}]
+        extras = [
+            extra
+            for extra, lines in EXTRAS.items()
+            if name in {canonicalize_name(Requirement(line).name) for line in lines}
+        ]
         assert where == (", ".join(extras) or "base"), name
 
 
@@ -139,7 +189,7 @@ WORDS = {
     "MIT": ("mit",),
     "MPL-2.0": ("mpl-2.0",),
 }
-"""How packages write a licence in their metadata, or at the beginning of their licence's text."""
+"""Spellings of licences in package metadata or at the beginning of licence texts."""
 
 
 @pytest.mark.parametrize("name", sorted(_licences()))

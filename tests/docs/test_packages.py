@@ -1,4 +1,4 @@
-"""What is built from the project: two builds are equal, and hold what they should."""
+"""Built packages: two builds are equal and have the expected files."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ MOST_PACKAGES, MOST_MEGABYTES = 16, 45
 
 
 def built(folder: Path) -> dict[str, bytes]:
-    """Build wheel and source archive, and return them by name."""
+    """Build wheel and source archive; return them by name."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
     subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, env=environment, capture_output=True, check=True
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        check=True,
     )
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -53,7 +57,7 @@ def test_two_builds_are_equal_and_complete(tmp_path: Path) -> None:
 
 
 def base_install() -> dict[str, Distribution]:
-    """Return what `pip install midturn` brings, by name, as far as it is needed here."""
+    """Return the packages that `pip install midturn` installs, by name."""
     found: dict[str, Distribution] = {}
     wanted = ["midturn"]
     while wanted:
@@ -62,23 +66,37 @@ def base_install() -> dict[str, Distribution]:
             continue
         found[name] = distribution(name)
         needed = [Requirement(line) for line in found[name].requires or []]
-        wanted += [canonicalize_name(one.name) for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})]
+        wanted += [
+            canonicalize_name(one.name)
+            for one in needed
+            if one.marker is None or one.marker.evaluate({"extra": ""})
+        ]
     return found
 
 
 def test_the_base_install_is_small() -> None:
-    """`tools/try_extras.py` finds the same out in a fresh environment."""
+    """`tools/try_extras.py` checks the same in a fresh environment."""
     packages = base_install()
-    files = [file.locate() for found in packages.values() for file in found.files or [] if file.suffix != ".pyc"]
-    megabytes = sum(path.stat().st_size for path in map(Path, map(str, files)) if path.is_file()) / 1_000_000
+    files = [
+        file.locate()
+        for found in packages.values()
+        for file in found.files or []
+        if file.suffix != ".pyc"
+    ]
+    megabytes = (
+        sum(path.stat().st_size for path in map(Path, map(str, files)) if path.is_file())
+        / 1_000_000
+    )
 
-    assert not {"starlette", "mcp", "psycopg", "pydantic", "apprise", "opentelemetry-api"} & set(packages)
+    assert not {"starlette", "mcp", "psycopg", "pydantic", "apprise", "opentelemetry-api"} & set(
+        packages
+    )
     assert len(packages) <= MOST_PACKAGES, sorted(packages)
     assert megabytes <= MOST_MEGABYTES
 
 
 @pytest.mark.parametrize("path", shared_files(), ids=lambda path: path.name)
-def test_files_beside_the_package_are_current(path: Path) -> None:
+def test_generated_files_are_current(path: Path) -> None:
     content = shared_files()[path]
     if is_updating():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,10 +117,19 @@ def test_the_schema_for_editors_takes_what_the_configuration_takes() -> None:
 
 
 def test_the_schema_for_editors_takes_every_example() -> None:
-    """All but the one that shows what an error looks like."""
+    """Except the example that shows an error."""
     validator = jsonschema_rs.validator_for(dict(configuration_schema()))
-    shown = [block for path in DOCUMENTS for block in blocks(path) if block.language == "toml" and "script" not in block.marks]
-    wrong = [block.place for block in shown if "protocl" not in block.text and not validator.is_valid(tomllib.loads(block.text))]
+    shown = [
+        block
+        for path in DOCUMENTS
+        for block in blocks(path)
+        if block.language == "toml" and "script" not in block.marks
+    ]
+    wrong = [
+        block.place
+        for block in shown
+        if "protocl" not in block.text and not validator.is_valid(tomllib.loads(block.text))
+    ]
 
     assert wrong == []
 
@@ -128,12 +155,20 @@ MISTAKE = "wrong: int = result.text\n"
 
 @pytest.fixture(scope="module")
 def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an environment that has the wheel, and what is installed with it: the interpreter."""
+    """Return an interpreter whose environment has the wheel installed."""
     home = tmp_path_factory.mktemp("consumer")
     venv.create(home / "env", with_pip=False)
     packages = next((home / "env").glob("lib/python*/site-packages"))
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(home)], cwd=ROOT, check=True, capture_output=True)
-    subprocess.run([sys.executable, "-m", "zipfile", "-e", str(next(home.glob("*.whl"))), str(packages)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(home)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    subprocess.run(
+        [sys.executable, "-m", "zipfile", "-e", str(next(home.glob("*.whl"))), str(packages)],
+        check=True,
+    )
     others = [found for name, found in base_install().items() if name != "midturn"]
     tops = {file.parts[0] for found in others for file in found.files or []} - {"..", "__pycache__"}
     for found in map(Path(sysconfig.get_paths()["purelib"]).joinpath, tops):
@@ -144,19 +179,28 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.together
 @pytest.mark.long
-@pytest.mark.timeout(330)  # mypy reads all of the package
+@pytest.mark.timeout(600)  # mypy reads the whole package
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_who_installs_the_wheel_has_its_types(checker: str, consumer: Path, tmp_path: Path, cache: pytest.Cache) -> None:
+def test_installed_wheel_has_types(
+    checker: str, consumer: Path, tmp_path: Path, cache: pytest.Cache
+) -> None:
     (tmp_path / "good.py").write_text(CONSUMER)
     (tmp_path / "bad.py").write_text(CONSUMER + MISTAKE)
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
     options = {
-        "mypy": ["--strict", f"--python-executable={consumer}", f"--cache-dir={cache.mkdir('mypy')}"],  # of Python's own types, mostly
+        # mostly Python's own types
+        "mypy": [
+            "--strict",
+            f"--python-executable={consumer}",
+            f"--cache-dir={cache.mkdir('mypy')}",
+        ],
         "pyright": ["--pythonpath", str(consumer)],
     }[checker]
 
     command = [sys.executable, "-m", checker, *options, "good.py", "bad.py"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
     (wrong,) = [line for line in run.stdout.splitlines() if "error: " in line]
 
     assert f"bad.py:{len(CONSUMER.splitlines()) + 1}:" in wrong

@@ -1,4 +1,4 @@
-"""The scripts beside the code run."""
+"""The scripts in `tools/` run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from support.documents import ROOT
 
 
 @pytest.mark.long
-def test_the_way_of_an_answer_can_be_traced() -> None:
-    """On a real terminal, from the key to the next model request; the walk in ARCHITECTURE is an extract of it, in order."""
+def test_path_of_an_answer_is_traced() -> None:
+    """From the key on a pseudo terminal to the next model request.
+
+    The walk in ARCHITECTURE is an ordered extract of the trace.
+    """
     command = [sys.executable, str(ROOT / "tools" / "trace_turn.py"), "--walk"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
     for name in ("the answer on disk", "the result on disk", "the next model request"):
         assert f"from the key to {name}: " in said
@@ -26,8 +29,15 @@ def test_the_way_of_an_answer_can_be_traced() -> None:
 
 
 def walk() -> Iterator[str]:
-    """Yield the functions that ARCHITECTURE names on the way of an answer, as the script prints them: each after its file."""
-    told = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("## One answer", 1)[1].split("\n## ")[0]
+    """Yield the functions that ARCHITECTURE names on the path of an answer, formatted as the
+    script prints them.
+    """
+    told = (
+        (ROOT / "ARCHITECTURE.md")
+        .read_text(encoding="utf-8")
+        .split("## One answer", 1)[1]
+        .split("\n## ")[0]
+    )
     file = ""
     for heads in re.findall(r"^\d+\. (.*?):\s", told, re.MULTILINE):
         for name in re.findall(r"`([\w./]+)`", heads):

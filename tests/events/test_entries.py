@@ -1,4 +1,4 @@
-"""Entries of a conversation: what tellers match in place of events."""
+"""Entries of a conversation, which views match instead of events."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from midturn.events.transcript import (
     RequestEntry,
     ResponseEntry,
     ResultEntry,
-    Story,
+    TranscriptBuilder,
     WordsEntry,
     entry_among,
-    told,
+    transcript_entries,
 )
 from midturn.events.types import (
     Approval,
@@ -35,7 +35,14 @@ from midturn.question.persisted_question import PersistedQuestion
 
 def _asked(id: str, call: str, event_id: str) -> InquiryRequest:
     question = PersistedQuestion(text="Sure?", answer_type=BooleanType())
-    return InquiryRequest(event_id=event_id, id=id, source=Source.tool("send"), question=question, call=call, question_id="sure")
+    return InquiryRequest(
+        event_id=event_id,
+        id=id,
+        source=Source.tool("send"),
+        question=question,
+        call=call,
+        question_id="sure",
+    )
 
 
 CALL = ToolCallRequest(event_id="e1", id="c1", name="send")
@@ -45,8 +52,8 @@ RESULT = ToolCallResponse(event_id="e4", id="c1", call="e1", content="sent")
 TURN: tuple[Event, ...] = (TurnStart(event_id="e0"), CALL, ASKED, ANSWERED, RESULT)
 
 
-def test_each_entry_has_what_belongs_to_it() -> None:
-    call, asked, answered, result = told(TURN)
+def test_each_entry_has_its_events() -> None:
+    call, asked, answered, result = transcript_entries(TURN)
 
     assert isinstance(call, CallEntry)
     assert isinstance(asked, RequestEntry)
@@ -57,9 +64,9 @@ def test_each_entry_has_what_belongs_to_it() -> None:
     assert (answered.request, result.call) == (asked, call)
 
 
-def test_a_turn_that_runs_is_told_event_by_event() -> None:
-    """What came before is known at once; what comes after is filled in."""
-    story = Story()
+def test_running_turn_is_reported_event_by_event() -> None:
+    """Earlier events are known at once; later events complete the entry."""
+    story = TranscriptBuilder()
     entries = [story.take(event) for event in TURN[:3]]
     asked = entries[-1]
 
@@ -71,9 +78,13 @@ def test_a_turn_that_runs_is_told_event_by_event() -> None:
     assert asked.response == ANSWERED
 
 
-def test_the_kinds_of_words() -> None:
+def test_kinds_of_messages() -> None:
     said = (ChatResponse(reasoning="Hm."), ChatResponse(message="Ok."), ChatResponse(structured={}))
-    words = [entry for entry in told((ChatRequest(content="Go.", author="Ana"), *said)) if isinstance(entry, WordsEntry)]
+    words = [
+        entry
+        for entry in transcript_entries((ChatRequest(content="Go.", author="Ana"), *said))
+        if isinstance(entry, WordsEntry)
+    ]
 
     assert [entry.kind for entry in words] == ["request", "reasoning", "message", "structured"]
     assert [entry.text for entry in words] == ["Go.", "Hm.", "Ok.", ""]
@@ -85,25 +96,32 @@ def test_an_approval_knows_its_decision() -> None:
     vote = Vote(event_id="e3", id="c1.__run__.1", answer=True)
     failed = Notified(event_id="e4", id="c1.__run__.1", about="asked", error="no address")
     approved = Approval(event_id="e5", id="c1.__run__.1", call="e1", kind="run", state="approved")
-    put, first, second, decided = (entry for entry in told((CALL, waiting, vote, failed, approved)) if not isinstance(entry, CallEntry))
+    put, first, second, decided = (
+        entry
+        for entry in transcript_entries((CALL, waiting, vote, failed, approved))
+        if not isinstance(entry, CallEntry)
+    )
 
     assert isinstance(put, ApprovalEntry)
     assert isinstance(decided, ApprovalEntry)
     assert (put.waits, decided.waits, put.decision, decided.put) == (True, False, approved, waiting)
     assert [*put.notes] == [first, second]
-    assert [note.kind for note in (first, second) if isinstance(note, NoteEntry)] == ["yes", "not told"]
+    assert [note.kind for note in (first, second) if isinstance(note, NoteEntry)] == [
+        "yes",
+        "not told",
+    ]
 
 
 def test_pairs_never_span_two_turns() -> None:
     late = InquiryAnswered(event_id="e9", id="c1.sure.1", answer=False)
-    entries = told((*TURN[:3], TurnStart(event_id="e5"), late))
+    entries = transcript_entries((*TURN[:3], TurnStart(event_id="e5"), late))
 
     assert isinstance(entries[-1], ResponseEntry)
     assert entries[-1].request is None
 
 
-def test_a_line_that_stands_there_twice_is_one_entry() -> None:
-    entries = told((CALL, CALL, ASKED, ASKED, ANSWERED, RESULT, RESULT))
+def test_duplicated_line_is_one_entry() -> None:
+    entries = transcript_entries((CALL, CALL, ASKED, ASKED, ANSWERED, RESULT, RESULT))
 
     assert entries[0] is entries[1]
     assert entries[2] is entries[3]
@@ -112,15 +130,15 @@ def test_a_line_that_stands_there_twice_is_one_entry() -> None:
     assert entries[2].response == ANSWERED
 
 
-def test_a_question_that_stands_before_its_call_belongs_to_it() -> None:
-    asked, call = told((ASKED, CALL))
+def test_question_before_its_call_belongs_to_it() -> None:
+    asked, call = transcript_entries((ASKED, CALL))
 
     assert isinstance(asked, RequestEntry)
     assert isinstance(call, CallEntry)
     assert (asked.call, call.requests) == (call, [asked])
 
 
-def test_the_newest_event_is_told_from_what_came_before() -> None:
+def test_newest_event_is_distinguished_from_earlier_ones() -> None:
     waiting = Approval(event_id="e2", id="r1", call="e1", kind="run", state="waiting")
     skipped = Approval(event_id="e3", id="r1", call="e1", kind="run", state="skipped")
     answer, decision = entry_among(TURN, ANSWERED), entry_among((waiting, skipped), skipped)

@@ -1,4 +1,6 @@
-"""Notes on requests in a log: they go with their request, and no provider is sent them."""
+"""Notes on requests: they are kept and dropped together with their request and are never sent to
+a provider.
+"""
 
 from __future__ import annotations
 

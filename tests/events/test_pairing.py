@@ -1,4 +1,4 @@
-"""Which response belongs to which request."""
+"""Pairing of responses with requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_two_attempts_at_one_question_are_two_pairs() -> None:
     assert pairs(tape.events) == [(first, one), (second, two)]
 
 
-def test_a_question_that_nobody_answered_stands_alone() -> None:
+def test_unanswered_question_has_no_pair() -> None:
     tape = Tape()
     tape.start()
     asked = tape.ask(tape.call("call_1"))
@@ -46,7 +46,7 @@ def test_legacy_requests_that_share_an_id_pair_in_order() -> None:
     assert pairs(tape.events) == [(first, one), (second, two)]
 
 
-def test_a_response_before_its_request_belongs_to_nothing() -> None:
+def test_response_before_its_request_has_no_pair() -> None:
     tape = Tape()
     tape.start()
     asked = tape.ask(tape.call("call_1"))
@@ -55,7 +55,7 @@ def test_a_response_before_its_request_belongs_to_nothing() -> None:
 
 
 def test_calls_pair_by_the_event_of_their_request() -> None:
-    """A provider used one id for two calls of one response."""
+    """A provider used one ID for two calls of one response."""
     tape = Tape()
     tape.start()
     first, second = tape.call("call_1", more=1), tape.call("call_1")
@@ -67,5 +67,7 @@ def test_legacy_calls_pair_by_id_in_order() -> None:
     tape = Tape()
     tape.start()
     first, second = tape.call("call_1"), tape.call("call_1")
-    one, two = (msgspec.structs.replace(tape.result(first, content), call="") for content in ("one", "two"))
+    one, two = (
+        msgspec.structs.replace(tape.result(first, content), call="") for content in ("one", "two")
+    )
     assert calls([tape.events[0], first, second, one, two]) == [(first, one), (second, two)]

@@ -1,4 +1,4 @@
-"""What a provider sees."""
+"""The conversation as a model provider sees it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.damaged_streams import STREAMS
 from support.tapes import Tape
 
 
-def test_only_what_was_said_and_called_is_sent() -> None:
+def test_only_messages_and_calls_are_sent() -> None:
     tape = Tape()
     tape.start()
     asked = tape.user("Ship it")
@@ -44,11 +44,15 @@ def test_a_call_of_the_open_turn_gets_a_synthetic_response_in_the_copy() -> None
     assert view[0] == call
     synthetic = view[1]
     assert isinstance(synthetic, ToolCallResponse)
-    assert (synthetic.call, synthetic.content, synthetic.is_error) == (call.event_id, INTERRUPTED, True)
+    assert (synthetic.call, synthetic.content, synthetic.is_error) == (
+        call.event_id,
+        INTERRUPTED,
+        True,
+    )
 
 
 def test_the_synthetic_response_is_the_same_each_time() -> None:
-    """A provider's cache counts every byte."""
+    """A provider's cache compares every byte."""
     tape = Tape()
     tape.start()
     tape.call("call_1")
@@ -95,7 +99,7 @@ def test_the_parts_of_one_model_response_stay_together() -> None:
 
 
 @given(STREAMS)
-def test_every_call_has_exactly_one_response_before_anything_else_is_said(events: list[Event]) -> None:
+def test_every_call_has_one_response_before_the_next_message(events: list[Event]) -> None:
     for window in turns(events):
         _check_cycles(provider_view([TurnStart(event_id="start"), *window.events]))
 
@@ -106,7 +110,9 @@ def _check_cycles(view: list[VisibleEvent]) -> None:
     for event in view:
         match event:
             case ToolCallRequest():
-                assert not (responded and due), "a call of the next response stands before the results of this one"
+                assert not (responded and due), (
+                    "a call of the next response stands before the results of this one"
+                )
                 due, responded = [*due, event.id], False
             case ToolCallResponse():
                 assert event.id in due, "a response without its call"
@@ -120,15 +126,25 @@ def _check_cycles(view: list[VisibleEvent]) -> None:
 
 
 @given(STREAMS)
-def test_nothing_invisible_is_sent_and_nothing_said_is_lost(events: list[Event]) -> None:
+def test_invisible_events_are_not_sent_and_messages_are_kept(events: list[Event]) -> None:
     view = provider_view(events)
     assert all(map(visible, view))
     kept = [event for event in view if not isinstance(event, ToolCallResponse)]
-    assert kept == [event for event in events if visible(event) and not isinstance(event, ToolCallResponse)]
+    assert kept == [
+        event for event in events if visible(event) and not isinstance(event, ToolCallResponse)
+    ]
 
 
 @given(STREAMS)
-def test_the_repaired_stream_looks_the_same_to_a_provider(events: list[Event]) -> None:
-    """Every event has an id, as every event that was read from a file; results of one cycle may stand in another order."""
-    numbered = [msgspec.structs.replace(event, event_id=event.event_id or f"line:{number}") for number, event in enumerate(events)]
-    assert sorted(map(repr, provider_view(sanitize(numbered)[0]))) == sorted(map(repr, provider_view(numbered)))
+def test_sanitized_stream_is_the_same_for_a_provider(events: list[Event]) -> None:
+    """Every event has an ID, as after reading a file.
+
+    The results of one cycle may be in another order.
+    """
+    numbered = [
+        msgspec.structs.replace(event, event_id=event.event_id or f"line:{number}")
+        for number, event in enumerate(events)
+    ]
+    assert sorted(map(repr, provider_view(sanitize(numbered)[0]))) == sorted(
+        map(repr, provider_view(numbered))
+    )

@@ -1,18 +1,27 @@
-"""`sanitize`: a well-formed stream from any stream."""
+"""`sanitize` makes a well-formed stream from any stream."""
 
 from __future__ import annotations
 
 from hypothesis import given
 
 from midturn.events.provider_view import Repairs, sanitize
-from midturn.events.types import INTERRUPTED, ConfigDelta, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart, visible
+from midturn.events.types import (
+    INTERRUPTED,
+    ConfigDelta,
+    Event,
+    InquiryCancelled,
+    InquiryRequest,
+    ToolCallResponse,
+    TurnStart,
+    visible,
+)
 from midturn.events.window import open_turn, turns
 from midturn.turn.view import calls, pairs
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 
 
-def test_a_whole_stream_stays_as_it_is() -> None:
+def test_well_formed_stream_is_unchanged() -> None:
     tape = Tape()
     tape.start()
     tape.user("Ship it")
@@ -24,7 +33,7 @@ def test_a_whole_stream_stays_as_it_is() -> None:
     assert sanitize(tape.events) == (tape.events, Repairs())
 
 
-def test_a_call_of_a_finished_turn_that_has_no_response_gets_one_before_anything_else_is_said() -> None:
+def test_call_without_a_response_in_a_finished_turn_gets_one() -> None:
     tape = Tape()
     tape.start()
     lost = tape.call("call_1", more=1)
@@ -35,13 +44,18 @@ def test_a_call_of_a_finished_turn_that_has_no_response_gets_one_before_anything
     whole, repairs = sanitize(tape.events)
     synthetic = whole[4]
     assert isinstance(synthetic, ToolCallResponse)
-    assert (synthetic.id, synthetic.call, synthetic.content, synthetic.is_error) == ("call_1", lost.event_id, INTERRUPTED, True)
+    assert (synthetic.id, synthetic.call, synthetic.content, synthetic.is_error) == (
+        "call_1",
+        lost.event_id,
+        INTERRUPTED,
+        True,
+    )
     assert repairs == Repairs(interrupted=(lost.event_id,))
     assert [event for event in whole if event is not synthetic] == tape.events
 
 
 def test_a_request_without_a_response_is_cancelled_inside_its_own_turn() -> None:
-    """The pair of turn 2 has the same id and satisfies nothing in turn 1."""
+    """The pair of turn 2 has the same ID and does not answer the request in turn 1."""
     tape = Tape()
     tape.start()
     first = tape.call("call_1")
@@ -99,7 +113,7 @@ def test_the_open_turn_keeps_its_requests_and_calls() -> None:
     assert sanitize(tape.events) == (tape.events, Repairs())
 
 
-def test_a_response_that_nobody_asked_for_is_dropped_from_the_open_turn_too() -> None:
+def test_response_without_a_request_is_dropped_from_the_open_turn() -> None:
     tape = Tape()
     tape.start()
     asked = tape.ask(tape.call("call_1"))
@@ -129,7 +143,7 @@ def test_a_turn_start_comes_before_the_configuration_that_legacy_streams_begin_w
     assert not repairs
 
 
-def test_nothing_becomes_nothing() -> None:
+def test_empty_stream_stays_empty() -> None:
     assert sanitize([]) == ([], Repairs())
     assert sanitize([ConfigDelta()]) == ([ConfigDelta()], Repairs())
 
@@ -141,16 +155,20 @@ def test_a_second_pass_changes_nothing(events: list[Event]) -> None:
 
 
 @given(STREAMS)
-def test_no_visible_event_is_lost_or_moved(events: list[Event]) -> None:
+def test_visible_events_are_kept_in_order(events: list[Event]) -> None:
     whole, repairs = sanitize(events)
     added = {f"{call}:interrupted" for call in repairs.interrupted if call}
     seen = [event for event in whole if visible(event) and event.event_id not in added]
-    unnumbered = [event for event in seen if not (isinstance(event, ToolCallResponse) and event.content == INTERRUPTED)]
+    unnumbered = [
+        event
+        for event in seen
+        if not (isinstance(event, ToolCallResponse) and event.content == INTERRUPTED)
+    ]
     assert unnumbered == [event for event in events if visible(event)]
 
 
 @given(STREAMS)
-def test_afterwards_every_finished_turn_is_whole(events: list[Event]) -> None:
+def test_sanitized_finished_turns_are_complete(events: list[Event]) -> None:
     whole, _ = sanitize(events)
     for window in turns(whole):
         if not window.open:
@@ -164,5 +182,7 @@ def test_the_open_turn_loses_no_request_and_no_call(events: list[Event]) -> None
     assert (before is None) == (after is None)
     if before and after:
         kept = (InquiryRequest, ToolCallResponse)
-        assert [event for event in after.events if isinstance(event, kept)] == [event for event in before.events if isinstance(event, kept)]
+        assert [event for event in after.events if isinstance(event, kept)] == [
+            event for event in before.events if isinstance(event, kept)
+        ]
         assert calls(after.events) == calls(before.events)

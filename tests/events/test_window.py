@@ -1,4 +1,4 @@
-"""Turns, and which of them is open."""
+"""How a log is divided into turns, and which turn is open."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_turn_that_is_followed_by_another_is_finished() -> None:
     assert window.events[0] == second
 
 
-def test_a_turn_of_ours_that_ends_in_a_model_message_is_open() -> None:
-    """Its end is not recorded yet: that is all that is missing."""
+def test_midturn_turn_ending_in_a_model_message_is_open() -> None:
+    """Its end is not yet recorded."""
     tape = Tape()
     tape.start()
     tape.model("Done.")
@@ -47,7 +47,10 @@ def test_a_turn_of_ours_that_ends_in_a_model_message_is_open() -> None:
 
 
 def _legacy(events: list[Event]) -> list[Event]:
-    return [msgspec.structs.replace(event, event_id=f"line:{number}") for number, event in enumerate(events, 1)]
+    return [
+        msgspec.structs.replace(event, event_id=f"line:{number}")
+        for number, event in enumerate(events, 1)
+    ]
 
 
 def test_a_legacy_stream_that_ends_in_a_model_message_is_finished() -> None:
@@ -59,7 +62,7 @@ def test_a_legacy_stream_that_ends_in_a_model_message_is_finished() -> None:
     assert open_turn([*_legacy(tape.events), ConfigDelta(event_id="line:4")]) is None
 
 
-def test_a_legacy_stream_with_ids_is_known_by_its_times() -> None:
+def test_legacy_stream_with_ids_is_recognised_by_its_timestamps() -> None:
     said = ChatResponse(message="Hello.", event_id="x7", timestamp="2026-03-05 22:07:43.3")
     assert open_turn([said]) is None
 
@@ -72,14 +75,14 @@ def test_a_legacy_stream_that_ends_in_anything_else_is_open() -> None:
     assert open_turn(_legacy([*tape.events, ChatResponse(reasoning="hm")]))
 
 
-def test_what_stands_before_the_first_turn_belongs_to_it() -> None:
+def test_events_before_the_first_turn_belong_to_it() -> None:
     tape = Tape()
     tape.add(ConfigDelta(event_id="line:1"))
     tape.start()
     assert len(turns(tape.events)) == 1
 
 
-def test_words_before_the_first_turn_are_a_turn_of_their_own() -> None:
+def test_messages_before_the_first_turn_are_their_own_turn() -> None:
     tape = Tape()
     tape.user("Hello")
     tape.start()
@@ -90,7 +93,13 @@ def test_a_broken_turn_start_still_starts_a_turn() -> None:
     tape = Tape()
     tape.start()
     tape.ask(tape.call("call_1"))
-    tape.add(OpaqueEvent(kind="turn_start", raw=msgspec.Raw(b'{"type":"turn_start","metadata":1}'), problem="broken"))
+    tape.add(
+        OpaqueEvent(
+            kind="turn_start",
+            raw=msgspec.Raw(b'{"type":"turn_start","metadata":1}'),
+            problem="broken",
+        )
+    )
     tape.user("Hello")
     assert [len(window.events) for window in turns(tape.events)] == [3, 2]
 

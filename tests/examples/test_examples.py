@@ -1,4 +1,4 @@
-"""Every example runs as it stands, and prints what it promises."""
+"""Every example runs unchanged and prints its documented output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAYED_ELSEWHERE = {
     "web/with_django.py": "web/test_mounted.py",
     "web/with_fastapi.py": "web/test_mounted.py",
 }
-"""Which tests play those that print nothing by themselves."""
+"""Tests that run the examples without output of their own."""
 
 FIRST_AGENT = """\
 I will deploy it.
@@ -106,21 +106,21 @@ PRINTED: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_an_example_prints_what_it_promises(name: str, tmp_path: Path) -> None:
-    """Without a terminal, without a network, and without a warning."""
+def test_example_prints_its_documented_output(name: str, tmp_path: Path) -> None:
+    """Runs without a terminal, network access or warnings."""
     arguments, expected = PRINTED[name]
     played = play(EXAMPLES / name, tmp_path, *arguments)
     assert (played.stdout, played.stderr, played.returncode) == (expected, "", 0)
 
 
-def test_every_example_is_played() -> None:
+def test_every_example_is_run() -> None:
     found = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
     assert found == {*PRINTED, *PLAYED_ELSEWHERE}
 
 
 @pytest.mark.parametrize(("name", "tests"), PLAYED_ELSEWHERE.items())
-def test_what_is_played_elsewhere_is_named_there(name: str, tests: str) -> None:
-    """A program by its own name, a part of a package by the package's."""
+def test_example_run_elsewhere_is_named_in_that_test(name: str, tests: str) -> None:
+    """A program is named by its own name, a part of a package by the package's name."""
     called = "plug-in" if name.startswith("plug-in/") else Path(name).stem.removeprefix("with_")
     assert f'"{called}' in (EXAMPLES.parent / "tests" / tests).read_text(encoding="utf-8")
 
@@ -128,8 +128,13 @@ def test_what_is_played_elsewhere_is_named_there(name: str, tests: str) -> None:
 def test_the_form_may_be_answered_at_a_terminal() -> None:
     command = [sys.executable, "-W", "error", str(EXAMPLES / "four_questions.py")]
     with PtySession(command, environment={"TERM": "dumb"}, size=(100, 60)) as person:
-        for text, keys in (("question 1 of 4", "n\r"), ("question 4 of 4", "-\r"), ("Send these answers?", "\r")):
+        for text, keys in (
+            ("question 1 of 4", "n\r"),
+            ("question 4 of 4", "-\r"),
+            ("Send these answers?", "\r"),
+        ):
             person.wait_for(text)
+            person.wait_until_heard()
             person.wait_for_quiet(0.5)
             person.send(keys)
         assert person.wait_for_end() == 0

@@ -1,4 +1,7 @@
-"""Small files that stand for what their user has decided: whoever else could have written one is not believed."""
+"""Small files with decisions of the user.
+
+A file that another user could have written is not trusted.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from midturn.security.private_files import create_private, ensure_private, read_private, write_private
+from midturn.security.private_files import (
+    create_private,
+    ensure_private,
+    read_private,
+    write_private,
+)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file that this user has written."""
+    """A file written by this user."""
     path = tmp_path / "file"
     write_private(path, b"mine")
     return path
@@ -30,7 +38,7 @@ def names(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir()]
 
 
-def test_what_its_user_wrote_is_read(file: Path) -> None:
+def test_file_of_its_user_is_read(file: Path) -> None:
     assert read_private(file) == b"mine"
     file.chmod(0o644)
     assert read_private(file) == b"mine"
@@ -59,15 +67,17 @@ def anybody_may_write(file: Path) -> None:
     file.chmod(0o602)
 
 
-@pytest.mark.parametrize("spoiled", [Path.unlink, a_link, a_directory, a_fifo, a_group_may_write, anybody_may_write])
-def test_what_others_could_have_written_is_not_read(file: Path, spoiled: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "spoiled", [Path.unlink, a_link, a_directory, a_fifo, a_group_may_write, anybody_may_write]
+)
+def test_file_writable_by_others_is_not_read(file: Path, spoiled: Callable[[Path], None]) -> None:
     spoiled(file)
 
     assert read_private(file) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_belongs_to_somebody_else_is_not_read(file: Path) -> None:
+def test_file_of_another_user_is_not_read(file: Path) -> None:
     os.chown(file, 12_345, 12_345)
 
     assert read_private(file) is None
@@ -75,7 +85,9 @@ def test_what_belongs_to_somebody_else_is_not_read(file: Path) -> None:
 
 @pytest.mark.usefixtures("umask")
 @pytest.mark.parametrize("write", [write_private, create_private])
-def test_what_is_written_is_its_users_alone_and_nothing_is_left_beside_it(tmp_path: Path, write: Callable[[Path, bytes], None]) -> None:
+def test_written_file_is_private_without_leftovers(
+    tmp_path: Path, write: Callable[[Path, bytes], None]
+) -> None:
     write(tmp_path / "file", b"mine")
 
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
@@ -83,7 +95,7 @@ def test_what_is_written_is_its_users_alone_and_nothing_is_left_beside_it(tmp_pa
     assert names(tmp_path) == ["file"]
 
 
-def test_a_file_is_replaced_by_writing_and_stays_under_creating(file: Path) -> None:
+def test_write_replaces_a_file_and_create_does_not(file: Path) -> None:
     create_private(file, b"second")
     assert file.read_bytes() == b"mine"
 
@@ -92,7 +104,7 @@ def test_a_file_is_replaced_by_writing_and_stays_under_creating(file: Path) -> N
     assert names(file.parent) == ["file"]
 
 
-def test_what_cannot_be_replaced_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_leftovers(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
 
     with pytest.raises(IsADirectoryError):
@@ -101,7 +113,7 @@ def test_what_cannot_be_replaced_leaves_nothing_beside_it(tmp_path: Path) -> Non
     assert names(tmp_path) == ["file"]
 
 
-def test_a_file_in_the_place_of_a_directory_is_an_error(file: Path) -> None:
+def test_file_instead_of_a_directory_is_an_error(file: Path) -> None:
     with pytest.raises(FileExistsError):
         ensure_private(file)
     ensure_private(file.parent)

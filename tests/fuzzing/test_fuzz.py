@@ -1,4 +1,7 @@
-"""The fuzzers, for a moment: seeds, what once broke something, and a few mutations; `make fuzz` goes on for as long as one likes."""
+"""A short run of the fuzzers: seeds, inputs that once failed, and a few mutations.
+
+`make fuzz` runs them for longer.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,11 @@ EVERY_CHECK = cast("list[HealthCheck]", [*HealthCheck])
 MANY = int(os.environ.get("MIDTURN_FUZZ_EXAMPLES", "60"))
 
 
-def test_every_target_has_seeds_that_come_far() -> None:
+def test_every_target_has_seeds_that_get_far() -> None:
     assert set(TARGETS) == set(seeds()) == set(NAMES)
-    assert {name for name in NAMES if not any(TARGETS[name](data) for data in seeds()[name])} == set()
+    assert {
+        name for name in NAMES if not any(TARGETS[name](data) for data in seeds()[name])
+    } == set()
 
 
 @pytest.mark.parametrize("name", NAMES)

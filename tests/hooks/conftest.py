@@ -6,9 +6,9 @@ import pytest
 
 from support.cli import CommandLine
 from support.hooks import Session
-from support.no_lie import nothing_is_on_record_that_nobody_decided
+from support.invented_decisions import no_invented_decisions
 
-__all__ = ["nothing_is_on_record_that_nobody_decided"]  # of every test here
+__all__ = ["no_invented_decisions"]  # runs for every test here
 
 
 @pytest.fixture
@@ -20,10 +20,14 @@ def midturn(tmp_path: Path) -> CommandLine:
 @pytest.fixture
 def claude(midturn: CommandLine) -> Session:
     """A session of Claude Code at a terminal."""
-    return Session(midturn, "claude", CLAUDE_CODE_ENTRYPOINT="cli", CLAUDE_CODE_SESSION_ATTENDED="1")
+    return Session(
+        midturn, "claude", CLAUDE_CODE_ENTRYPOINT="cli", CLAUDE_CODE_SESSION_ATTENDED="1"
+    )
 
 
 @pytest.fixture
 def headless(midturn: CommandLine) -> Session:
     """A session of `claude -p`."""
-    return Session(midturn, "claude", CLAUDE_CODE_ENTRYPOINT="sdk-cli", CLAUDE_CODE_SESSION_ATTENDED="0")
+    return Session(
+        midturn, "claude", CLAUDE_CODE_ENTRYPOINT="sdk-cli", CLAUDE_CODE_SESSION_ATTENDED="0"
+    )

@@ -1,4 +1,4 @@
-"""`midturn hook claude`: what Claude Code says to its hooks, and what it is told."""
+"""`midturn hook claude`: the input of Claude Code's hooks, and their output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from midturn.cli.command_context import place_in
 from midturn.clock import SYSTEM
-from midturn.events.open_question import Asker
-from midturn.integrations.hooks.external_calls import Errands
+from midturn.events.open_question import AskingAgent
+from midturn.integrations.hooks.external_calls import ExternalCallService
 from midturn.protocol_forms import Outgoing, heading
 from midturn.tools.ask_user_call import read_arguments
 from support.cli import CommandLine
@@ -26,10 +26,18 @@ QUESTIONS = [
     {
         "question": "Which env?",
         "header": "Env",
-        "options": [{"label": "prod", "description": "The real one"}, {"label": "dev", "description": "The other"}],
+        "options": [
+            {"label": "prod", "description": "The real one"},
+            {"label": "dev", "description": "The other"},
+        ],
         "multiSelect": False,
     },
-    {"question": "Which parts?", "header": "Parts", "options": [{"label": "api"}, {"label": "web"}], "multiSelect": True},
+    {
+        "question": "Which parts?",
+        "header": "Parts",
+        "options": [{"label": "api"}, {"label": "web"}],
+        "multiSelect": True,
+    },
 ]
 ASK = {"tool_name": "AskUserQuestion", "tool_input": {"questions": QUESTIONS}}
 
@@ -40,39 +48,58 @@ def decided(printed: Any) -> dict[str, Any]:
     return printed["hookSpecificOutput"]["decision"]
 
 
-# Permissions ------------------------------------------------------------------------------------------------------------
+# Permissions
+# --------------------------------------------------------------------------------------------------
 
 
-def test_a_permission_is_shown_with_the_exact_call_and_who_asks(midturn: CommandLine, claude: Session) -> None:
+def test_permission_shows_exact_call_and_asker(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
 
     shown = midturn.ok("inbox").stdout
 
     assert question["source"] == {"source": "other", "name": "Claude Code"}
-    assert (question["kind"], question["tool"], question["arguments"]) == ("run", "Bash", TOUCH["tool_input"])
-    assert question["asker"] == {"name": "Claude Code", "session": "s1", "waits": True, "cwd": str(midturn.root)}
+    assert (question["kind"], question["tool"], question["arguments"]) == (
+        "run",
+        "Bash",
+        TOUCH["tool_input"],
+    )
+    assert question["asker"] == {
+        "name": "Claude Code",
+        "session": "s1",
+        "waits": True,
+        "cwd": str(midturn.root),
+    }
     assert "Claude Code asks: Run Bash?" in shown
     assert "| command: touch made" in shown
-    assert "session s1; it waits" in shown
+    assert "session s1; it is waiting" in shown
     hook.kill()
 
 
-def test_a_yes_from_the_inbox_lets_the_call_run(midturn: CommandLine, claude: Session) -> None:
+def test_yes_from_the_inbox_lets_the_call_run(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
 
     answered = midturn.ok("answer", question["id"], "y")
 
     assert decided(hook.decision()) == {"behavior": "allow"}
-    assert answered.stderr.endswith("midturn: answered. Claude Code, which waits for it, goes on.\n")
+    assert answered.stderr.endswith("midturn: answered. Claude Code continues.\n")
     (events,) = stored(midturn)
-    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox", "user": "ana"}]
-    assert events[-1] | {"timestamp": "", "event_id": ""} == {"type": "turn_end", "status": "completed", "timestamp": "", "event_id": ""}
+    assert [event["answered_by"] for event in answers(events)] == [
+        {"by": "user", "via": "inbox", "user": "ana"}
+    ]
+    assert events[-1] | {"timestamp": "", "event_id": ""} == {
+        "type": "turn_end",
+        "status": "completed",
+        "timestamp": "",
+        "event_id": "",
+    }
 
 
-def test_a_permission_for_later_calls_holds_in_the_agents_directory_and_nowhere_else(midturn: CommandLine, claude: Session) -> None:
-    midturn.hasty()
+def test_permission_for_later_calls_applies_only_to_the_agents_directory(
+    midturn: CommandLine, claude: Session
+) -> None:
+    midturn.accept_keys_at_once()
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
     first = midturn.root
@@ -82,7 +109,9 @@ def test_a_permission_for_later_calls_holds_in_the_agents_directory_and_nowhere_
         terminal.wait_at("> ")
         shown = " ".join(terminal.text.split())
         assert "Runs without asking, in the project" in shown
-        assert ":w change where it holds" not in shown, "a call of another agent is bound to the directory"
+        assert ":w change where it applies" not in shown, (
+            "a call of another agent is bound to the directory"
+        )
         terminal.send("\r")
         assert terminal.wait_for_end() == 0
     assert decided(hook.decision())["behavior"] == "allow"
@@ -103,9 +132,14 @@ def test_a_permission_for_later_calls_holds_in_the_agents_directory_and_nowhere_
     elsewhere.kill()
 
 
-def test_no_permission_for_later_calls_is_offered_where_certain_people_decide(midturn: CommandLine, claude: Session) -> None:
-    midturn.configure('[people.ana]\n[people.bo]\n[[agents.claude.tools.Bash.rules]]\nask = ["ana", "bo"]\nonly = true\napprovals = 2\n')
-    midturn.hasty()
+def test_no_permanent_permission_if_certain_people_decide(
+    midturn: CommandLine, claude: Session
+) -> None:
+    midturn.configure(
+        '[people.ana]\n[people.bo]\n[[agents.claude.tools.Bash.rules]]\nask = ["ana", "bo"]\nonly ='
+        " true\napprovals = 2\n"
+    )
+    midturn.accept_keys_at_once()
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
     with midturn.on_a_terminal("answer", question["id"]) as terminal:
@@ -119,22 +153,28 @@ def test_no_permission_for_later_calls_is_offered_where_certain_people_decide(mi
     assert decided(hook.decision())["behavior"] == "deny"
 
 
-def test_a_no_is_the_persons_and_says_why(midturn: CommandLine, claude: Session) -> None:
+def test_no_contains_the_persons_reason(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
 
     midturn.ok("answer", question["id"], "n", "--reason", "Not on a Friday.")
 
-    assert decided(hook.decision()) == {"behavior": "deny", "message": "The user said no: Not on a Friday."}
+    assert decided(hook.decision()) == {
+        "behavior": "deny",
+        "message": "The user said no: Not on a Friday.",
+    }
 
 
-def test_edited_arguments_are_what_runs(midturn: CommandLine, claude: Session) -> None:
+def test_edited_arguments_run(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
 
     midturn.ok("answer", question["id"], json.dumps({"edit": {"command": "touch other"}}))
 
-    assert decided(hook.decision()) == {"behavior": "allow", "updatedInput": {"command": "touch other"}}
+    assert decided(hook.decision()) == {
+        "behavior": "allow",
+        "updatedInput": {"command": "touch other"},
+    }
 
 
 EDITS = """
@@ -152,18 +192,24 @@ reason = "Nothing is removed."
 """
 
 
-def test_an_edit_that_does_not_decide_is_not_said_to_have_answered(midturn: CommandLine, claude: Session) -> None:
+def test_undecided_edit_is_not_reported_as_an_answer(midturn: CommandLine, claude: Session) -> None:
     midturn.configure(EDITS)
-    midturn.hasty()
+    midturn.accept_keys_at_once()
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
 
-    refused = midturn.ok("answer", question["id"], json.dumps({"edit": {"command": "rm made"}})).stderr
-    assert "the edit is recorded and decides nothing yet" in refused
+    refused = midturn.ok(
+        "answer", question["id"], json.dumps({"edit": {"command": "rm made"}})
+    ).stderr
+    assert (
+        "midturn: the edit is recorded, but others must approve it. Run `midturn inbox" in refused
+    )
     assert "midturn: answered" not in refused
     until(lambda: midturn.ok("inbox").stdout, lambda shown: "Nothing is removed." in shown)
 
-    proposed = midturn.ok("answer", question["id"], json.dumps({"edit": {"command": "make deploy"}})).stderr
+    proposed = midturn.ok(
+        "answer", question["id"], json.dumps({"edit": {"command": "make deploy"}})
+    ).stderr
     assert "midturn: answered" not in proposed
     until(lambda: midturn.ok("inbox").stdout, lambda shown: "of 2" in shown)
 
@@ -177,10 +223,16 @@ def test_ending_the_turn_stops_the_agent(midturn: CommandLine, claude: Session) 
 
     midturn.ok("answer", question["id"], "--cancel")
 
-    assert decided(hook.decision()) == {"behavior": "deny", "message": "The user ended the turn. Stop here.", "interrupt": True}
+    assert decided(hook.decision()) == {
+        "behavior": "deny",
+        "message": "The user ended the turn. Stop here.",
+        "interrupt": True,
+    }
 
 
-def test_at_its_deadline_a_hook_beside_a_dialog_says_nothing_and_the_question_is_over(midturn: CommandLine, claude: Session) -> None:
+def test_deadline_with_a_dialog_prints_nothing_and_closes_the_question(
+    midturn: CommandLine, claude: Session
+) -> None:
     printed = claude.run("PermissionRequest", "--wait", "0.1", **TOUCH)
 
     assert printed is None
@@ -188,7 +240,9 @@ def test_at_its_deadline_a_hook_beside_a_dialog_says_nothing_and_the_question_is
     assert [event["state"] for event in answers(stored(midturn)[0])] == ["superseded"]
 
 
-def test_at_its_deadline_a_hook_that_is_alone_denies_and_this_is_not_a_no(midturn: CommandLine, headless: Session) -> None:
+def test_deadline_without_a_dialog_denies_without_a_recorded_no(
+    midturn: CommandLine, headless: Session
+) -> None:
     decision = decided(headless.run("PermissionRequest", "--wait", "0.1", **TOUCH))
 
     assert decision["behavior"] == "deny"
@@ -202,7 +256,9 @@ def test_at_its_deadline_a_hook_that_is_alone_denies_and_this_is_not_a_no(midtur
 def test_parallel_calls_are_parallel_questions(midturn: CommandLine, claude: Session) -> None:
     first = claude.start("PermissionRequest", tool_name="Bash", tool_input={"command": "one"})
     second = claude.start("PermissionRequest", tool_name="Bash", tool_input={"command": "two"})
-    questions = {question["arguments"]["command"]: question["id"] for question in wait_for(midturn, 2)}
+    questions = {
+        question["arguments"]["command"]: question["id"] for question in wait_for(midturn, 2)
+    }
 
     midturn.ok("answer", questions["two"], "n")
     midturn.ok("answer", questions["one"], "y")
@@ -211,29 +267,34 @@ def test_parallel_calls_are_parallel_questions(midturn: CommandLine, claude: Ses
     assert decided(second.decision()) == {"behavior": "deny", "message": "The user said no."}
 
 
-def test_a_killed_hook_leaves_its_question_open_and_an_answer_says_that_nobody_waits(midturn: CommandLine, claude: Session) -> None:
+def test_killed_hook_leaves_its_question_open(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
     hook.process.send_signal(signal.SIGTERM)
     assert hook.process.communicate()[0] == ""
 
-    assert "its process is gone" in midturn.ok("inbox").stdout
+    assert "its process has ended" in midturn.ok("inbox").stdout
     answered = midturn.ok("answer", question["id"], "y")
 
-    assert "The hook of Claude Code that asked is gone: its own dialog decides, and it never reads this." in answered.stderr
+    assert (
+        "The hook of Claude Code has ended, so its own dialog decides and the answer is not"
+        " delivered." in answered.stderr
+    )
 
 
-def test_the_same_call_is_not_asked_twice(midturn: CommandLine, headless: Session) -> None:
-    """The answer came while nobody waited: the call that comes again has it."""
+def test_repeated_call_is_not_asked_again(midturn: CommandLine, headless: Session) -> None:
+    """The answer arrived while no hook was waiting. The repeated call uses it."""
     headless.run("PermissionRequest", "--wait", "0.1", **TOUCH)
     (question,) = midturn.ok("inbox", "--json").json
     midturn.ok("answer", question["id"], "y")
 
-    assert decided(headless.run("PermissionRequest", "--wait", "5", **TOUCH)) == {"behavior": "allow"}
+    assert decided(headless.run("PermissionRequest", "--wait", "5", **TOUCH)) == {
+        "behavior": "allow"
+    }
     assert len(stored(midturn)) == 1
 
 
-def test_what_one_session_was_allowed_another_is_not(midturn: CommandLine, headless: Session) -> None:
+def test_permission_applies_to_one_session(midturn: CommandLine, headless: Session) -> None:
     headless.run("PermissionRequest", "--wait", "0.1", **TOUCH)
     midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "y")
     other = Session(midturn, "claude", "s2", **headless.environment)
@@ -241,10 +302,13 @@ def test_what_one_session_was_allowed_another_is_not(midturn: CommandLine, headl
     assert decided(other.run("PermissionRequest", "--wait", "0.1", **TOUCH))["behavior"] == "deny"
 
 
-# What was decided at Claude Code's own prompt ---------------------------------------------------------------------------
+# Decisions at Claude Code's own prompt
+# --------------------------------------------------------------------------------------------------
 
 
-def test_what_was_allowed_at_the_own_dialog_is_closed_without_a_name(midturn: CommandLine, claude: Session) -> None:
+def test_yes_in_the_agents_dialog_closes_without_a_responder(
+    midturn: CommandLine, claude: Session
+) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
 
@@ -259,7 +323,9 @@ def test_what_was_allowed_at_the_own_dialog_is_closed_without_a_name(midturn: Co
     assert midturn.run("answer", question["id"], "y").status == 1
 
 
-def test_what_was_refused_at_the_own_dialog_is_closed_when_the_person_goes_on(midturn: CommandLine, claude: Session) -> None:
+def test_no_in_the_agents_dialog_closes_at_the_next_message(
+    midturn: CommandLine, claude: Session
+) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     wait_for(midturn)
     hook.process.send_signal(signal.SIGTERM)
@@ -271,7 +337,7 @@ def test_what_was_refused_at_the_own_dialog_is_closed_when_the_person_goes_on(mi
     assert [event["state"] for event in answers(stored(midturn)[0])] == ["superseded"]
 
 
-def test_another_session_closes_nothing(midturn: CommandLine, claude: Session) -> None:
+def test_other_sessions_close_nothing(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     wait_for(midturn)
     other = Session(midturn, "claude", "s2", **claude.environment)
@@ -283,37 +349,57 @@ def test_another_session_closes_nothing(midturn: CommandLine, claude: Session) -
     hook.kill()
 
 
-# Questions --------------------------------------------------------------------------------------------------------------
+# Questions
+# --------------------------------------------------------------------------------------------------
 
 
-def test_its_questions_are_a_form_and_the_answers_go_back_by_their_text(midturn: CommandLine, claude: Session) -> None:
+def test_questions_are_a_form_with_answers_by_text(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **ASK)
     (question,) = wait_for(midturn)
     assert question["form"]["total"] == 2
     assert question["question"]["text"] == "Which env?"
 
-    midturn.ok("answer", question["id"], json.dumps({"q0": {"other": "staging"}, "q1": ["api", "web"]}))
+    midturn.ok(
+        "answer", question["id"], json.dumps({"q0": {"other": "staging"}, "q1": ["api", "web"]})
+    )
 
     decision = decided(hook.decision())
     assert decision["behavior"] == "allow"
-    assert decision["updatedInput"] == {"questions": QUESTIONS, "answers": {"Which env?": "staging", "Which parts?": "api, web"}}
+    assert decision["updatedInput"] == {
+        "questions": QUESTIONS,
+        "answers": {"Which env?": "staging", "Which parts?": "api, web"},
+    }
 
 
-def test_one_answer_after_the_other_is_asked_for(midturn: CommandLine, claude: Session) -> None:
+def test_questions_are_answered_one_by_one(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **ASK)
     (first,) = wait_for(midturn)
     midturn.ok("answer", first["id"], "prod")
-    (second,) = until(lambda: midturn.ok("inbox", "--json").json, lambda questions: [q["id"] for q in questions] not in ([], [first["id"]]))
+    (second,) = until(
+        lambda: midturn.ok("inbox", "--json").json,
+        lambda questions: [q["id"] for q in questions] not in ([], [first["id"]]),
+    )
 
     midturn.ok("answer", second["id"], '["web"]')
 
-    assert decided(hook.decision())["updatedInput"]["answers"] == {"Which env?": "prod", "Which parts?": "web"}
+    assert decided(hook.decision())["updatedInput"]["answers"] == {
+        "Which env?": "prod",
+        "Which parts?": "web",
+    }
 
 
-def test_the_previews_of_options_are_kept(midturn: CommandLine, claude: Session) -> None:
-    layouts = [{"label": "wide", "preview": "+----+\n|    |"}, {"label": "long", "preview": "x" * 20_000}, {"label": "none"}]
-    asked = [{"question": "Which layout?", "header": "Layout", "options": layouts, "multiSelect": False}]
-    hook = claude.start("PermissionRequest", tool_name="AskUserQuestion", tool_input={"questions": asked})
+def test_option_previews_are_kept(midturn: CommandLine, claude: Session) -> None:
+    layouts = [
+        {"label": "wide", "preview": "+----+\n|    |"},
+        {"label": "long", "preview": "x" * 20_000},
+        {"label": "none"},
+    ]
+    asked = [
+        {"question": "Which layout?", "header": "Layout", "options": layouts, "multiSelect": False}
+    ]
+    hook = claude.start(
+        "PermissionRequest", tool_name="AskUserQuestion", tool_input={"questions": asked}
+    )
 
     (question,) = wait_for(midturn)
     midturn.ok("answer", question["id"], "wide")
@@ -325,17 +411,23 @@ def test_the_previews_of_options_are_kept(midturn: CommandLine, claude: Session)
     assert "preview" not in none
 
 
-def test_a_reply_is_told_as_what_it_is(midturn: CommandLine, claude: Session) -> None:
+def test_reply_is_reported_as_a_reply(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **ASK)
     (question,) = wait_for(midturn)
 
     midturn.ok("answer", question["id"], "--reply", "What is dev?")
 
-    assert decided(hook.decision()) == {"behavior": "deny", "message": "The user did not choose, and said: What is dev?"}
+    assert decided(hook.decision()) == {
+        "behavior": "deny",
+        "message": "The user did not choose, and said: What is dev?",
+    }
 
 
-def test_questions_that_nobody_can_be_shown_are_refused_with_the_reason(headless: Session) -> None:
-    twice = {"tool_name": "AskUserQuestion", "tool_input": {"questions": [QUESTIONS[0], QUESTIONS[0]]}}
+def test_unshowable_questions_are_refused_with_a_reason(headless: Session) -> None:
+    twice = {
+        "tool_name": "AskUserQuestion",
+        "tool_input": {"questions": [QUESTIONS[0], QUESTIONS[0]]},
+    }
 
     decision = decided(headless.run("PermissionRequest", **twice))
 
@@ -343,7 +435,9 @@ def test_questions_that_nobody_can_be_shown_are_refused_with_the_reason(headless
     assert "two questions have the same text" in decision["message"]
 
 
-def test_questions_answered_at_the_own_dialog_are_closed(midturn: CommandLine, claude: Session) -> None:
+def test_questions_answered_in_the_agents_dialog_are_closed(
+    midturn: CommandLine, claude: Session
+) -> None:
     hook = claude.start("PermissionRequest", **ASK)
     wait_for(midturn)
 
@@ -351,12 +445,20 @@ def test_questions_answered_at_the_own_dialog_are_closed(midturn: CommandLine, c
     claude.run("PostToolUse", tool_name="AskUserQuestion", tool_input=given, tool_response={})
 
     assert hook.decision() is None
-    assert [(event["outcome"], event.get("reason")) for event in answers(stored(midturn)[0])] == [("cancelled", "superseded")]
+    assert [(event["outcome"], event.get("reason")) for event in answers(stored(midturn)[0])] == [
+        ("cancelled", "superseded")
+    ]
 
 
 OURS = {
     "questions": [
-        {"id": "env", "text": "Which env?", "answer_type": "select", "options": ["prod", "dev"], "allow_other": True},
+        {
+            "id": "env",
+            "text": "Which env?",
+            "answer_type": "select",
+            "options": ["prod", "dev"],
+            "allow_other": True,
+        },
         {"id": "sure", "text": "Sure?", "answer_type": "boolean"},
     ]
 }
@@ -364,23 +466,28 @@ OURS = {
 
 @pytest.fixture
 def asked(midturn: CommandLine) -> list[list[Any]]:
-    """Ask a form through our server, in a session that had another name then; return the sets of questions that its dialog may show."""
+    """Ask a form through our server, in a session that had another ID then.
+
+    Return the sets of questions that its dialog may show.
+    """
     with patch.dict(os.environ, midturn.environment, clear=True):
         store = place_in(midturn.root, None).store
-    asker = Asker(name="Claude Code", agent="claude", session="another", via="mcp", cwd=str(midturn.root))
+    asker = AskingAgent(
+        name="Claude Code", agent="claude", session="another", via="mcp", cwd=str(midturn.root)
+    )
     form = read_arguments(OURS).form
-    asyncio.run(Errands(store, asker, SYSTEM).questions("", "ask_user", OURS, form))
+    asyncio.run(ExternalCallService(store, asker, SYSTEM).questions("", "ask_user", OURS, form))
     return [[*form.questions], [form.questions[0]]]
 
 
 def dialog(questions: list[Any], **changes: Any) -> dict[str, Any]:
-    """Return what Claude Code says before it opens the dialog of our server."""
+    """Return the hook input before Claude Code opens the dialog of our server."""
     shown = {"message": heading(questions), "requested_schema": Outgoing.of(questions).schema}
     return {"mcp_server_name": "midturn", "mode": "form", **shown, **changes}
 
 
 @pytest.mark.parametrize("server", ["midturn", "ask-me"])
-def test_what_our_own_server_asks_is_not_asked_twice_whatever_it_is_called(
+def test_questions_of_our_server_are_not_asked_twice(
     midturn: CommandLine, claude: Session, asked: list[list[Any]], server: str
 ) -> None:
     for questions in asked:
@@ -388,10 +495,14 @@ def test_what_our_own_server_asks_is_not_asked_twice_whatever_it_is_called(
     assert len(stored(midturn)) == 1
 
 
-def test_another_server_that_is_called_as_ours_is_asked_about(midturn: CommandLine, claude: Session, asked: list[list[Any]]) -> None:
+def test_other_server_with_our_name_is_asked_about(
+    midturn: CommandLine, claude: Session, asked: list[list[Any]]
+) -> None:
     theirs = [
         dialog(asked[0], message="Which env? "),
-        dialog(asked[0], requested_schema={"type": "object", "properties": {"env": {"type": "string"}}}),
+        dialog(
+            asked[0], requested_schema={"type": "object", "properties": {"env": {"type": "string"}}}
+        ),
     ]
     hooks = [claude.start("Elicitation", **one) for one in theirs]
     questions = wait_for(midturn, 3)
@@ -403,9 +514,19 @@ def test_another_server_that_is_called_as_ours_is_asked_about(midturn: CommandLi
         hook.kill()
 
 
-def test_what_a_server_asks_is_a_form(midturn: CommandLine, claude: Session) -> None:
-    schema = {"type": "object", "properties": {"re gion": {"type": "string", "enum": ["eu", "us"]}}, "required": ["re gion"]}
-    hook = claude.start("Elicitation", mcp_server_name="cloud", message="Where to?", mode="form", requested_schema=schema)
+def test_elicitation_is_a_form(midturn: CommandLine, claude: Session) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"re gion": {"type": "string", "enum": ["eu", "us"]}},
+        "required": ["re gion"],
+    }
+    hook = claude.start(
+        "Elicitation",
+        mcp_server_name="cloud",
+        message="Where to?",
+        mode="form",
+        requested_schema=schema,
+    )
     (question,) = wait_for(midturn)
     assert question["question"]["context"] == "The MCP server cloud asks: Where to?"
 
@@ -415,10 +536,11 @@ def test_what_a_server_asks_is_a_form(midturn: CommandLine, claude: Session) -> 
     assert hook.decision() == {"hookSpecificOutput": expected}
 
 
-# Waking -----------------------------------------------------------------------------------------------------------------
+# Waking
+# --------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_comes_later_wakes_a_session_without_a_terminal(midturn: CommandLine, headless: Session) -> None:
+def test_late_answer_wakes_a_headless_session(midturn: CommandLine, headless: Session) -> None:
     headless.run("PermissionRequest", "--wait", "0.1", **TOUCH)
     stop = headless.start("Stop", stop_hook_active=False)
     (question,) = wait_for(midturn)
@@ -430,11 +552,13 @@ def test_an_answer_that_comes_later_wakes_a_session_without_a_terminal(midturn: 
     assert "the user now allows the call of Bash" in woken["reason"]
     assert "Run it again." in woken["reason"]
     assert headless.run("Stop", stop_hook_active=True) is None, "it is told once"
-    assert decided(headless.run("PermissionRequest", "--wait", "5", **TOUCH)) == {"behavior": "allow"}
+    assert decided(headless.run("PermissionRequest", "--wait", "5", **TOUCH)) == {
+        "behavior": "allow"
+    }
     assert stored(midturn)[0][-1]["type"] == "turn_end"
 
 
-def test_a_no_that_comes_later_is_told_once(midturn: CommandLine, headless: Session) -> None:
+def test_late_no_is_reported_once(midturn: CommandLine, headless: Session) -> None:
     headless.run("PermissionRequest", "--wait", "0.1", **TOUCH)
     midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "n", "--reason", "Too late.")
 
@@ -442,29 +566,48 @@ def test_a_no_that_comes_later_is_told_once(midturn: CommandLine, headless: Sess
     assert headless.run("Stop", stop_hook_active=True) is None
 
 
-def test_a_session_with_nothing_open_stops_at_once(headless: Session) -> None:
+def test_session_without_open_questions_stops_immediately(headless: Session) -> None:
     assert headless.run("Stop", stop_hook_active=False) is None
 
 
-def test_at_a_terminal_the_end_of_a_turn_waits_for_nobody(midturn: CommandLine, claude: Session) -> None:
-    """Who types is not kept from it; the dialog of a call is gone with the turn."""
+def test_at_a_terminal_the_end_of_a_turn_does_not_wait(
+    midturn: CommandLine, claude: Session
+) -> None:
+    """The hook does not delay a user who types. The dialog of a call closes with its turn."""
     claude.run("PermissionRequest", "--wait", "0.1", **TOUCH)
 
     assert claude.run("Stop", stop_hook_active=False) is None
     assert midturn.ok("inbox", "--json").json == []
 
 
-# What nobody expects ----------------------------------------------------------------------------------------------------
+# Unexpected input
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stdin", ["", "not json", "[]", "{}", '{"hook_event_name": "FromTheFuture", "x": 1}', '{"hook_event_name": 7}'])
-def test_what_it_does_not_know_it_says_nothing_about(claude: Session, stdin: str) -> None:
+@pytest.mark.parametrize(
+    "stdin",
+    [
+        "",
+        "not json",
+        "[]",
+        "{}",
+        '{"hook_event_name": "FromTheFuture", "x": 1}',
+        '{"hook_event_name": 7}',
+    ],
+)
+def test_unknown_input_prints_nothing(claude: Session, stdin: str) -> None:
     assert claude.start_with(stdin).decision() is None
 
 
-def test_a_permission_of_another_version_is_still_a_question(midturn: CommandLine, claude: Session) -> None:
-    """Fields that are not there read as empty, unknown ones are left alone: the call is shown as far as it is known."""
-    hook = claude.start("PermissionRequest", tool_name="New Tool!", tool_input=["a", "list"], novelty={"x": [1]})
+def test_permission_of_another_version_is_still_asked(
+    midturn: CommandLine, claude: Session
+) -> None:
+    """Missing fields are read as empty, unknown ones are ignored. The call is shown as far as
+    it is known.
+    """
+    hook = claude.start(
+        "PermissionRequest", tool_name="New Tool!", tool_input=["a", "list"], novelty={"x": [1]}
+    )
     (question,) = wait_for(midturn)
 
     midturn.ok("answer", question["id"], "n")
@@ -472,7 +615,7 @@ def test_a_permission_of_another_version_is_still_a_question(midturn: CommandLin
     assert decided(hook.decision())["behavior"] == "deny"
 
 
-def test_a_store_that_cannot_be_written_is_no_answer(midturn: CommandLine, headless: Session) -> None:
+def test_unwritable_store_is_not_an_answer(midturn: CommandLine, headless: Session) -> None:
     (midturn.home / "data").write_text("in the way")
 
     decision = decided(headless.run("PermissionRequest", **TOUCH))
@@ -482,7 +625,7 @@ def test_a_store_that_cannot_be_written_is_no_answer(midturn: CommandLine, headl
     assert "The user said no" not in decision["message"]
 
 
-def test_outside_of_a_workspace_questions_wait_in_the_users_own_store(midturn: CommandLine, claude: Session) -> None:
+def test_outside_a_workspace_the_users_store_is_used(midturn: CommandLine, claude: Session) -> None:
     (midturn.root / ".midturn").rmdir()
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)
@@ -492,7 +635,9 @@ def test_outside_of_a_workspace_questions_wait_in_the_users_own_store(midturn: C
     assert decided(hook.decision()) == {"behavior": "allow"}
 
 
-def test_nobody_else_goes_on_with_the_turn_of_another_agent(midturn: CommandLine, headless: Session) -> None:
+def test_turn_of_an_external_agent_is_not_continued(
+    midturn: CommandLine, headless: Session
+) -> None:
     headless.run("PermissionRequest", "--wait", "0.1", **TOUCH)
     (question,) = midturn.ok("inbox", "--json").json
     midturn.ok("answer", question["id"], "y")
@@ -500,11 +645,12 @@ def test_nobody_else_goes_on_with_the_turn_of_another_agent(midturn: CommandLine
     resumed = midturn.run("resume", question["conversation"])
 
     assert resumed.status == 1
-    assert "is a call of Claude Code, and goes on there" in resumed.stderr
+    assert "is a call of Claude Code, which continues it." in resumed.stderr
     assert "no turn is ready" in midturn.ok("resume", "--ready").stderr
 
 
-# Rules by argument ------------------------------------------------------------------------------------------------------
+# Rules by argument
+# --------------------------------------------------------------------------------------------------
 
 
 RULES = """
@@ -520,17 +666,22 @@ reason = "Releases are pushed by hand."
 
 
 def asks(session: Session, command: str) -> Any:
-    """Run the hook for a command to its end; return what it decided."""
+    """Run the hook for a command; return its decision."""
     printed = session.run("PermissionRequest", tool_name="Bash", tool_input={"command": command})
     return printed["hookSpecificOutput"]["decision"]
 
 
-def test_a_rule_decides_about_a_call_of_the_agent_and_is_on_record(midturn: CommandLine, headless: Session) -> None:
+def test_rule_decides_and_is_recorded(midturn: CommandLine, headless: Session) -> None:
     midturn.configure(RULES)
     assert asks(headless, "git status -s") == {"behavior": "allow"}
-    refused = "A rule of the user's configuration does not allow this call: Releases are pushed by hand."
+    refused = (
+        "A rule of the user's configuration does not allow this call: Releases are pushed by hand."
+    )
     assert asks(headless, "git push") == {"behavior": "deny", "message": refused}
-    first, second = [[event for event in midturn.events(path) if event["type"] == "approval"] for path in midturn.conversations()]
+    first, second = [
+        [event for event in midturn.events(path) if event["type"] == "approval"]
+        for path in midturn.conversations()
+    ]
     assert [(one["state"], one["answered_by"]["by"]) for one in (*first, *second)] == [
         ("approved", "configuration"),
         ("skipped", "configuration"),
@@ -539,15 +690,17 @@ def test_a_rule_decides_about_a_call_of_the_agent_and_is_on_record(midturn: Comm
     assert midturn.ok("inbox", "--json").json == []
 
 
-def test_where_no_rule_lets_a_call_run_the_user_is_asked(midturn: CommandLine, headless: Session) -> None:
+def test_without_a_matching_rule_the_user_is_asked(midturn: CommandLine, headless: Session) -> None:
     midturn.configure(RULES)
-    waiting = headless.start("PermissionRequest", tool_name="Bash", tool_input={"command": "git status; ls"})
+    waiting = headless.start(
+        "PermissionRequest", tool_name="Bash", tool_input={"command": "git status; ls"}
+    )
     (question,) = wait_for(midturn)
     midturn.ok("answer", question["id"], "yes")
     assert waiting.decision()["hookSpecificOutput"]["decision"]["behavior"] == "allow"
 
 
-def test_a_clone_lets_nothing_run_by_its_own_rules(midturn: CommandLine, headless: Session) -> None:
+def test_rules_of_a_clone_allow_nothing(midturn: CommandLine, headless: Session) -> None:
     midturn.workspace_file('[[agents.claude.tools."*".rules]]\nrun = "unattended"\n')
     waiting = headless.start("PermissionRequest", tool_name="Bash", tool_input={"command": "ls"})
     wait_for(midturn)

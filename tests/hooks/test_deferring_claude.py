@@ -1,4 +1,6 @@
-"""`midturn hook claude --policy defer`: a run that nobody sits before ends where a person is needed, and goes on when it is resumed."""
+"""`midturn hook claude --policy defer`: a run without a terminal ends when a person is needed,
+and continues when it is resumed.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,20 @@ import pytest
 from midturn.integrations.hooks.claude_deferring import DeferringClaude
 from midturn.stores.opening import FileStore
 from support.cli import CommandLine
-from support.hook_runs import CLAUDE_ALONE, HookRuns
+from support.hook_runs import CLAUDE_UNATTENDED, HookRuns
 from support.hooks import Session, answers, stored
 
 DEFER = ("--policy", "defer")
-TOUCH: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "touch made"}, "tool_use_id": "toolu_1"}
+TOUCH: dict[str, Any] = {
+    "tool_name": "Bash",
+    "tool_input": {"command": "touch made"},
+    "tool_use_id": "toolu_1",
+}
 ASK: dict[str, Any] = {
     "tool_name": "AskUserQuestion",
-    "tool_input": {"questions": [{"question": "Which env?", "options": [{"label": "prod"}, {"label": "dev"}]}]},
+    "tool_input": {
+        "questions": [{"question": "Which env?", "options": [{"label": "prod"}, {"label": "dev"}]}]
+    },
     "tool_use_id": "toolu_2",
 }
 
@@ -27,11 +35,11 @@ ASK: dict[str, Any] = {
 @pytest.fixture
 def hooks(tmp_path: Path) -> HookRuns:
     """The hooks of `claude -p`."""
-    return HookRuns(FileStore(tmp_path), DeferringClaude(), CLAUDE_ALONE)
+    return HookRuns(FileStore(tmp_path), DeferringClaude(), CLAUDE_UNATTENDED)
 
 
 async def before(hooks: HookRuns, **said: Any) -> dict[str, Any] | None:
-    """Run the hook of a call that is about to be made; return what it decides, None where that is nothing."""
+    """Run the hook before a call; return its decision, or None if it prints nothing."""
     printed = await hooks.run({"hook_event_name": "PreToolUse", "session_id": "s1", **said})
     if printed is None:
         return None
@@ -41,7 +49,7 @@ async def before(hooks: HookRuns, **said: Any) -> dict[str, Any] | None:
 
 
 async def answer(hooks: HookRuns, **how: Any) -> None:
-    """Answer the one open question."""
+    """Answer the open question."""
     (question,) = await hooks.store.pending()
     await hooks.store.answer(question.id, via="inbox", **how)
 
@@ -50,27 +58,45 @@ async def answer(hooks: HookRuns, **how: Any) -> None:
     ("how", "decision"),
     [
         ({"approve": True}, {"permissionDecision": "allow"}),
-        ({"arguments": {"command": "ls"}}, {"permissionDecision": "allow", "updatedInput": {"command": "ls"}}),
+        (
+            {"arguments": {"command": "ls"}},
+            {"permissionDecision": "allow", "updatedInput": {"command": "ls"}},
+        ),
         (
             {"approve": False, "reason": "Keep it."},
-            {"permissionDecision": "deny", "permissionDecisionReason": "The user said no: Keep it."},
+            {
+                "permissionDecision": "deny",
+                "permissionDecisionReason": "The user said no: Keep it.",
+            },
         ),
-        ({"cancel": True}, {"permissionDecision": "deny", "permissionDecisionReason": "The user ended the turn. Stop here."}),
+        (
+            {"cancel": True},
+            {
+                "permissionDecision": "deny",
+                "permissionDecisionReason": "The user ended the turn. Stop here.",
+            },
+        ),
     ],
 )
-def test_a_call_ends_the_run_and_is_decided_when_it_comes_again(hooks: HookRuns, how: dict[str, Any], decision: dict[str, Any]) -> None:
+def test_call_ends_the_run_and_is_decided_when_repeated(
+    hooks: HookRuns, how: dict[str, Any], decision: dict[str, Any]
+) -> None:
     async def work() -> None:
         assert await before(hooks, **TOUCH) == {"permissionDecision": "defer"}
-        assert await before(hooks, **TOUCH) == {"permissionDecision": "defer"}, "the same question, still open"
+        assert await before(hooks, **TOUCH) == {"permissionDecision": "defer"}, (
+            "the same question, still open"
+        )
         await answer(hooks, **how)
         assert await before(hooks, **TOUCH) == decision
-        assert await before(hooks, **TOUCH) == decision, "a run that was killed meanwhile makes the call again"
+        assert await before(hooks, **TOUCH) == decision, (
+            "a run that was killed meanwhile makes the call again"
+        )
         assert len(await hooks.store.ids()) == 1
 
     asyncio.run(work())
 
 
-def test_its_questions_are_answered_in_the_call(hooks: HookRuns) -> None:
+def test_questions_are_answered_in_the_call(hooks: HookRuns) -> None:
     async def work() -> None:
         assert await before(hooks, **ASK) == {"permissionDecision": "defer"}
         await answer(hooks, value="dev")
@@ -82,10 +108,12 @@ def test_its_questions_are_answered_in_the_call(hooks: HookRuns) -> None:
     asyncio.run(work())
 
 
-def test_another_call_of_the_same_run_is_another_question(hooks: HookRuns) -> None:
+def test_each_call_of_a_run_is_a_separate_question(hooks: HookRuns) -> None:
     async def work() -> None:
         await before(hooks, **TOUCH)
-        await before(hooks, **{**TOUCH, "tool_use_id": "toolu_9", "tool_input": {"command": "touch other"}})
+        await before(
+            hooks, **{**TOUCH, "tool_use_id": "toolu_9", "tool_input": {"command": "touch other"}}
+        )
         assert len(await hooks.store.pending()) == 2
 
     asyncio.run(work())
@@ -100,7 +128,7 @@ def test_another_call_of_the_same_run_is_another_question(hooks: HookRuns) -> No
         {"tool_name": None},
     ],
 )
-def test_what_nobody_need_decide_is_not_asked(hooks: HookRuns, said: dict[str, Any]) -> None:
+def test_calls_without_permission_are_not_asked(hooks: HookRuns, said: dict[str, Any]) -> None:
     async def work() -> None:
         assert await before(hooks, **{**TOUCH, **said}) is None
         assert await hooks.store.pending() == []
@@ -108,11 +136,13 @@ def test_what_nobody_need_decide_is_not_asked(hooks: HookRuns, said: dict[str, A
     asyncio.run(work())
 
 
-def test_what_needs_a_permission_otherwise_is_denied_at_once_and_the_end_of_the_run_waits_for_nobody(hooks: HookRuns) -> None:
+def test_other_permissions_are_denied_and_the_run_ends_without_waiting(hooks: HookRuns) -> None:
     stop = {"hook_event_name": "Stop", "session_id": "s1"}
 
     async def work() -> None:
-        denied = await hooks.run({"hook_event_name": "PermissionRequest", "session_id": "s1", **TOUCH})
+        denied = await hooks.run(
+            {"hook_event_name": "PermissionRequest", "session_id": "s1", **TOUCH}
+        )
         assert "Nobody has answered yet" in denied["hookSpecificOutput"]["decision"]["message"]
         assert await hooks.run(stop, wait=86_000) is None
         await answer(hooks, approve=True)
@@ -121,13 +151,13 @@ def test_what_needs_a_permission_otherwise_is_denied_at_once_and_the_end_of_the_
     asyncio.run(work())
 
 
-def test_at_its_terminal_nothing_is_deferred(claude: Session) -> None:
+def test_nothing_is_deferred_at_a_terminal(claude: Session) -> None:
     assert claude.run("PreToolUse", *DEFER, **TOUCH) is None
 
 
-def test_a_store_that_cannot_be_written_denies(tmp_path: Path) -> None:
+def test_unwritable_store_denies(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    hooks = HookRuns(FileStore(tmp_path / "file"), DeferringClaude(), CLAUDE_ALONE)
+    hooks = HookRuns(FileStore(tmp_path / "file"), DeferringClaude(), CLAUDE_UNATTENDED)
 
     decision = asyncio.run(before(hooks, **TOUCH))
 
@@ -136,12 +166,16 @@ def test_a_store_that_cannot_be_written_denies(tmp_path: Path) -> None:
     assert "nobody has decided" in decision["permissionDecisionReason"]
 
 
-def test_it_is_installed_and_undone_and_no_session_is_said_to_be_woken(midturn: CommandLine) -> None:
+def test_defer_policy_is_installed_and_removed_without_waking(midturn: CommandLine) -> None:
     said = midturn.ok("hook", "install", "claude", *DEFER).stdout
     file = midturn.home / ".claude" / "settings.json"
     hooks = json.loads(file.read_text())["hooks"]
 
-    assert all(group["hooks"][0]["command"].endswith("hook claude --policy defer") for groups in hooks.values() for group in groups)
+    assert all(
+        group["hooks"][0]["command"].endswith("hook claude --policy defer")
+        for groups in hooks.values()
+        for group in groups
+    )
     assert "--resume" in said
     midturn.ok("hook", "install", "claude")
     assert "PreToolUse" not in json.loads(file.read_text())["hooks"]
@@ -153,16 +187,18 @@ def test_only_claude_code_can_defer(midturn: CommandLine) -> None:
     refused = midturn.run("hook", "install", "codex", *DEFER)
 
     assert refused.status == 2
-    assert "Codex cannot end in the middle of a call" in refused.stderr
+    assert "Codex cannot end at a question." in refused.stderr
 
 
 def only(midturn: CommandLine) -> dict[str, Any]:
-    """Return the one open question."""
+    """Return the open question."""
     (question,) = midturn.ok("inbox", "--json").json
     return question
 
 
-def test_an_answer_resumes_the_session_where_it_ran(midturn: CommandLine, headless: Session) -> None:
+def test_answer_resumes_the_session_in_its_directory(
+    midturn: CommandLine, headless: Session
+) -> None:
     ran = midturn.home / "ran"
     stub = midturn.home / "bin" / "claude"
     stub.parent.mkdir()
@@ -176,12 +212,14 @@ def test_an_answer_resumes_the_session_where_it_ran(midturn: CommandLine, headle
     assert ran.read_text() == f"{Path(midturn.root).resolve()} -p --resume s1\n"
 
 
-def test_a_session_that_is_no_name_is_never_on_a_command_line(midturn: CommandLine) -> None:
+def test_invalid_session_id_is_never_on_a_command_line(midturn: CommandLine) -> None:
     alone = {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli", "CLAUDE_CODE_SESSION_ATTENDED": "0"}
-    Session(midturn, "claude", "--dangerously-skip-permissions", **alone).run("PreToolUse", *DEFER, **TOUCH)
+    Session(midturn, "claude", "--dangerously-skip-permissions", **alone).run(
+        "PreToolUse", *DEFER, **TOUCH
+    )
 
     refused = midturn.run("answer", only(midturn)["id"], "y", "--resume")
 
     assert refused.status == 1
-    assert "start it again yourself" in refused.stderr
+    assert "cannot be resumed from here. Start it again yourself." in refused.stderr
     assert len(answers(stored(midturn)[0])) == 1, "the answer is kept all the same"

@@ -1,4 +1,4 @@
-"""`midturn hook install | uninstall | status`: an agent's settings are somebody else's file."""
+"""`midturn hook install | uninstall | status`: editing the settings files of other programs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from midturn.integrations.hooks.clients import OURS
-from midturn.integrations.hooks.installing import HookFound, install, installed, wanted
+from midturn.integrations.hooks.clients import BUILT_IN
+from midturn.integrations.hooks.installing import InstalledHook, install, installed, wanted
 from midturn.integrations.hooks.registering import faults
 from support.cli import CommandLine
 
@@ -29,7 +29,9 @@ def settings(midturn: CommandLine) -> Path:
     return file
 
 
-def test_installing_keeps_what_is_there_and_can_be_undone(midturn: CommandLine, settings: Path) -> None:
+def test_install_keeps_existing_settings_and_can_be_undone(
+    midturn: CommandLine, settings: Path
+) -> None:
     settings.write_text(json.dumps(THEIRS))
 
     midturn.ok("hook", "install", "claude")
@@ -42,7 +44,7 @@ def test_installing_keeps_what_is_there_and_can_be_undone(midturn: CommandLine, 
     assert json.loads(settings.read_text()) == THEIRS
 
 
-def test_installing_twice_is_installing_once(midturn: CommandLine, settings: Path) -> None:
+def test_install_is_idempotent(midturn: CommandLine, settings: Path) -> None:
     midturn.ok("hook", "install", "claude")
     before = settings.read_text()
 
@@ -52,18 +54,33 @@ def test_installing_twice_is_installing_once(midturn: CommandLine, settings: Pat
     assert settings.read_text() == before
 
 
-def test_of_a_group_that_holds_a_hook_of_somebody_else_too_only_ours_is_taken(midturn: CommandLine, settings: Path) -> None:
+def test_uninstall_keeps_other_hooks_of_a_group(midturn: CommandLine, settings: Path) -> None:
     theirs = {"type": "command", "command": "say"}
-    mixed = {"hooks": {"Stop": [{"matcher": "x", "hooks": [{"type": "command", "command": "midturn hook claude"}, theirs, 7]}]}}
+    mixed = {
+        "hooks": {
+            "Stop": [
+                {
+                    "matcher": "x",
+                    "hooks": [{"type": "command", "command": "midturn hook claude"}, theirs, 7],
+                }
+            ]
+        }
+    }
     settings.write_text(json.dumps(mixed))
 
     midturn.ok("hook", "uninstall", "claude")
 
-    assert json.loads(settings.read_text()) == {"hooks": {"Stop": [{"matcher": "x", "hooks": [theirs, 7]}]}}
+    assert json.loads(settings.read_text()) == {
+        "hooks": {"Stop": [{"matcher": "x", "hooks": [theirs, 7]}]}
+    }
 
 
-@pytest.mark.parametrize("content", ["{ not json", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])
-def test_a_file_that_does_not_hold_settings_is_not_touched(midturn: CommandLine, settings: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    "content", ["{ not json", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}']
+)
+def test_file_without_settings_is_not_changed(
+    midturn: CommandLine, settings: Path, content: str
+) -> None:
     settings.write_text(content)
 
     refused = midturn.run("hook", "install", "claude")
@@ -73,25 +90,25 @@ def test_a_file_that_does_not_hold_settings_is_not_touched(midturn: CommandLine,
     assert settings.read_text() == content
 
 
-def test_status_says_what_happens_where_a_hook_is_killed(midturn: CommandLine, settings: Path) -> None:
+def test_status_shows_the_effect_of_a_killed_hook(midturn: CommandLine, settings: Path) -> None:
     before = midturn.ok("hook", "status").stdout
     midturn.ok("hook", "install", "claude")
     after = midturn.ok("hook", "status", "claude").stdout
 
-    assert "Claude Code: asks by itself" in before
+    assert "Claude Code: not connected." in before
     assert "killed" not in before, "there is no hook"
-    assert f"by {settings}" in after
+    assert f"in {settings}." in after
     assert "If the hook is killed, Claude Code's own dialog decides" in after
 
 
-def test_a_projects_settings_are_its_own(midturn: CommandLine, settings: Path) -> None:
+def test_project_settings_are_separate(midturn: CommandLine, settings: Path) -> None:
     midturn.ok("hook", "install", "claude", "--project")
 
     assert (midturn.root / ".claude" / "settings.json").exists()
     assert not settings.exists()
 
 
-def test_a_link_of_somebodys_dotfiles_stays_one(midturn: CommandLine, settings: Path) -> None:
+def test_symlinked_settings_stay_symlinks(midturn: CommandLine, settings: Path) -> None:
     real = midturn.home / "dotfiles.json"
     real.write_text("{}")
     real.chmod(0o640)
@@ -104,11 +121,12 @@ def test_a_link_of_somebodys_dotfiles_stays_one(midturn: CommandLine, settings: 
     assert real.stat().st_mode & 0o777 == 0o640
 
 
-def test_an_agent_that_there_is_not_is_a_usage_error(midturn: CommandLine) -> None:
+def test_unknown_agent_is_a_usage_error(midturn: CommandLine) -> None:
     assert midturn.run("hook", "install", "clode").status == 2
 
 
-# Whose file it is ------------------------------------------------------------------------------------------------------------
+# Ownership of the file
+# --------------------------------------------------------------------------------------------------
 
 COMMENTED = b"""\xef\xbb\xbf{
     // how I like it
@@ -125,9 +143,19 @@ COMMENTED = b"""\xef\xbb\xbf{
 
 @pytest.mark.parametrize(
     "content",
-    [COMMENTED, COMMENTED.replace(b"\n", b"\r\n"), b"{}", b"{\n}\n", b"", json.dumps(THEIRS).encode(), b'{ "hooks": {"Stop": []} }'],
+    [
+        COMMENTED,
+        COMMENTED.replace(b"\n", b"\r\n"),
+        b"{}",
+        b"{\n}\n",
+        b"",
+        json.dumps(THEIRS).encode(),
+        b'{ "hooks": {"Stop": []} }',
+    ],
 )
-def test_settings_are_read_as_the_agent_does_and_become_what_they_were(midturn: CommandLine, settings: Path, content: bytes) -> None:
+def test_settings_are_parsed_like_the_agent_and_restored_exactly(
+    midturn: CommandLine, settings: Path, content: bytes
+) -> None:
     settings.write_bytes(content)
 
     midturn.ok("hook", "install", "claude")
@@ -136,15 +164,19 @@ def test_settings_are_read_as_the_agent_does_and_become_what_they_were(midturn: 
     status = midturn.ok("hook", "status", "claude").stdout
     midturn.ok("hook", "uninstall", "claude")
 
-    assert "asks through midturn" in status
+    assert ": connected (" in status
     assert settings.read_bytes() == content
     if content.startswith(COMMENTED[:3]):
         lines = between.splitlines()
-        assert [line for line in lines if b"//" in line or b"/*" in line] == [line for line in content.splitlines() if b"/" in line]
+        assert [line for line in lines if b"//" in line or b"/*" in line] == [
+            line for line in content.splitlines() if b"/" in line
+        ]
         assert all(line.endswith(b"\r") for line in between.split(b"\n")[:-1]) == (b"\r" in content)
 
 
-def test_a_file_that_was_touched_since_loses_our_lines_and_nothing_else(midturn: CommandLine, settings: Path) -> None:
+def test_uninstall_from_an_edited_file_removes_only_our_lines(
+    midturn: CommandLine, settings: Path
+) -> None:
     settings.write_bytes(COMMENTED)
     midturn.ok("hook", "install", "claude")
     settings.write_bytes(settings.read_bytes().replace(b"opus", b"haiku"))
@@ -156,8 +188,8 @@ def test_a_file_that_was_touched_since_loses_our_lines_and_nothing_else(midturn:
 
 @pytest.mark.parametrize("touched", [False, True])
 @pytest.mark.parametrize("agent", ["claude", "copilot"])
-def test_a_file_that_we_made_is_removed(midturn: CommandLine, agent: str, touched: bool) -> None:  # noqa: FBT001
-    file = OURS[agent].installation(midturn.home, None, {}).file
+def test_created_file_is_removed(midturn: CommandLine, agent: str, touched: bool) -> None:  # noqa: FBT001
+    file = BUILT_IN[agent].installation(midturn.home, None, {}).file
     midturn.ok("hook", "install", agent)
     if touched:
         file.write_text(file.read_text() + "\n")
@@ -167,22 +199,28 @@ def test_a_file_that_we_made_is_removed(midturn: CommandLine, agent: str, touche
     assert not file.exists()
 
 
-def test_what_cannot_be_written_is_printed(midturn: CommandLine, settings: Path) -> None:
+def test_unwritable_settings_are_printed(midturn: CommandLine, settings: Path) -> None:
     settings.write_text("{ not json")
 
     refused = midturn.run("hook", "install", "claude")
     printed = midturn.ok("hook", "install", "claude", "--print")
 
-    assert "`midturn hook install AGENT --print` prints what to add" in " ".join(refused.stderr.split())
-    assert set(printed.json["hooks"]) == {entry.event for entry in OURS["claude"].installation(midturn.home, None, {}).entries}
+    assert "`midturn hook install AGENT --print` prints what to add" in " ".join(
+        refused.stderr.split()
+    )
+    assert set(printed.json["hooks"]) == {
+        entry.event for entry in BUILT_IN["claude"].installation(midturn.home, None, {}).entries
+    }
     assert str(settings) in printed.stderr.replace("\n", "")
     assert settings.read_text() == "{ not json"
 
 
-@pytest.mark.parametrize("agent", OURS)
-def test_a_projects_settings_name_the_command_and_no_path_of_this_machine(midturn: CommandLine, agent: str) -> None:
+@pytest.mark.parametrize("agent", BUILT_IN)
+def test_project_settings_contain_the_command_without_a_local_path(
+    midturn: CommandLine, agent: str
+) -> None:
     midturn.ok("hook", "install", agent, "--project")
-    file = OURS[agent].installation(midturn.home, midturn.root, {}).file
+    file = BUILT_IN[agent].installation(midturn.home, midturn.root, {}).file
 
     assert f'"midturn hook {agent}"' in file.read_text()
     assert sys.prefix not in file.read_text()
@@ -190,39 +228,61 @@ def test_a_projects_settings_name_the_command_and_no_path_of_this_machine(midtur
     assert not file.exists()
 
 
-def test_a_hook_imports_nothing_of_the_directory_that_an_agent_works_in(midturn: CommandLine, settings: Path) -> None:
+def test_hook_imports_nothing_from_the_working_directory(
+    midturn: CommandLine, settings: Path
+) -> None:
     clone = midturn.root
     for name in ("click", "asyncio", "msgspec"):
         (clone / f"{name}.py").write_text("import pathlib; pathlib.Path('loaded').touch()\n")
-    midturn.ok("hook", "install", "claude", PATH="/usr/bin:/bin")  # no script on the path: hooks name the interpreter
+    midturn.ok(
+        "hook", "install", "claude", PATH="/usr/bin:/bin"
+    )  # the script is not in PATH: the hook uses the interpreter's path
     (clone / "loaded").unlink(missing_ok=True)
 
     (hooks,) = json.loads(settings.read_text())["hooks"]["Stop"]
-    ran = subprocess.run(hooks["hooks"][0]["command"], shell=True, input=b"{}", cwd=clone, env=midturn.environment, check=False)
+    ran = subprocess.run(
+        hooks["hooks"][0]["command"],
+        shell=True,
+        input=b"{}",
+        cwd=clone,
+        env=midturn.environment,
+        check=False,
+    )
 
     assert ran.returncode == 0
     assert not (clone / "loaded").exists()
 
 
-# What is outdated -----------------------------------------------------------------------------------------------------------
+# Outdated hooks
+# --------------------------------------------------------------------------------------------------
 
 HERE = f"{sys.executable} -P -m midturn hook"
 
 
-@pytest.fixture(params=OURS)
+@pytest.fixture(params=BUILT_IN)
 def key(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def found_of(key: str, home: Path, *, project: bool) -> tuple[Path, list[HookFound], list[HookFound]]:
-    """Return where an agent's hooks are, those that are there, and those that this midturn writes."""
-    installation = OURS[key].installation(home, home / "project" if project else None, {})
-    return installation.file, [*installed(installation, key)], [*wanted(installation, f"{HERE} {key}")]
+def found_of(
+    key: str, home: Path, *, project: bool
+) -> tuple[Path, list[InstalledHook], list[InstalledHook]]:
+    """Return the settings file of an agent, the hooks in it, and the hooks that this midturn
+    writes.
+    """
+    installation = BUILT_IN[key].installation(home, home / "project" if project else None, {})
+    return (
+        installation.file,
+        [*installed(installation, key)],
+        [*wanted(installation, f"{HERE} {key}")],
+    )
 
 
 @pytest.mark.parametrize("project", [False, True])
-def test_what_is_installed_is_what_would_be_installed(key: str, tmp_path: Path, project: bool) -> None:  # noqa: FBT001
-    installation = OURS[key].installation(tmp_path, tmp_path / "project" if project else None, {})
+def test_installed_hooks_match_the_current_version(key: str, tmp_path: Path, project: bool) -> None:  # noqa: FBT001
+    installation = BUILT_IN[key].installation(
+        tmp_path, tmp_path / "project" if project else None, {}
+    )
     assert install(installation, f"{HERE} {key}", key)
 
     _, found, expected = found_of(key, tmp_path, project=project)
@@ -234,16 +294,25 @@ def test_what_is_installed_is_what_would_be_installed(key: str, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("/usr/bin/env midturn hook {key}", "they run `/usr/bin/env midturn hook {key}`, and not this midturn's"),
-        ("/gone/bin/python -m midturn hook {key}", "they run /gone/bin/python, which is gone"),
-        ("'/gone/my bin/midturn' hook {key}", "they run /gone/my bin/midturn, which is gone"),
-        ("midturn hook {key} 'x", "they run midturn hook {key} 'x, which is gone"),
+        (
+            "/usr/bin/env midturn hook {key}",
+            "they run `/usr/bin/env midturn hook {key}` instead of this midturn's",
+        ),
+        (
+            "/gone/bin/python -m midturn hook {key}",
+            "they run /gone/bin/python, which does not exist any more",
+        ),
+        (
+            "'/gone/my bin/midturn' hook {key}",
+            "they run /gone/my bin/midturn, which does not exist any more",
+        ),
+        ("midturn hook {key} 'x", "they run midturn hook {key} 'x, which does not exist any more"),
     ],
 )
-def test_hooks_of_another_midturn_are_outdated_and_installing_again_replaces_them(
+def test_outdated_hooks_are_detected_and_replaced(
     key: str, tmp_path: Path, command: str, said: str
 ) -> None:
-    installation = OURS[key].installation(tmp_path, None, {})
+    installation = BUILT_IN[key].installation(tmp_path, None, {})
     install(installation, command.format(key=key), key)
     _, found, expected = found_of(key, tmp_path, project=False)
 
@@ -255,8 +324,8 @@ def test_hooks_of_another_midturn_are_outdated_and_installing_again_replaces_the
     assert found_of(key, tmp_path, project=False)[1] == expected
 
 
-def test_how_long_a_hook_waits_may_be_changed_by_hand(key: str, tmp_path: Path) -> None:
-    installation = OURS[key].installation(tmp_path, None, {})
+def test_hook_timeout_may_be_edited_manually(key: str, tmp_path: Path) -> None:
+    installation = BUILT_IN[key].installation(tmp_path, None, {})
     install(installation, f"{HERE} {key} --wait 1.5", key)
     _, found, expected = found_of(key, tmp_path, project=False)
 
@@ -264,25 +333,31 @@ def test_how_long_a_hook_waits_may_be_changed_by_hand(key: str, tmp_path: Path) 
     assert faults(found, expected) == []
 
 
-def test_a_script_whose_interpreter_is_gone_is_gone(tmp_path: Path) -> None:
+def test_script_with_a_missing_interpreter_is_reported_as_missing(tmp_path: Path) -> None:
     script = tmp_path / "midturn"
     script.write_text("#!/gone/venv/bin/python\n")
     script.chmod(0o700)
-    entry = OURS["codex"].installation(tmp_path, None, {}).entries[0]
+    entry = BUILT_IN["codex"].installation(tmp_path, None, {}).entries[0]
 
-    assert faults([HookFound(entry, f"{script} hook codex")], [HookFound(entry, f"{HERE} codex")]) == [
-        "they run /gone/venv/bin/python, which is gone"
-    ]
+    assert faults(
+        [InstalledHook(entry, f"{script} hook codex")], [InstalledHook(entry, f"{HERE} codex")]
+    ) == ["they run /gone/venv/bin/python, which does not exist any more"]
 
 
-def test_events_that_are_missing_twice_there_or_set_up_otherwise_are_named_and_set_right(key: str, tmp_path: Path) -> None:
-    installation = OURS[key].installation(tmp_path, None, {})
+def test_missing_duplicate_and_wrong_events_are_reported_and_fixed(
+    key: str, tmp_path: Path
+) -> None:
+    installation = BUILT_IN[key].installation(tmp_path, None, {})
     install(installation, f"{HERE} {key}", key)
     settings = json.loads(installation.file.read_text())
     first, second, *_ = (entry.event for entry in installation.entries)
     hooks = settings["hooks"]
     hooks["OfLongAgo"] = hooks.pop(first)
-    hooks[second] = [{**hooks[second][0], "matcher": "Nothing"}, *hooks[second], {"command": "theirs"}]
+    hooks[second] = [
+        {**hooks[second][0], "matcher": "Nothing"},
+        *hooks[second],
+        {"command": "theirs"},
+    ]
     installation.file.write_text(json.dumps(settings))
     _, found, expected = found_of(key, tmp_path, project=False)
 
@@ -291,36 +366,50 @@ def test_events_that_are_missing_twice_there_or_set_up_otherwise_are_named_and_s
 
     assert said == [
         f"{first} is missing",
-        "OfLongAgo is not ours any more",
-        f"{second} is there twice",
-        f"{second} has another matcher or time-out",
+        "OfLongAgo is no longer used by midturn",
+        f"{second} is installed twice",
+        f"{second} has another matcher or timeout",
     ]
     assert sorted(map(str, found_of(key, tmp_path, project=False)[1])) == sorted(map(str, expected))
     assert json.loads(installation.file.read_text())["hooks"][second][0] == {"command": "theirs"}
 
 
-def test_status_says_what_to_do_about_outdated_hooks_wherever_they_are(midturn: CommandLine, settings: Path) -> None:
+def test_status_shows_how_to_update_outdated_hooks(midturn: CommandLine, settings: Path) -> None:
     midturn.ok("hook", "install", "claude")
     midturn.ok("hook", "install", "claude", "--project", "--policy", "defer")
     for file in (settings, midturn.root / ".claude" / "settings.json"):
-        file.write_text(file.read_text().replace(sys.executable, "/gone/python").replace('"midturn hook', '"/gone/python -m midturn hook'))
+        file.write_text(
+            file.read_text()
+            .replace(sys.executable, "/gone/python")
+            .replace('"midturn hook', '"/gone/python -m midturn hook')
+        )
 
     outdated = midturn.run("hook", "status", "claude")
     for again in ((), ("--project", "--policy", "defer")):
-        assert f"`{' '.join(['midturn hook install claude', *again])}` replaces them." in outdated.stdout
+        assert (
+            f"To replace them: `{' '.join(['midturn hook install claude', *again])}`\n"
+            in outdated.stdout
+        )
         midturn.ok("hook", "install", "claude", *again)
     named = midturn.home / "bin" / "midturn"
     named.parent.mkdir()
     named.write_text("#!/bin/sh\n")
     named.chmod(0o755)
-    mended = midturn.ok("hook", "status", "claude", PATH=f"{named.parent}:{midturn.environment['PATH']}").stdout
+    mended = midturn.ok(
+        "hook", "status", "claude", PATH=f"{named.parent}:{midturn.environment['PATH']}"
+    ).stdout
 
     assert outdated.status == 1
-    assert outdated.stdout.count("its hooks are outdated: they run /gone/python, which is gone") == 2
-    assert mended.count("asks through midturn") == 2
+    assert (
+        outdated.stdout.count(
+            "the hooks are outdated: they run /gone/python, which does not exist any more"
+        )
+        == 2
+    )
+    assert mended.count(": connected (") == 2
 
 
-def test_settings_that_cannot_be_read_hide_no_other_agent(midturn: CommandLine, settings: Path) -> None:
+def test_unreadable_settings_do_not_hide_other_agents(midturn: CommandLine, settings: Path) -> None:
     settings.write_text("{ not json")
     midturn.ok("hook", "install", "codex")
 
@@ -328,14 +417,17 @@ def test_settings_that_cannot_be_read_hide_no_other_agent(midturn: CommandLine, 
 
     assert status.status == 2
     assert str(settings) in status.stderr
-    assert "Codex: asks through midturn" in status.stdout
+    assert "Codex: connected (" in status.stdout
 
 
-def test_who_wants_to_install_opencodes_is_told_what_carries_its_questions(midturn: CommandLine) -> None:
+def test_installing_for_opencode_names_the_bridge(midturn: CommandLine) -> None:
     refused = midturn.run("hook", "install", "opencode")
 
     assert refused.status == 2
-    assert "opencode has no hooks to install. Run `midturn hook opencode` beside it" in " ".join(refused.stderr.split())
+    assert (
+        "opencode has no hooks to install. Run `midturn hook opencode` next to it instead."
+        in " ".join(refused.stderr.split())
+    )
 
 
 @pytest.mark.parametrize(
@@ -346,7 +438,9 @@ def test_who_wants_to_install_opencodes_is_told_what_carries_its_questions(midtu
         ("claude", {"disableAllHooks": False}, ""),
     ],
 )
-def test_hooks_that_are_turned_off_are_said_to_be(midturn: CommandLine, agent: str, off: dict[str, Any], named: str) -> None:
+def test_disabled_hooks_are_reported(
+    midturn: CommandLine, agent: str, off: dict[str, Any], named: str
+) -> None:
     file = midturn.home / f".{agent}" / "settings.json"
     midturn.ok("hook", "install", agent)
     file.write_text(json.dumps({**json.loads(file.read_text()), **off}))
@@ -354,5 +448,5 @@ def test_hooks_that_are_turned_off_are_said_to_be(midturn: CommandLine, agent: s
     status = midturn.run("hook", "status", agent)
 
     assert status.status == (1 if named else 0)
-    assert (f"runs no hooks: `{named}` turns all of them off in {file}" in status.stdout) == bool(named)
-    assert ("asks through midturn" in status.stdout) != bool(named)
+    assert (f"all hooks are disabled by `{named}` in {file}." in status.stdout) == bool(named)
+    assert (": connected (" in status.stdout) != bool(named)

@@ -1,35 +1,36 @@
-"""Requests and answers as lines of JSON, at the end of a connection."""
+"""Requests and responses as JSON lines when the connection ends."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 
-from midturn.integrations.hooks.codex_server import Delivered, JsonLines
+from midturn.integrations.hooks.codex_server import AfterDelivery, JsonLines
 from midturn.question.json_value import JsonObject
 
 
 class Slow:
-    """A side whose note that an answer was sent takes a while."""
+    """A handler that is slow to record that its answer was sent."""
 
     def __init__(self) -> None:
         self.may_note = asyncio.Event()
         self.has_noted = False
 
-    async def asked(self, method: str, params: JsonObject) -> tuple[JsonObject, Delivered]:
-        """Answer with what was sent."""
+    async def handle_request(
+        self, method: str, params: JsonObject
+    ) -> tuple[JsonObject, AfterDelivery]:
+        """Return the request as the response."""
         del method
         return params, self._note
 
-    def told(self, method: str, params: JsonObject) -> None:
-        """Hear nothing."""
+    def handle_notification(self, method: str, params: JsonObject) -> None: ...
 
     async def _note(self) -> None:
         await self.may_note.wait()
         self.has_noted = True
 
 
-def test_what_was_answered_is_noted_although_the_other_side_leaves_at_once() -> None:
+def test_answer_is_recorded_even_if_the_client_disconnects() -> None:
     async def work() -> None:
         ours, theirs = socket.socketpair()
         slow = Slow()
@@ -39,7 +40,7 @@ def test_what_was_answered_is_noted_although_the_other_side_leaves_at_once() -> 
         listening = asyncio.ensure_future(lines.listen())
         writer.write(b'{"id": 1, "method": "ask", "params": {"sure": true}}\n')
         assert await reader.readline() == b'{"id": 1, "result": {"sure": true}}\n'
-        listening.cancel()  # who has run the other side leaves
+        listening.cancel()  # the other side closes the connection
         asyncio.get_running_loop().call_soon(slow.may_note.set)
         await asyncio.gather(listening, return_exceptions=True)
         for end in (writer, to_them):
@@ -48,4 +49,4 @@ def test_what_was_answered_is_noted_although_the_other_side_leaves_at_once() -> 
 
         assert slow.has_noted
 
-    asyncio.run(asyncio.wait_for(work(), 60))
+    asyncio.run(asyncio.wait_for(work(), 120))

@@ -1,4 +1,6 @@
-"""The bridge to opencode: its server goes and comes back, and what a person has said is closed as that."""
+"""The bridge to opencode: server restarts, and answers that are recorded with their real
+result.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,21 @@ from typing import Any
 import pytest
 
 from midturn.clock import SYSTEM
-from midturn.events.open_question import Asker, OpenQuestion, ProcessMark
-from midturn.integrations.hooks.external_calls import Errands
-from midturn.integrations.hooks.opencode import Bridge, OpencodeAway
+from midturn.events.open_question import AskingAgent, OpenQuestion, ProcessMark
+from midturn.integrations.hooks.external_calls import ExternalCallService
+from midturn.integrations.hooks.opencode import Bridge, OpencodeUnavailable
 from midturn.question.json_value import Json, JsonObject
 from midturn.stores.lock import mark
 from midturn.stores.opening import FileStore
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 HERE = mark(os.getpid())
 
 
 class Server:
-    """An opencode server that is made of what waits there; `slow` holds what is posted back until it is set."""
+    """A fake opencode server with a list of open requests. `slow` delays posts until it is
+    set.
+    """
 
     def __init__(self) -> None:
         self.permissions: list[JsonObject] = [permission("per_1")]
@@ -35,9 +39,9 @@ class Server:
         self.slow.set()
 
     async def get(self, path: str) -> Json:
-        """Return what waits."""
+        """Return the open requests."""
         if not self.is_there:
-            raise OpencodeAway("Nothing is there.")
+            raise OpencodeUnavailable("Nothing is there.")
         if path != "/permission":
             return []
         self.looks += 1
@@ -52,11 +56,17 @@ class Server:
 
 
 def permission(id: str, command: str = "touch made") -> JsonObject:
-    return {"id": id, "sessionID": "ses_1", "permission": "bash", "patterns": [command], "metadata": {"command": command}}
+    return {
+        "id": id,
+        "sessionID": "ses_1",
+        "permission": "bash",
+        "patterns": [command],
+        "metadata": {"command": command},
+    }
 
 
 class Scene:
-    """A bridge at work."""
+    """A running bridge."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,15 +74,24 @@ class Scene:
         self.server = Server()
         self.told: list[str] = []
 
-    def errands(self, session: str) -> Errands:
-        """Return what a session asks."""
-        asker = Asker(name="opencode", agent="opencode", session=session, via="hook", process=HERE, serves=HERE)
-        return Errands(self.store, asker, SYSTEM)
+    def calls(self, session: str) -> ExternalCallService:
+        """Return the calls of a session."""
+        asker = AskingAgent(
+            name="opencode",
+            agent="opencode",
+            session=session,
+            via="hook",
+            process=HERE,
+            serves=HERE,
+        )
+        return ExternalCallService(self.store, asker, SYSTEM)
 
     @asynccontextmanager
     async def carried(self) -> AsyncGenerator[None]:
-        """Have it work."""
-        running = asyncio.create_task(Bridge(self.server, self.errands, SYSTEM, self.told.append).run())
+        """Run the bridge."""
+        running = asyncio.create_task(
+            Bridge(self.server, self.calls, SYSTEM, self.told.append).run()
+        )
         try:
             yield
         finally:
@@ -80,8 +99,8 @@ class Scene:
             await asyncio.gather(running, return_exceptions=True)
 
     async def asked(self, fits: Callable[[list[OpenQuestion]], Any] = len) -> list[OpenQuestion]:
-        """Wait until what is open fits."""
-        async with asyncio.timeout(60):
+        """Wait until the open questions match."""
+        async with asyncio.timeout(120):
             while True:
                 found = await self.store.pending()
                 if fits(found):
@@ -89,20 +108,20 @@ class Scene:
                 await asyncio.sleep(0.02)
 
     async def until(self, fits: Callable[[], Any]) -> None:
-        """Wait until something is so."""
-        async with asyncio.timeout(60):
+        """Wait for a condition."""
+        async with asyncio.timeout(120):
             while True:
                 if fits():
                     return
                 await asyncio.sleep(0.02)
 
 
-def process_of(question: OpenQuestion) -> ProcessMark | None:
+def find_ancestor(question: OpenQuestion) -> ProcessMark | None:
     assert question.asker
     return question.asker.process
 
 
-def test_an_answer_is_closed_as_what_it_is_though_nothing_waits_there_while_it_is_brought(tmp_path: Path) -> None:
+def test_answer_is_recorded_if_the_request_disappears_during_delivery(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
 
     async def work() -> None:
@@ -112,7 +131,9 @@ def test_an_answer_is_closed_as_what_it_is_though_nothing_waits_there_while_it_i
             await scene.store.answer(question.id, approve=True, via="inbox")
             await scene.until(lambda: scene.server.posted)
             seen = scene.server.looks
-            await scene.until(lambda: scene.server.looks > seen + 2)  # it has gone from the list, while the answer is under way
+            await scene.until(
+                lambda: scene.server.looks > seen + 2
+            )  # not listed any more, but the answer is still being sent
             scene.server.slow.set()
             await scene.until(lambda: ended(scene))
 
@@ -124,21 +145,24 @@ def ended(scene: Scene) -> bool:
     return '"turn_end"' in "".join(file.read_text() for file in scene.folder.rglob("events.jsonl"))
 
 
-def test_while_its_server_is_gone_nobody_waits_and_what_it_asks_again_is_the_same_question(tmp_path: Path) -> None:
+def test_repeated_request_after_a_server_restart_is_the_same_question(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
 
     async def work() -> None:
         async with scene.carried():
             (first,) = await scene.asked()
             scene.server.is_there = False
-            await scene.asked(lambda found: process_of(found[0]) is None)
+            await scene.asked(lambda found: find_ancestor(found[0]) is None)
             scene.server.permissions = [permission("per_2")]
             scene.server.is_there = True
-            (again,) = await scene.asked(lambda found: process_of(found[0]))
+            (again,) = await scene.asked(lambda found: find_ancestor(found[0]))
             assert again.id == first.id
             await scene.store.answer(again.id, approve=False, via="inbox")
             await scene.until(lambda: scene.server.posted)
 
     asyncio.run(work())
     assert scene.server.posted[0][0] == "/permission/per_2/reply"
-    assert scene.told == ["Nothing is there. I wait for it; what it asked stays open.", "opencode is there."]
+    assert scene.told == [
+        "Nothing is there. Waiting for the server; its questions stay open.",
+        "The opencode server answers again.",
+    ]

@@ -1,4 +1,6 @@
-"""`make attacks`: every promise has a line, and an attack that worked, or a test that is gone, is not passed over."""
+"""`make attacks` reports every promise and detects attacks that succeeded and tests that are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,21 @@ REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_every_test_that_security_md_names_is_there() -> None:
+def test_tests_named_in_security_md_exist() -> None:
     promised = attacks.promises((attacks.ROOT / "SECURITY.md").read_text(encoding="utf-8"))
 
-    assert [promise.partition(".")[0] for promise in promised] == [str(number) for number in range(1, len(promised) + 1)]
-    assert [place for places in promised.values() for place in places if not (attacks.ROOT / place).exists()] == []
+    assert [promise.partition(".")[0] for promise in promised] == [
+        str(number) for number in range(1, len(promised) + 1)
+    ]
+    assert [
+        place
+        for places in promised.values()
+        for place in places
+        if not (attacks.ROOT / place).exists()
+    ] == []
 
 
-def test_attacks_are_counted_by_promise_and_once_in_all(tmp_path: Path) -> None:
+def test_attacks_are_counted_by_promise_and_once_in_total(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
 

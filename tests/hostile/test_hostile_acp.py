@@ -1,4 +1,6 @@
-"""The Agent Client Protocol from the wire: an agent that lies to `midturn acp run`, and an editor that lies to `midturn acp`."""
+"""Hostile peers of the Agent Client Protocol: an agent under `midturn acp run`, and an editor of
+`midturn acp`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pytest
 from support.cli import CommandLine, Process
 from support.hooks import answers, stored, until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 CODES = "\x1b]52;c;aGk=\x07\x1b[2J\u202e"
 AGENT = r"""
 import json, sys
@@ -42,13 +44,25 @@ for line in sys.stdin:
         if attack.get("waits"):
             send({"id": prompt, "result": {"stopReason": "end_turn"}})
 """
-OPTIONS = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"}]
+OPTIONS = [
+    {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "no", "name": "No", "kind": "reject_once"},
+]
 
 
 def permission(number: int, command: str, /, call: str = "c1", **fields: Any) -> dict[str, Any]:
-    """Return a request for a permission."""
-    tool_call = {"toolCallId": call, "title": "Make it", "kind": "execute", "rawInput": {"command": command}, **fields}
-    return {"id": number, "method": "session/request_permission", "params": {"sessionId": "s1", "toolCall": tool_call, "options": OPTIONS}}
+    tool_call = {
+        "toolCallId": call,
+        "title": "Make it",
+        "kind": "execute",
+        "rawInput": {"command": command},
+        **fields,
+    }
+    return {
+        "id": number,
+        "method": "session/request_permission",
+        "params": {"sessionId": "s1", "toolCall": tool_call, "options": OPTIONS},
+    }
 
 
 def method(name: str, **params: Any) -> dict[str, Any]:
@@ -69,11 +83,22 @@ def midturn(tmp_path: Path) -> CommandLine:
 
 def start(midturn: CommandLine, *sends: Mapping[str, Any], **fields: str) -> Process:
     given = json.dumps({"sends": sends, **fields})
-    return midturn.start("acp", "run", "--prompt", "Go", "--", sys.executable, "-c", AGENT, given, str(midturn.home / "heard"))
+    return midturn.start(
+        "acp",
+        "run",
+        "--prompt",
+        "Go",
+        "--",
+        sys.executable,
+        "-c",
+        AGENT,
+        given,
+        str(midturn.home / "heard"),
+    )
 
 
-def heard(midturn: CommandLine) -> list[dict[str, Any]]:
-    """Return what the agent got back."""
+def received_messages(midturn: CommandLine) -> list[dict[str, Any]]:
+    """Return the messages that the agent received."""
     file = midturn.home / "heard"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -83,11 +108,25 @@ AGENTS: dict[str, list[Mapping[str, Any]]] = {
     "reads a file": [method("fs/read_text_file", path=OUTSIDE)],
     "writes a file": [method("fs/write_text_file", path="../home/evil", content="x")],
     "makes a terminal": [method("terminal/create", command="touch", args=["ran"])],
-    "calls what is private": [method("_prompt", prompt="x"), method("__init__"), method("on_connect", conn=None)],
-    "answers what was never asked": [{"id": 99, "result": {"stopReason": "end_turn"}}, {"id": None, "result": {}}],
+    "calls what is private": [
+        method("_prompt", prompt="x"),
+        method("__init__"),
+        method("on_connect", conn=None),
+    ],
+    "answers what was never asked": [
+        {"id": 99, "result": {"stopReason": "end_turn"}},
+        {"id": None, "result": {}},
+    ],
     "writes to the terminal in what it says": [chunk(CODES)],
     "updates what it never began": [
-        method("session/update", update={"sessionUpdate": "tool_call_update", "toolCallId": "of another", "status": "completed"})
+        method(
+            "session/update",
+            update={
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "of another",
+                "status": "completed",
+            },
+        )
     ],
     "sends what is no message": [{"raw": "}{"}, {"raw": "null"}, {"raw": "[]"}, {"raw": '"x"'}],
     "nests without end": [{"raw": '{"a":', "times": 100_000}],
@@ -96,14 +135,14 @@ AGENTS: dict[str, list[Mapping[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_gets_nothing_but_what_people_answer(midturn: CommandLine, name: str) -> None:
+def test_agent_gets_only_answers_of_people(midturn: CommandLine, name: str) -> None:
     run = start(midturn, *AGENTS[name])
-    said, errors = run.communicate(timeout=60)
+    said, errors = run.communicate(timeout=120)
 
     assert "Traceback" not in errors, errors
     assert "\x1b" not in errors
-    assert "root:" not in said + "".join(map(json.dumps, heard(midturn)))
-    assert all("error" in reply for reply in heard(midturn)), heard(midturn)
+    assert "root:" not in said + "".join(map(json.dumps, received_messages(midturn)))
+    assert all("error" in reply for reply in received_messages(midturn)), received_messages(midturn)
     assert not (midturn.root / "ran").exists()
     assert not (midturn.home / "evil").exists()
     assert stored(midturn) == []
@@ -118,58 +157,111 @@ def test_an_agent_gets_nothing_but_what_people_answer(midturn: CommandLine, name
         (permission(2, "touch good", kind="delete"), {1: "yes"}),
         (permission(2, "touch good ", call="c2"), {1: "yes"}),
     ],
-    ids=["another command", "under the same request", "under the same title", "as another tool", "with a blank more"],
+    ids=[
+        "another command",
+        "under the same request",
+        "under the same title",
+        "as another tool",
+        "with a blank more",
+    ],
 )
-def test_a_yes_to_one_call_is_none_to_another_under_its_id(
+def test_yes_does_not_apply_to_another_call_with_the_same_id(
     midturn: CommandLine, second: Mapping[str, Any], allowed: dict[int, str]
 ) -> None:
     run = start(midturn, permission(1, "touch good"), second, waits="an answer")
-    waiting = until(lambda: midturn.ok("inbox", "--json").json, lambda questions: len(questions) == 2)
-    good = next(one for one in waiting if one["arguments"] == {"command": "touch good"} and one["tool"] == "execute")
+    waiting = until(
+        lambda: midturn.ok("inbox", "--json").json, lambda questions: len(questions) == 2
+    )
+    good = next(
+        one
+        for one in waiting
+        if one["arguments"] == {"command": "touch good"} and one["tool"] == "execute"
+    )
 
     midturn.ok("answer", good["id"], "y")
-    run.communicate(timeout=60)
+    run.communicate(timeout=120)
 
-    assert {reply["id"]: reply["result"]["outcome"].get("optionId") for reply in heard(midturn) if "optionId" in str(reply)} == allowed
-    assert [[event["state"] for event in answers(events)] for events in stored(midturn)].count(["approved"]) == 1
+    assert {
+        reply["id"]: reply["result"]["outcome"].get("optionId")
+        for reply in received_messages(midturn)
+        if "optionId" in str(reply)
+    } == allowed
+    assert [[event["state"] for event in answers(events)] for events in stored(midturn)].count(
+        ["approved"]
+    ) == 1
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"name": CODES}, {"session": CODES}, {"session": "../../../evil"}, {"session": ""}, {"name": "the user"}],
-    ids=["its name acts", "its session acts", "its session is a path", "no session", "a person's name"],
+    [
+        {"name": CODES},
+        {"session": CODES},
+        {"session": "../../../evil"},
+        {"session": ""},
+        {"name": "the user"},
+    ],
+    ids=[
+        "its name acts",
+        "its session acts",
+        "its session is a path",
+        "no session",
+        "a person's name",
+    ],
 )
-def test_what_an_agent_says_of_itself_acts_on_nothing(midturn: CommandLine, fields: dict[str, str]) -> None:
+def test_texts_of_an_agent_have_no_effect(midturn: CommandLine, fields: dict[str, str]) -> None:
     run = start(midturn, permission(1, f"ls {CODES}", title=CODES), waits="an answer", **fields)
     (question,) = until(lambda: midturn.ok("inbox", "--json").json, bool)
 
-    shown = [midturn.ok(*command).stdout for command in (("inbox",), ("inbox", "--all"), ("conversation", "ls"), ("conversation", "show"))]
+    shown = [
+        midturn.ok(*command).stdout
+        for command in (
+            ("inbox",),
+            ("inbox", "--all"),
+            ("conversation", "ls"),
+            ("conversation", "show"),
+        )
+    ]
     midturn.ok("answer", question["id"], "n")
-    _, errors = run.communicate(timeout=60)
+    _, errors = run.communicate(timeout=120)
 
     assert not [text for text in (*shown, errors) if "\x1b" in text or "\u202e" in text]
     assert not (midturn.home / "evil").exists()
 
 
-# An editor ------------------------------------------------------------------------------------------------------------
+# A hostile editor -------------------------------------------------------------------------------
+# -------------------------
 
 
 def request(name: str, **params: Any) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": name, "params": params})
 
 
-HELLO = json.dumps({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {"protocolVersion": 1}})
+HELLO = json.dumps(
+    {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {"protocolVersion": 1}}
+)
 EDITORS = {
-    "a session at a path": request("session/load", sessionId="../../evil", cwd="{cwd}", mcpServers=[]),
+    "a session at a path": request(
+        "session/load", sessionId="../../evil", cwd="{cwd}", mcpServers=[]
+    ),
     "a session that acts": request("session/resume", sessionId=CODES, cwd="{cwd}", mcpServers=[]),
-    "a prompt to no session": request("session/prompt", sessionId="1", prompt=[{"type": "text", "text": "x"}]),
+    "a prompt to no session": request(
+        "session/prompt", sessionId="1", prompt=[{"type": "text", "text": "x"}]
+    ),
     "a directory that is a file": request("session/new", cwd="/etc/passwd", mcpServers=[]),
     "a directory with a NUL": request("session/new", cwd="/tmp\0", mcpServers=[]),
     "a directory that is relative": request("session/new", cwd="../..", mcpServers=[]),
-    "a cursor that is a statement": request("session/list", cwd="/etc/passwd", cursor="' or 1=1 --"),
+    "a cursor that is a statement": request(
+        "session/list", cwd="/etc/passwd", cursor="' or 1=1 --"
+    ),
     "a server of the workspace": request("session/new", cwd="{cwd}", mcpServers="./ran"),
     "a method that is private": request("_session", id="x"),
-    "an answer to nothing": json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}}),
+    "an answer to nothing": json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "result": {"outcome": {"outcome": "selected", "optionId": "allow"}},
+        }
+    ),
     "no message": "}{",
     "nesting without end": '{"a":' * 100_000,
     "no object": "[[]]",
@@ -177,12 +269,15 @@ EDITORS = {
 
 
 @pytest.mark.parametrize("name", EDITORS)
-def test_an_editor_that_lies_is_told_so_or_left(midturn: CommandLine, name: str) -> None:
+def test_hostile_editor_gets_an_error_or_is_disconnected(midturn: CommandLine, name: str) -> None:
     sent = EDITORS[name].replace("{cwd}", str(midturn.root))
     run = midturn.run("acp", stdin=f"{HELLO}\n{sent}\n{HELLO}\n")
 
     replies = [json.loads(line) for line in run.stdout.splitlines()]
-    assert [reply["id"] for reply in replies if "result" in reply] in (["hello", "hello"], ["hello"]), run
+    assert [reply["id"] for reply in replies if "result" in reply] in (
+        ["hello", "hello"],
+        ["hello"],
+    ), run
     assert "Traceback" not in run.stderr, run.stderr
     assert "\x1b" not in run.stderr
     assert midturn.conversations() == []

@@ -1,4 +1,6 @@
-"""An agent's settings that came along with a repository, and are no file: links into what is its user's, pipes, devices, folders, loops."""
+"""Agent settings in a repository that are not regular files: links to the user's files, pipes,
+devices, directories, loops.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ import pytest
 from support.cli import CommandLine
 
 CANARY = "canary-of-a-secret"
-OURS = {"hooks": {"PermissionRequest": [{"hooks": [{"type": "command", "command": "midturn hook claude", "timeout": 60}]}]}}
+OURS = {
+    "hooks": {
+        "PermissionRequest": [
+            {"hooks": [{"type": "command", "command": "midturn hook claude", "timeout": 60}]}
+        ]
+    }
+}
 
 
 @pytest.fixture
@@ -21,7 +29,7 @@ def midturn(tmp_path: Path) -> CommandLine:
 
 
 def victim(midturn: CommandLine) -> Path:
-    """Return a file of the user's own, with hooks of ours that others would like to be rid of."""
+    """Return a settings file of the user with midturn hooks."""
     file = midturn.home / "victim.json"
     if not file.exists():
         file.write_text(json.dumps({**OURS, "token": CANARY}))
@@ -63,12 +71,18 @@ ATTACKS: dict[str, Callable[[CommandLine], object]] = {
     "a link to the user's own": lambda midturn: settings(midturn).symlink_to(victim(midturn)),
     "a link by way of another": _link_twice,
     "a folder that is a link": _folder_elsewhere,
-    "a second name of the user's own": lambda midturn: settings(midturn).hardlink_to(victim(midturn)),
-    "a link to what is not there yet": lambda midturn: settings(midturn).symlink_to(midturn.home / "new.json"),
+    "a second name of the user's own": lambda midturn: settings(midturn).hardlink_to(
+        victim(midturn)
+    ),
+    "a link to what is not there yet": lambda midturn: settings(midturn).symlink_to(
+        midturn.home / "new.json"
+    ),
     "a link to itself": _loop,
     "a link to a device that never ends": lambda midturn: settings(midturn).symlink_to("/dev/zero"),
     "a link to the terminal": lambda midturn: settings(midturn).symlink_to("/dev/tty"),
-    "a link to the memory of a process": lambda midturn: settings(midturn).symlink_to("/proc/self/environ"),
+    "a link to the memory of a process": lambda midturn: settings(midturn).symlink_to(
+        "/proc/self/environ"
+    ),
     "a pipe": lambda midturn: os.mkfifo(settings(midturn)),
     "a folder": lambda midturn: settings(midturn).mkdir(),
     "a file of a terabyte": _sparse,
@@ -86,7 +100,9 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_what_a_repository_has_in_the_place_of_settings_reads_writes_and_holds_up_nothing(midturn: CommandLine, name: str) -> None:
+def test_special_files_as_settings_are_not_read_written_or_waited_for(
+    midturn: CommandLine, name: str
+) -> None:
     before = victim(midturn).read_bytes()
     ATTACKS[name](midturn)
 
@@ -94,7 +110,7 @@ def test_what_a_repository_has_in_the_place_of_settings_reads_writes_and_holds_u
         finished = midturn.run(*command, KEY=CANARY)
         said = finished.stdout + finished.stderr
         assert "Traceback" not in said, (command, finished)
-        assert "should not have" not in said, (command, finished)
+        assert "midturn: unexpected error (" not in said, (command, finished)
         assert CANARY not in said, (command, finished)
 
     assert victim(midturn).read_bytes() == before
@@ -102,7 +118,7 @@ def test_what_a_repository_has_in_the_place_of_settings_reads_writes_and_holds_u
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "qwen", "copilot"])
-def test_no_agents_folder_leads_out_of_the_project(midturn: CommandLine, agent: str) -> None:
+def test_linked_agent_directory_cannot_leave_the_project(midturn: CommandLine, agent: str) -> None:
     outside = midturn.home / "outside"
     outside.mkdir()
     for folder in (".claude", ".codex", ".gemini", ".qwen", ".github", ".copilot"):
@@ -125,8 +141,10 @@ def test_no_agents_folder_leads_out_of_the_project(midturn: CommandLine, agent: 
         "PATH=. midturn hook claude",
     ],
 )
-def test_a_hook_that_only_looks_like_ours_is_not_said_to_be_ours(midturn: CommandLine, command: str) -> None:
-    """A link beside it, a script before it: what the repository runs in the place of our hook is not what people are told asks them."""
+def test_hook_that_resembles_ours_is_not_reported_as_ours(
+    midturn: CommandLine, command: str
+) -> None:
+    """For example a link next to it, or a script before it."""
     (midturn.root / "midturn").symlink_to("/bin/true")
     midturn.ok("hook", "install", "claude", "--project")
     file = settings(midturn)
@@ -140,7 +158,7 @@ def test_a_hook_that_only_looks_like_ours_is_not_said_to_be_ours(midturn: Comman
     assert command not in file.read_text()
 
 
-def test_the_users_own_link_into_their_dotfiles_stays_one(midturn: CommandLine) -> None:
+def test_users_own_settings_link_is_kept(midturn: CommandLine) -> None:
     dotfiles = midturn.home / "dotfiles.json"
     dotfiles.write_text('{"model": "mine"}')
     dotfiles.chmod(0o640)
@@ -164,7 +182,7 @@ def _runs(midturn: CommandLine, command: str) -> None:
 
 
 def _at_home(make: Callable[[Path], object]) -> Callable[[CommandLine], object]:
-    """Have something else in the place of the user's own settings."""
+    """Return a function that replaces the user's own settings."""
 
     def attack(midturn: CommandLine) -> None:
         (midturn.home / ".claude").mkdir()
@@ -178,7 +196,7 @@ def _folder_at_home(to: str) -> Callable[[CommandLine], object]:
 
 
 def _program(make: Callable[[Path], object]) -> Callable[[CommandLine], object]:
-    """Have something else in the place of the program that a project's hooks run."""
+    """Return a function that replaces the program that a project's hooks run."""
 
     def attack(midturn: CommandLine) -> None:
         make(midturn.root / "midturn")
@@ -198,7 +216,7 @@ def _run_by_itself(place: Path) -> None:
 
 
 def _linked_to_nothing(midturn: CommandLine) -> None:
-    """The folder is a link that leads nowhere: nothing is made where it leads."""
+    """The directory is a dangling link; nothing is created at its target."""
     (midturn.home / ".claude").symlink_to(midturn.home / "nowhere" / "deep")
 
 
@@ -219,20 +237,29 @@ BEHIND: dict[str, Callable[[CommandLine], object]] = {
     "a program that leads to itself": _program(lambda place: place.symlink_to(place.name)),
     "a program that is a folder": _program(lambda place: place.mkdir()),
     "a program that is run by itself": _program(_run_by_itself),
-    "a program with a name that acts on a terminal": lambda midturn: _runs(midturn, "./\\u001b]52;c;aGk=\\u0007midturn"),
+    "a program with a name that acts on a terminal": lambda midturn: _runs(
+        midturn, "./\\u001b]52;c;aGk=\\u0007midturn"
+    ),
 }
 
 
 @pytest.mark.parametrize("name", BEHIND)
-def test_what_lies_behind_a_link_of_settings_their_folder_or_their_program_holds_up_nothing(midturn: CommandLine, name: str) -> None:
+def test_special_files_behind_links_are_not_waited_for(midturn: CommandLine, name: str) -> None:
     BEHIND[name](midturn)
 
-    for command in (("hook", "status"), ("hook", "status", "claude", "--project"), ("doctor",), ("hook", "uninstall", "claude")):
+    for command in (
+        ("hook", "status"),
+        ("hook", "status", "claude", "--project"),
+        ("doctor",),
+        ("hook", "uninstall", "claude"),
+    ):
         finished = midturn.run(*command)
         said = finished.stdout + finished.stderr
         assert "Traceback" not in said, (command, finished)
-        assert "should not have" not in said, (command, finished)
+        assert "midturn: unexpected error (" not in said, (command, finished)
         assert "\x1b" not in said, (command, finished)
     assert not (midturn.home / "nowhere").exists()
     assert midturn.run("hook", "uninstall", "claude", "--project").status == 0
-    assert "hook claude" not in (settings(midturn).read_text() if settings(midturn).exists() else "")
+    assert "hook claude" not in (
+        settings(midturn).read_text() if settings(midturn).exists() else ""
+    )

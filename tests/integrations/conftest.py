@@ -1,4 +1,4 @@
-"""What the tests of all adapters share."""
+"""Fixtures for the tests of all adapters."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from midturn.stores.store import ConversationStore
 
 @pytest.fixture
 def store(tmp_path: Path) -> ConversationStore:
-    """A store on disk, empty: what is opened anew there is what another process would find."""
+    """An empty store on disk. Reopening it shows the state that another process would see."""
     return FileStore(tmp_path / "conversations")

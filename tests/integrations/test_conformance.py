@@ -1,4 +1,6 @@
-"""Every story of the conformance suite, in every framework that has an adapter, and the table of them in the documents."""
+"""Every story of the conformance suite in every framework with an adapter, and the table of
+them in the documents.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,13 @@ def test_a_decision_counts_once_with_checkpoints_in_postgresql(story: str) -> No
     check_adapter_sync(PostgresHarness(shared_cluster().url), [story])
 
 
-def test_the_documents_list_every_story_and_what_a_framework_cannot_have() -> None:
+def test_documents_list_all_stories_and_unsupported_ones() -> None:
     harnesses = [harness_of(framework) for framework in FRAMEWORKS]
     reasons: list[str] = []
-    rows = [f"| {' | '.join(['story', *(harness.name for harness in harnesses)])} |\n", f"|{' --- |' * (len(harnesses) + 1)}\n"]
+    rows = [
+        f"| {' | '.join(['story', *(harness.name for harness in harnesses)])} |\n",
+        f"|{' --- |' * (len(harnesses) + 1)}\n",
+    ]
     for story, what in adapter_stories().items():
         cells = list[str]()
         for harness in harnesses:
@@ -44,19 +49,21 @@ def test_the_documents_list_every_story_and_what_a_framework_cannot_have() -> No
                 reasons.append(missing)
             cells.append(f"no ({reasons.index(missing) + 1})" if missing else "yes")
         rows.append(f"| {what} | {' | '.join(cells)} |\n")
-    notes = "".join(f"{number}. {reason[0].upper()}{reason[1:]}.\n" for number, reason in enumerate(reasons, 1))
+    notes = "".join(
+        f"{number}. {reason[0].upper()}{reason[1:]}.\n" for number, reason in enumerate(reasons, 1)
+    )
 
     assert_section(PAGE, "stories", f"\n{''.join(rows)}\n{notes}\n")
 
 
-class Careless(Harness):
-    """A harness whose adapter says yes for the person."""
+class UnsafeHarness(Harness):
+    """A harness whose adapter says yes instead of the person."""
 
     async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
-        """Run the agent; tools get a yes, and ask nobody."""
+        """Run the agent. Tools get a yes without a question."""
         return await super().run(program, saved, replace(entry, inquirer=None))
 
 
-def test_an_adapter_that_asks_nobody_does_not_pass() -> None:
+def test_adapter_that_asks_nobody_fails() -> None:
     with pytest.raises(AssertionError, match="no_answer_yet"):
-        check_adapter_sync(Careless(), ["no_answer_yet"])
+        check_adapter_sync(UnsafeHarness(), ["no_answer_yet"])

@@ -1,4 +1,6 @@
-"""A process that is killed while a framework runs; another one goes on: no side effect twice, and nobody is asked twice."""
+"""A process is killed while a framework runs, and another continues: no effect happens twice,
+and nobody is asked twice.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,16 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from support.warm_commands import Command, Running, killed
+from support.warm_commands import Command, Running, kill_at_exit
 
 PROGRAM = Path(__file__).parents[1] / "support" / "framework_processes.py"
 FRAMEWORKS = ("pydantic_ai", "openai_agents", "langgraph")
 
 
 class World:
-    """What processes share: a store, the state of the framework, and what the tools did."""
+    """Shared by the processes: a store, the state of the framework, and the effects of the
+    tools.
+    """
 
     def __init__(self, framework: str, here: Path) -> None:
         self.framework = framework
@@ -29,20 +33,26 @@ class World:
 
     @contextmanager
     def process(self) -> Generator[Running]:
-        """Start a process of the program, which finds its framework loaded; it is killed with the block."""
+        """Start a process of the program, which has its framework loaded. It is killed at the
+        end of the block.
+        """
         arguments = [self.framework, str(self.here), self.conversation]
-        with killed(Running(Command(arguments, self.here, os.environ, speaks=True, program=PROGRAM))) as running:
+        with kill_at_exit(
+            Running(Command(arguments, self.here, os.environ, uses_network=True, program=PROGRAM))
+        ) as running:
             yield running
 
     def run(self) -> str:
-        """Run a process to its end; return the last thing that it said."""
+        """Run a process to its end; return its last line of output."""
         with self.process() as running:
-            printed, errors = running.communicate(timeout=90)
+            printed, errors = running.communicate(timeout=120)
         assert running.returncode == 0, errors
         return printed.splitlines()[-1]
 
     def kill_in_the_tool(self, stay: str = "stay") -> None:
-        """Run a process until the tool works, and kill it there: before its effect, or with `stay-after` after it."""
+        """Run a process until the tool works and kill it there: before its effect, or after it
+        with `stay-after`.
+        """
         (self.here / stay).touch()
         with self.process() as running:
             for said in running.stdout:
@@ -54,26 +64,37 @@ class World:
         (self.here / stay).unlink()
 
     def answer(self) -> None:
-        """Answer the question that was asked first."""
+        """Answer the first question."""
         question = self.store.pending_sync(self.conversation)[0]
         self.asked.append(question.question.text)
         self.store.answer_sync(question.id, value=True)
 
     @property
     def effects(self) -> list[str]:
-        """What the tools did."""
-        return sorted((self.here / "effects").read_text(encoding="utf-8").split()) if (self.here / "effects").exists() else []
+        """The effects of the tools."""
+        return (
+            sorted((self.here / "effects").read_text(encoding="utf-8").split())
+            if (self.here / "effects").exists()
+            else []
+        )
 
     def recorded(self) -> list[str]:
-        """Return every question that was recorded."""
-        return [request.question.text for request, _ in self.store.read_sync(self.conversation).pairs()]
+        """Return every recorded question."""
+        return [
+            request.question.text for request, _ in self.store.read_sync(self.conversation).pairs()
+        ]
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_process_killed_in_a_tool_is_followed_by_one_that_asks_and_does_nothing_twice(framework: str, tmp_path: Path) -> None:
+def test_after_a_kill_in_a_tool_nothing_is_asked_or_done_twice(
+    framework: str, tmp_path: Path
+) -> None:
     world = World(framework, tmp_path)
     assert world.run() == "waits"
-    assert sorted(one.question.text for one in world.store.pending_sync()) == ["Deploy to eu?", "Deploy to us?"]
+    assert sorted(one.question.text for one in world.store.pending_sync()) == [
+        "Deploy to eu?",
+        "Deploy to us?",
+    ]
     while world.store.pending_sync(world.conversation):
         world.answer()
     world.kill_in_the_tool()
@@ -87,7 +108,7 @@ def test_a_process_killed_in_a_tool_is_followed_by_one_that_asks_and_does_nothin
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_call_whose_effect_was_made_and_not_recorded_is_made_again_under_the_same_key_and_nobody_is_asked_again(
+def test_unrecorded_effect_is_repeated_with_the_same_key_without_asking(
     framework: str, tmp_path: Path
 ) -> None:
     world = World(framework, tmp_path)
@@ -108,7 +129,7 @@ def test_a_call_whose_effect_was_made_and_not_recorded_is_made_again_under_the_s
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_process_that_is_killed_after_any_write_is_followed_by_one_that_asks_nobody_twice(framework: str, tmp_path: Path) -> None:
+def test_after_a_kill_at_any_write_nobody_is_asked_twice(framework: str, tmp_path: Path) -> None:
     number = 0
     while True:
         number += 1
@@ -119,7 +140,7 @@ def test_a_process_that_is_killed_after_any_write_is_followed_by_one_that_asks_n
         killed_once, said = False, ""
         while not said.startswith("done: "):
             with world.process() as running:
-                printed, errors = running.communicate(timeout=90)
+                printed, errors = running.communicate(timeout=120)
             assert running.returncode in (0, -signal.SIGKILL), errors
             assert running.returncode == 0 or not killed_once
             killed_once |= running.returncode != 0
@@ -127,8 +148,12 @@ def test_a_process_that_is_killed_after_any_write_is_followed_by_one_that_asks_n
             while world.store.pending_sync(world.conversation):
                 world.answer()
 
-        assert sorted(world.asked) == sorted(world.recorded()) == ["Deploy to eu?", "Deploy to us?"], f"killed after write {number}"
+        assert (
+            sorted(world.asked) == sorted(world.recorded()) == ["Deploy to eu?", "Deploy to us?"]
+        ), f"killed after write {number}"
         keys = set((here / "keys").read_text(encoding="utf-8").splitlines())
-        assert len(keys) == 2, f"killed after write {number}: a call that was made again had another idempotency key"
+        assert len(keys) == 2, (
+            f"killed after write {number}: a call that was made again had another idempotency key"
+        )
         if not killed_once:
             return

@@ -1,4 +1,6 @@
-"""The interrupts of LangChain's `HumanInTheLoopMiddleware`: a person decides with midturn's own permissions and edits."""
+"""The interrupts of LangChain's `HumanInTheLoopMiddleware`: a person decides with midturn's
+permissions and edits.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from midturn.integrations import langgraph as adapter
 from midturn.stores.store import ConversationStore
 from support.langgraph_versions import with_schemas
 
-CALLS = [{"name": "pay", "args": {"n": 5}, "description": "Pay somebody."}, {"name": "mail", "args": {"to": "bo"}}]
+CALLS = [
+    {"name": "pay", "args": {"n": 5}, "description": "Pay somebody."},
+    {"name": "mail", "args": {"to": "bo"}},
+]
 
 
 class Approve(TypedDict):
@@ -35,7 +40,9 @@ class Reject(TypedDict):
 
 
 class Program:
-    """A graph whose only node interrupts as the middleware does; `decisions` is what it got."""
+    """A graph whose only node interrupts like the middleware. `decisions` are the values it
+    received.
+    """
 
     def __init__(self, store: ConversationStore, *allowed: str, per_call: bool = False) -> None:
         self.store = store
@@ -47,27 +54,50 @@ class Program:
     def _node(self, state: MessagesState) -> dict[str, Any]:
         assert state["messages"] == []
         if self._per_call:
-            value = {"type": "tool_approval", "tool_call_id": "c1", "name": "pay", "args": {"n": 5}, "description": "Pay somebody."}
+            value = {
+                "type": "tool_approval",
+                "tool_call_id": "c1",
+                "name": "pay",
+                "args": {"n": 5},
+                "description": "Pay somebody.",
+            }
             schema: Any = Annotated[Approve | Reject, Discriminator("type")]
             self.decisions = interrupt(value, response_schema=schema)
         else:
-            configs = [{"action_name": call["name"], "allowed_decisions": [*self._allowed]} for call in CALLS]
-            self.decisions = interrupt({"action_requests": CALLS, "review_configs": configs})["decisions"]
+            configs = [
+                {"action_name": call["name"], "allowed_decisions": [*self._allowed]}
+                for call in CALLS
+            ]
+            self.decisions = interrupt({"action_requests": CALLS, "review_configs": configs})[
+                "decisions"
+            ]
         return {"messages": [AIMessage("Done.")]}
 
     async def enter(self, conversation: str, prompter: mt.Prompter | None = None) -> None:
-        """Run it as far as it goes."""
-        graph = StateGraph(MessagesState).add_node("node", self._node).add_edge(START, "node").compile(checkpointer=self.saver)
-        await adapter.invoke(graph, mt.Inquirer(self.store, conversation, prompter), {"messages": []}, {"configurable": {"thread_id": "7"}})
+        """Run the graph as far as possible."""
+        graph = (
+            StateGraph(MessagesState)
+            .add_node("node", self._node)
+            .add_edge(START, "node")
+            .compile(checkpointer=self.saver)
+        )
+        await adapter.invoke(
+            graph,
+            mt.Inquirer(self.store, conversation, prompter),
+            {"messages": []},
+            {"configurable": {"thread_id": "7"}},
+        )
 
     async def open(self, conversation: str) -> dict[str, mt.OpenQuestion]:
-        """Run it as far as it goes; return what is open, by its tool."""
+        """Run the graph as far as possible; return the open questions by tool."""
         with pytest.raises(mt.Suspended) as raised:
             await self.enter(conversation)
         return {question.tool: question for question in raised.value.pending}
 
 
-def test_approvals_edits_and_rejections_are_decisions_of_permissions(store: ConversationStore) -> None:
+def test_approvals_edits_and_rejections_are_decisions_of_permissions(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         program, conversation = Program(store, "approve", "edit", "reject"), await store.new()
         asked = await program.open(conversation)
@@ -86,16 +116,18 @@ def test_approvals_edits_and_rejections_are_decisions_of_permissions(store: Conv
     asyncio.run(scene())
 
 
-def test_somebody_who_is_there_decides_at_once(store: ConversationStore) -> None:
+def test_attached_person_decides_immediately(store: ConversationStore) -> None:
     async def scene() -> None:
         program, conversation = Program(store, "approve", "reject"), await store.new()
-        await program.enter(conversation, mt.ScriptedPrompter({"pay.__run__": True, "mail.__run__": False}))
+        await program.enter(
+            conversation, mt.ScriptedPrompter({"pay.__run__": True, "mail.__run__": False})
+        )
         assert [decision["type"] for decision in program.decisions] == ["approve", "reject"]
 
     asyncio.run(scene())
 
 
-def test_an_edit_that_the_middleware_does_not_take_is_a_rejection(store: ConversationStore) -> None:
+def test_edit_not_supported_by_the_middleware_is_a_rejection(store: ConversationStore) -> None:
     async def scene() -> None:
         program, conversation = Program(store, "approve", "reject"), await store.new()
         asked = await program.open(conversation)
@@ -110,7 +142,7 @@ def test_an_edit_that_the_middleware_does_not_take_is_a_rejection(store: Convers
     asyncio.run(scene())
 
 
-def test_a_no_that_the_middleware_does_not_take_runs_nothing_and_says_what_to_do(store: ConversationStore) -> None:
+def test_no_not_supported_by_the_middleware_runs_nothing(store: ConversationStore) -> None:
     async def scene() -> None:
         program, conversation = Program(store, "approve"), await store.new()
         asked = await program.open(conversation)
@@ -124,7 +156,7 @@ def test_a_no_that_the_middleware_does_not_take_runs_nothing_and_says_what_to_do
     asyncio.run(scene())
 
 
-def test_a_tool_that_people_answer_for_is_a_question(store: ConversationStore) -> None:
+def test_tool_answered_by_people_is_a_question(store: ConversationStore) -> None:
     async def scene() -> None:
         program, conversation = Program(store, "respond"), await store.new()
         asked = await program.open(conversation)
@@ -133,14 +165,18 @@ def test_a_tool_that_people_answer_for_is_a_question(store: ConversationStore) -
         for tool, question in asked.items():
             await store.answer(question.id, f"{tool} is done")
         await program.enter(conversation)
-        assert program.decisions == [{"type": "respond", "message": f"{tool} is done"} for tool in ("pay", "mail")]
+        assert program.decisions == [
+            {"type": "respond", "message": f"{tool} is done"} for tool in ("pay", "mail")
+        ]
 
     asyncio.run(scene())
 
 
 @with_schemas
 @pytest.mark.parametrize("answer", [True, False])
-def test_one_interrupt_for_each_call_takes_one_decision(store: ConversationStore, *, answer: bool) -> None:
+def test_one_interrupt_for_each_call_takes_one_decision(
+    store: ConversationStore, *, answer: bool
+) -> None:
     async def scene() -> None:
         program, conversation = Program(store, per_call=True), await store.new()
         asked = await program.open(conversation)

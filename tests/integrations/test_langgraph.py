@@ -1,4 +1,6 @@
-"""midturn in the real LangGraph: each entry has a new graph on a checkpointer on disk, as after a restart."""
+"""midturn in the real LangGraph. Each entry has a new graph on a checkpointer on disk, as
+after a restart.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from midturn.integrations import langgraph as adapter
 from midturn.stores.store import ConversationStore
 from midturn.testing import Clock
 from support.langgraph_versions import with_schemas
-from support.shop import Shop, agreed_by_two, too_late
+from support.shop import Shop, answer_after_deadline, answer_by_two_people
 
 CONFIRM = mt.Question.boolean("confirm", "Deploy?")
 REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"])
@@ -32,13 +34,13 @@ def both(left: list[str], right: list[str]) -> list[str]:
 
 
 class State(TypedDict):
-    """What the nodes say."""
+    """The messages of the nodes."""
 
     said: Annotated[list[str], both]
 
 
 class Program:
-    """Nodes that all run at once, on a checkpointer; what they did is counted."""
+    """Nodes that run in parallel, with a checkpointer and a count of their effects."""
 
     def __init__(self, store: ConversationStore, **nodes: Callable[[State], Any]) -> None:
         self.store = store
@@ -47,21 +49,29 @@ class Program:
         self.nodes = nodes
 
     def graph(self) -> adapter.Graph:
-        """Make the graph anew."""
+        """Create the graph again."""
         graph = StateGraph(State)
         for name, node in self.nodes.items():
-            graph.add_node(name, cast("Any", node))  # its protocol names the parameter
+            graph.add_node(
+                name, cast("Any", node)
+            )  # the protocol of LangGraph requires this parameter name
             graph.add_edge(START, name)
             graph.add_edge(name, END)
         return graph.compile(checkpointer=self.saver)
 
     async def enter(self, conversation: str, prompter: mt.Prompter | None = None) -> list[str]:
-        """Run it as far as it goes."""
-        state = await adapter.invoke(self.graph(), mt.Inquirer(self.store, conversation, prompter), {"said": []}, THREAD, text="Ship it.")
+        """Run the graph as far as possible."""
+        state = await adapter.invoke(
+            self.graph(),
+            mt.Inquirer(self.store, conversation, prompter),
+            {"said": []},
+            THREAD,
+            text="Ship it.",
+        )
         return sorted(state["said"])
 
     async def until_done(self, *answers: str | bool) -> list[str]:
-        """Run; answer one open question after the other."""
+        """Run; answer the open questions one after the other."""
         conversation = await self.store.new()
         for answer in answers:
             with pytest.raises(mt.Suspended) as raised:
@@ -72,7 +82,7 @@ class Program:
 
 
 def deploying(store: ConversationStore, *names: str) -> Program:
-    """Nodes that call a tool once, which asks twice."""
+    """Nodes that each call a tool once, which asks twice."""
     program = Program(store)
 
     def node(name: str) -> Callable[[State], Any]:
@@ -94,7 +104,7 @@ def deploying(store: ConversationStore, *names: str) -> Program:
     return program
 
 
-def test_a_call_in_a_node_is_answered_at_once_by_whoever_is_there(store: ConversationStore) -> None:
+def test_call_in_a_node_is_answered_by_an_attached_person(store: ConversationStore) -> None:
     program = deploying(store, "staging")
     person = mt.ScriptedPrompter({"deploy.confirm": True, "deploy.region": "us-2"})
 
@@ -119,7 +129,10 @@ def test_two_nodes_at_once_are_answered_one_question_at_a_time(store: Conversati
     program = deploying(store, "production", "staging")
 
     async def scene() -> None:
-        assert await program.until_done(True, True, "us-2", "us-2") == ["production is live in us-2.", "staging is live in us-2."]
+        assert await program.until_done(True, True, "us-2", "us-2") == [
+            "production is live in us-2.",
+            "staging is live in us-2.",
+        ]
         assert program.effects == {"production": 1, "staging": 1}
         conversation = (await store.ids())[0]
         read = await store.read(conversation)
@@ -129,7 +142,7 @@ def test_two_nodes_at_once_are_answered_one_question_at_a_time(store: Conversati
     asyncio.run(scene())
 
 
-def test_a_no_in_a_node_has_no_effect_and_is_asked_once(store: ConversationStore) -> None:
+def test_no_in_a_node_runs_nothing_and_is_asked_once(store: ConversationStore) -> None:
     program = deploying(store, "staging")
 
     async def scene() -> None:
@@ -141,7 +154,7 @@ def test_a_no_in_a_node_has_no_effect_and_is_asked_once(store: ConversationStore
 
 
 def test_a_node_asks_without_a_call_and_after_one(store: ConversationStore) -> None:
-    """A call that has waited in the same node has taken a place among LangGraph's interrupts."""
+    """The earlier call in the same node has used one of LangGraph's interrupt positions."""
     program = Program(store)
 
     async def note(call: mt.InquirerCall) -> str:
@@ -166,8 +179,8 @@ def test_a_node_asks_without_a_call_and_after_one(store: ConversationStore) -> N
 
 
 @with_schemas
-def test_interrupts_of_the_graph_are_answered_where_all_questions_are(store: ConversationStore) -> None:
-    """One with a type, one with text alone, at once; a node that is not async, too."""
+def test_graph_interrupts_are_answered_like_other_questions(store: ConversationStore) -> None:
+    """A typed and an untyped interrupt in parallel, and one of a synchronous node."""
 
     class Choice(TypedDict):
         """What is wanted."""
@@ -176,7 +189,11 @@ def test_interrupts_of_the_graph_are_answered_where_all_questions_are(store: Con
 
     def typed(state: State) -> State:
         assert state["said"] == []
-        return {"said": [f"typed {interrupt({'plan': 'two machines'}, response_schema=Choice)['region']}"]}
+        return {
+            "said": [
+                f"typed {interrupt({'plan': 'two machines'}, response_schema=Choice)['region']}"
+            ]
+        }
 
     async def plain(state: State) -> State:
         assert state["said"] == []
@@ -200,7 +217,7 @@ def test_interrupts_of_the_graph_are_answered_where_all_questions_are(store: Con
     asyncio.run(scene())
 
 
-def test_a_reply_is_what_a_plain_interrupt_gets_and_ends_an_ask(store: ConversationStore) -> None:
+def test_reply_is_the_value_of_a_plain_interrupt_and_ends_an_ask(store: ConversationStore) -> None:
     def plain(state: State) -> State:
         assert state["said"] == []
         return {"said": [str(interrupt("How old are you?"))]}
@@ -213,7 +230,10 @@ def test_a_reply_is_what_a_plain_interrupt_gets_and_ends_an_ask(store: Conversat
             return {"said": [ended.content]}
 
     async def scene() -> None:
-        for node, heard in ((plain, "Why?"), (asks, '{"cancelled": true, "answered": {}, "reply": "Why?"}')):
+        for node, heard in (
+            (plain, "Why?"),
+            (asks, '{"cancelled": true, "answered": {}, "reply": "Why?"}'),
+        ):
             program, conversation = Program(store, node=node), await store.new()
             with pytest.raises(mt.Suspended) as raised:
                 await program.enter(conversation)
@@ -229,20 +249,24 @@ def test_ending_the_turn_leaves_the_graph_where_it_was(store: ConversationStore)
 
     async def scene() -> None:
         with pytest.raises(mt.CallEnded) as raised:
-            await program.enter(await store.new(), mt.ScriptedPrompter({"interrupt.value": mt.EndedTurn()}))
+            await program.enter(
+                await store.new(), mt.ScriptedPrompter({"interrupt.value": mt.EndedTurn()})
+            )
         assert raised.value.turn_ended
 
     asyncio.run(scene())
 
 
-def test_a_call_outside_of_an_entry_says_what_to_do(store: ConversationStore) -> None:
+def test_call_outside_an_entry_explains_the_fix(store: ConversationStore) -> None:
     program = deploying(store, "staging")
     with pytest.raises(RuntimeError, match=r"await invoke\(graph, inquirer"):
         asyncio.run(program.graph().ainvoke({"said": []}, THREAD))  # type: ignore[arg-type]  # it is a coroutine
 
 
-@pytest.mark.parametrize(("is_late", "reads"), [(False, "the shop is sold."), (True, "the shop stays: deadline.")])
-def test_a_question_of_two_people_waits_for_both_and_is_over_at_its_deadline(
+@pytest.mark.parametrize(
+    ("is_late", "reads"), [(False, "the shop is sold."), (True, "the shop stays: deadline.")]
+)
+def test_two_person_question_waits_for_both_until_its_deadline(
     store: ConversationStore,
     clock: Clock,
     is_late: bool,  # noqa: FBT001  whether time passes
@@ -259,7 +283,11 @@ def test_a_question_of_two_people_waits_for_both_and_is_over_at_its_deadline(
         program, conversation = Program(store, sell=sell), await store.new()
         with pytest.raises(mt.Suspended):
             await program.enter(conversation)
-        await (too_late(store, conversation, clock) if is_late else agreed_by_two(store, conversation))
+        await (
+            answer_after_deadline(store, conversation, clock)
+            if is_late
+            else answer_by_two_people(store, conversation)
+        )
         assert await program.enter(conversation) == [reads]
 
     asyncio.run(scene())

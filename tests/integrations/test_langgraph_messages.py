@@ -1,4 +1,6 @@
-"""Messages for a graph that waits: none is lost, in whatever shape it comes, also after a person has ended the turn."""
+"""Messages for a waiting graph: none is lost, in any format, also after a person has ended the
+turn.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,18 @@ async def deploy(env: str) -> str:
 
 def model(state: Any) -> dict[str, list[AIMessage]]:
     """Call `deploy`, unless the last message is a result or another message."""
-    last: Any = vars(state).get("messages", [])[-1] if isinstance(state, ModelState) else state["messages"][-1]
+    last: Any = (
+        vars(state).get("messages", [])[-1]
+        if isinstance(state, ModelState)
+        else state["messages"][-1]
+    )
     if isinstance(last, ToolMessage) or last.text != "Ship it.":
         return {"messages": [AIMessage(f"Read: {last.text}")]}
-    return {"messages": [AIMessage("", tool_calls=[{"name": "deploy", "args": {"env": "eu"}, "id": "call_1"}])]}
+    return {
+        "messages": [
+            AIMessage("", tool_calls=[{"name": "deploy", "args": {"env": "eu"}, "id": "call_1"}])
+        ]
+    }
 
 
 def graph_of_an_agent(schema: Any = MessagesState) -> Any:
@@ -60,7 +70,7 @@ def graph_of_an_agent(schema: Any = MessagesState) -> Any:
 
 
 async def waits(store: ConversationStore, graph: Any, first: object) -> tuple[str, mt.Inquirer]:
-    """Begin a turn that waits."""
+    """Start a turn that waits."""
     conversation = await store.new("")
     inquirer = mt.Inquirer(store, conversation)
     with pytest.raises(mt.Suspended):
@@ -79,7 +89,9 @@ async def waits(store: ConversationStore, graph: Any, first: object) -> tuple[st
         HumanMessage(["Wait.", IMAGE]),
     ],
 )
-def test_a_new_message_of_each_shape_is_refused_while_a_question_is_open(store: ConversationStore, message: Any) -> None:
+def test_a_new_message_of_each_shape_is_refused_while_a_question_is_open(
+    store: ConversationStore, message: Any
+) -> None:
     async def scene() -> None:
         graph = graph_of_an_agent()
         conversation, inquirer = await waits(store, graph, FIRST)
@@ -87,24 +99,34 @@ def test_a_new_message_of_each_shape_is_refused_while_a_question_is_open(store: 
         await store.answer(question, True)
         with pytest.raises(mt.TurnOpen):
             await adapter.invoke(graph, inquirer, {"messages": [message]}, THREAD)
-        assert (await adapter.invoke(graph, inquirer, FIRST, THREAD))["messages"][-1].text == "Read: eu is live."
+        assert (await adapter.invoke(graph, inquirer, FIRST, THREAD))["messages"][
+            -1
+        ].text == "Read: eu is live."
 
     asyncio.run(scene())
 
 
-def test_a_message_of_images_begins_a_turn_and_goes_on_with_it(store: ConversationStore) -> None:
+def test_message_of_images_starts_and_continues_a_turn(store: ConversationStore) -> None:
     async def scene() -> None:
         def ask(_: MessagesState) -> dict[str, list[AIMessage]]:
             return {"messages": [AIMessage(str(adapter.ask(mt.Question.boolean("look", "Look?"))))]}
 
         building: Any = StateGraph(MessagesState)
-        graph = building.add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=InMemorySaver())
+        graph = (
+            building.add_node("ask", ask)
+            .add_edge(START, "ask")
+            .compile(checkpointer=InMemorySaver())
+        )
         given = {"messages": [HumanMessage([IMAGE])]}
         conversation, inquirer = await waits(store, graph, given)
         (question,) = await store.pending(conversation)
         await store.answer(question, True)
         assert (await adapter.invoke(graph, inquirer, given, THREAD))["messages"][-1].text == "True"
-        assert [event.content for event in (await store.read(conversation)).events if isinstance(event, ChatRequest)] == ["[image_url]"]
+        assert [
+            event.content
+            for event in (await store.read(conversation)).events
+            if isinstance(event, ChatRequest)
+        ] == ["[image_url]"]
 
     asyncio.run(scene())
 
@@ -114,7 +136,9 @@ def test_a_new_message_in_a_state_that_is_an_object_is_refused(store: Conversati
         graph = graph_of_an_agent(ModelState)
         _, inquirer = await waits(store, graph, ModelState(messages=[HumanMessage("Ship it.")]))
         with pytest.raises(mt.TurnOpen):
-            await adapter.invoke(graph, inquirer, ModelState(messages=[HumanMessage("Wait.")]), THREAD)
+            await adapter.invoke(
+                graph, inquirer, ModelState(messages=[HumanMessage("Wait.")]), THREAD
+            )
 
     asyncio.run(scene())
 
@@ -124,7 +148,9 @@ def test_a_command_is_refused_if_it_would_be_lost(store: ConversationStore) -> N
         graph = graph_of_an_agent()
         conversation, inquirer = await waits(store, graph, FIRST)
         with pytest.raises(mt.TurnOpen):
-            await adapter.invoke(graph, inquirer, Command(update={"messages": [HumanMessage("Wait.")]}), THREAD)
+            await adapter.invoke(
+                graph, inquirer, Command(update={"messages": [HumanMessage("Wait.")]}), THREAD
+            )
         with pytest.raises(mt.ConfigError, match=r"`Command` with `resume`.*store\.answer"):
             await adapter.invoke(graph, inquirer, Command(resume="yes"), THREAD)
         assert len(await store.pending(conversation)) == 1
@@ -133,12 +159,18 @@ def test_a_command_is_refused_if_it_would_be_lost(store: ConversationStore) -> N
 
 
 @pytest.mark.parametrize("text", ["Ship it.", "Something else."])
-def test_a_graph_that_was_repaired_after_the_end_of_its_turn_learns_of_it_once(store: ConversationStore, text: str) -> None:
+def test_repaired_graph_is_told_once_that_its_turn_ended(
+    store: ConversationStore, text: str
+) -> None:
     async def scene() -> None:
         graph = graph_of_an_agent()
         conversation, inquirer = await waits(store, graph, FIRST)
         await store.end(conversation, user="u42")
-        await graph.aupdate_state(THREAD, {"messages": [ToolMessage("The user has ended it.", tool_call_id="call_1")]}, as_node="tools")
+        await graph.aupdate_state(
+            THREAD,
+            {"messages": [ToolMessage("The user has ended it.", tool_call_id="call_1")]},
+            as_node="tools",
+        )
 
         given = {"messages": [HumanMessage(text)]}
         with pytest.raises(mt.CallEnded) as ended:
@@ -150,6 +182,8 @@ def test_a_graph_that_was_repaired_after_the_end_of_its_turn_learns_of_it_once(s
             with pytest.raises(mt.Suspended):
                 await adapter.invoke(graph, inquirer, given, THREAD)
         else:
-            assert (await adapter.invoke(graph, inquirer, given, THREAD))["messages"][-1].text == "Read: Something else."
+            assert (await adapter.invoke(graph, inquirer, given, THREAD))["messages"][
+                -1
+            ].text == "Read: Something else."
 
     asyncio.run(scene())

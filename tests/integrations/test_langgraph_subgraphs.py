@@ -1,4 +1,6 @@
-"""Questions of graphs inside of a graph: each is asked once, or the error says why it cannot be answered."""
+"""Questions of graphs inside a graph: each is asked once, or an error says why it cannot be
+answered.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ REGION = mt.Question.text("region", "Which region?")
 
 
 class State(TypedDict):
-    """What the nodes have said."""
+    """The messages of the nodes."""
 
     said: Annotated[list[str], add]
 
@@ -46,11 +48,13 @@ async def by_call(_: Any) -> dict[str, list[str]]:
 def one_node(node: Any, checkpointer: Any = None) -> Any:
     """Return a graph of one node."""
     building: Any = StateGraph(State)
-    return building.add_node("node", node).add_edge(START, "node").compile(checkpointer=checkpointer)
+    return (
+        building.add_node("node", node).add_edge(START, "node").compile(checkpointer=checkpointer)
+    )
 
 
 def as_node(inner: Any) -> Any:
-    """Return a graph that is the node of another one."""
+    """Return a graph whose only node is another graph."""
     return inner
 
 
@@ -63,8 +67,10 @@ def in_function(inner: Any) -> Any:
     return node
 
 
-async def answered_one_by_one(store: ConversationStore, graph: Any, given: Any, answers: list[str]) -> tuple[Any, list[str]]:
-    """Run a graph to its end; return what it returns, and the texts of all questions."""
+async def answered_one_by_one(
+    store: ConversationStore, graph: Any, given: Any, answers: list[str]
+) -> tuple[Any, list[str]]:
+    """Run a graph to its end; return its result and the texts of all questions."""
     conversation, left = await store.new(""), [*answers]
     for _ in range(len(answers) + 1):
         try:
@@ -72,35 +78,51 @@ async def answered_one_by_one(store: ConversationStore, graph: Any, given: Any, 
         except mt.Suspended as suspended:
             await store.answer(suspended.pending[0].id, left.pop(0))
         else:
-            return returned, [request.question.text for request, _ in (await store.read(conversation)).pairs()]
+            return returned, [
+                request.question.text for request, _ in (await store.read(conversation)).pairs()
+            ]
     raise AssertionError("it asks more than it should")
 
 
 @pytest.mark.parametrize("node", [by_ask, by_call])
 @pytest.mark.parametrize("place", [as_node, in_function])
 @pytest.mark.parametrize("checkpointer", [None, True])
-def test_a_graph_inside_of_a_graph_asks_once(store: ConversationStore, node: Any, place: Callable[[Any], Any], checkpointer: Any) -> None:
+def test_nested_graph_asks_once(
+    store: ConversationStore, node: Any, place: Callable[[Any], Any], checkpointer: Any
+) -> None:
     async def scene() -> None:
         graph = one_node(place(one_node(node, checkpointer)), InMemorySaver())
-        assert await answered_one_by_one(store, graph, {"said": []}, ["eu"]) == ({"said": ["eu"]}, ["Which region?"])
+        assert await answered_one_by_one(store, graph, {"said": []}, ["eu"]) == (
+            {"said": ["eu"]},
+            ["Which region?"],
+        )
 
     asyncio.run(scene())
 
 
 @pytest.mark.parametrize("node", [by_ask, by_call])
 @pytest.mark.parametrize("place", [as_node, in_function])
-def test_a_graph_without_checkpoints_inside_of_a_graph_is_an_error_that_says_what_to_do(
+def test_nested_graph_without_checkpoints_is_an_explained_error(
     store: ConversationStore, node: Any, place: Callable[[Any], Any]
 ) -> None:
     async def scene() -> None:
         conversation, saver = await store.new(""), InMemorySaver()
         inquirer = mt.Inquirer(store, conversation)
-        with pytest.raises(mt.ConfigError, match=r"node `node` keeps no checkpoints.*without `checkpointer=False`"):
-            await adapter.invoke(one_node(place(one_node(node, checkpointer=False)), saver), inquirer, {"said": []}, THREAD)
+        with pytest.raises(
+            mt.ConfigError, match=r"node `node` keeps no checkpoints.*without `checkpointer=False`"
+        ):
+            await adapter.invoke(
+                one_node(place(one_node(node, checkpointer=False)), saver),
+                inquirer,
+                {"said": []},
+                THREAD,
+            )
 
         mended = one_node(place(one_node(node)), saver)
         returned: Any = None
-        while returned is None:  # the checkpoint of the graph around may have the question of before
+        while (
+            returned is None
+        ):  # the checkpoint of the outer graph may contain the previous question
             with suppress(mt.Suspended):
                 returned = await adapter.invoke(mended, inquirer, {"said": []}, THREAD)
             for question in await store.pending(conversation):
@@ -112,10 +134,12 @@ def test_a_graph_without_checkpoints_inside_of_a_graph_is_an_error_that_says_wha
     asyncio.run(scene())
 
 
-def test_a_graph_without_checkpoints_asks_a_person_who_is_there(store: ConversationStore) -> None:
+def test_graph_without_checkpoints_asks_an_attached_person(store: ConversationStore) -> None:
     async def scene() -> None:
         graph = one_node(one_node(by_call, checkpointer=False), InMemorySaver())
-        inquirer = mt.Inquirer(store, await store.new(""), mt.ScriptedPrompter({"deploy.region": "eu"}))
+        inquirer = mt.Inquirer(
+            store, await store.new(""), mt.ScriptedPrompter({"deploy.region": "eu"})
+        )
         assert await adapter.invoke(graph, inquirer, {"said": []}, THREAD) == {"said": ["eu"]}
 
     asyncio.run(scene())
@@ -132,16 +156,23 @@ def test_tasks_of_the_functional_api_ask_once(store: ConversationStore) -> None:
 
     async def scene() -> None:
         returned, asked = await answered_one_by_one(store, flow, ["shop", "mail"], ["eu", "us"])
-        assert (returned, asked) == ({"said": ["eu", "us"]}, ["Which region for shop?", "Which region for mail?"])
+        assert (returned, asked) == (
+            {"said": ["eu", "us"]},
+            ["Which region for shop?", "Which region for mail?"],
+        )
 
     asyncio.run(scene())
 
 
-def test_equal_calls_of_nodes_that_were_sent_have_their_own_answers(store: ConversationStore) -> None:
+def test_equal_calls_of_sent_nodes_have_separate_answers(store: ConversationStore) -> None:
     async def scene() -> None:
         building: Any = StateGraph(State)
         building.add_node("node", by_call)
-        building.add_conditional_edges(START, lambda _: [Send("node", {"said": []}) for _ in range(2)], ["node"])  # pyright: ignore[reportUnknownLambdaType]
+        building.add_conditional_edges(
+            START,
+            lambda _: [Send("node", {"said": []}) for _ in range(2)],  # pyright: ignore[reportUnknownLambdaType]
+            ["node"],
+        )
         graph = building.compile(checkpointer=InMemorySaver())
         returned, asked = await answered_one_by_one(store, graph, {"said": []}, ["eu", "us"])
         assert (sorted(returned["said"]), asked) == (["eu", "us"], ["Which region?"] * 2)

@@ -1,4 +1,6 @@
-"""Tools of a `ToolNode` and of LangChain's `create_agent`: questions, permissions, replies, streams, and graphs that are not async."""
+"""Tools of a `ToolNode` and of LangChain's `create_agent`: questions, permissions, replies,
+streams, synchronous graphs.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ WHAT = mt.Question.text("what", "What first?")
 
 
 class OneCall(BaseChatModel):
-    """A chat model that makes calls once, and then says that it is done."""
+    """A chat model that makes calls once and then ends."""
 
     calls: list[dict[str, Any]]
 
@@ -47,12 +49,17 @@ class OneCall(BaseChatModel):
         return "one call"
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:  # noqa: ARG002
-        """Take the tools."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         done = any(isinstance(message, ToolMessage) for message in messages)
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("Done.") if done else AIMessage("", tool_calls=self.calls))])
+        return ChatResult(
+            generations=[
+                ChatGeneration(
+                    message=AIMessage("Done.") if done else AIMessage("", tool_calls=self.calls)
+                )
+            ]
+        )
 
 
 def call(name: str, id: str = "c1", **arguments: Any) -> dict[str, Any]:
@@ -65,14 +72,23 @@ def given(text: str = "Go.") -> dict[str, Any]:
     return {"messages": [HumanMessage(text)]}
 
 
-def agent(tools: Sequence[Any], *calls: dict[str, Any], middleware: Sequence[Any] = (), saver: Any = None) -> Any:
-    """Return an agent of LangChain whose tools are calls of midturn."""
+def agent(
+    tools: Sequence[Any], *calls: dict[str, Any], middleware: Sequence[Any] = (), saver: Any = None
+) -> Any:
+    """Return a LangChain agent whose tools are calls of midturn."""
     create_agent: Any = getattr(langchain.agents, "create_agent")  # noqa: B009  its type is partially unknown
     with_ours: list[Any] = [*middleware, wrap_tool_call(cast("Any", adapter.tool_call))]
-    return create_agent(OneCall(calls=[*calls]), [*tools], middleware=with_ours, checkpointer=saver or InMemorySaver())
+    return create_agent(
+        OneCall(calls=[*calls]),
+        [*tools],
+        middleware=with_ours,
+        checkpointer=saver or InMemorySaver(),
+    )
 
 
-def graph_of(tools: Sequence[Any], *calls: dict[str, Any], saver: Any = None, **options: Any) -> Any:
+def graph_of(
+    tools: Sequence[Any], *calls: dict[str, Any], saver: Any = None, **options: Any
+) -> Any:
     """Return a graph of a model that makes calls once, and a `ToolNode` that runs them."""
 
     def model(state: MessagesState) -> dict[str, Any]:
@@ -82,28 +98,40 @@ def graph_of(tools: Sequence[Any], *calls: dict[str, Any], saver: Any = None, **
     def after(state: MessagesState) -> str:
         return "tools" if cast("AIMessage", state["messages"][-1]).tool_calls else END
 
-    graph = StateGraph(MessagesState).add_node("model", model).add_node("tools", ToolNode(tools, **options))
+    graph = (
+        StateGraph(MessagesState)
+        .add_node("model", model)
+        .add_node("tools", ToolNode(tools, **options))
+    )
     graph.add_edge(START, "model").add_edge("tools", "model").add_conditional_edges("model", after)
     return graph.compile(checkpointer=saver or InMemorySaver())
 
 
 def ours(tools: Sequence[Any], *calls: dict[str, Any]) -> Any:
-    """Return such a graph, whose calls are calls of midturn."""
+    """Return such a graph with midturn's tool wrapper."""
     return graph_of(tools, *calls, awrap_tool_call=adapter.tool_call)
 
 
 def said(state: dict[str, Any]) -> list[str]:
-    """Return what the messages say."""
+    """Return the texts of the messages."""
     return [str(message.content) for message in cast("list[AnyMessage]", state["messages"])]
 
 
-async def enter(graph: Any, store: ConversationStore, conversation: str, text: str = "Go.", **options: Any) -> list[str]:
-    """Run a graph as far as it goes."""
-    return said(await adapter.invoke(graph, mt.Inquirer(store, conversation), given(text), THREAD, **options))
+async def enter(
+    graph: Any, store: ConversationStore, conversation: str, text: str = "Go.", **options: Any
+) -> list[str]:
+    """Run a graph as far as possible."""
+    return said(
+        await adapter.invoke(
+            graph, mt.Inquirer(store, conversation), given(text), THREAD, **options
+        )
+    )
 
 
-async def opened(graph: Any, store: ConversationStore, conversation: str) -> tuple[mt.OpenQuestion, ...]:
-    """Run a graph until it waits; return what is open."""
+async def opened(
+    graph: Any, store: ConversationStore, conversation: str
+) -> tuple[mt.OpenQuestion, ...]:
+    """Run a graph until it waits; return the open questions."""
     with pytest.raises(mt.Suspended) as raised:
         await enter(graph, store, conversation)
     return raised.value.pending
@@ -119,11 +147,17 @@ async def deploy(env: str) -> str:
 
 @pytest.mark.parametrize("made", [agent, ours])
 @pytest.mark.parametrize("answer", [True, False])
-def test_tools_ask_without_being_wrapped_one_by_one(store: ConversationStore, made: Callable[..., Any], *, answer: bool) -> None:
+def test_tools_ask_without_individual_wrappers(
+    store: ConversationStore, made: Callable[..., Any], *, answer: bool
+) -> None:
     async def scene() -> None:
         graph, conversation = made([deploy], call("deploy", env="eu")), await store.new()
         (question,) = await opened(graph, store, conversation)
-        assert (question.tool, question.arguments, question.question.text) == ("deploy", {"env": "eu"}, "Deploy to eu?")
+        assert (question.tool, question.arguments, question.question.text) == (
+            "deploy",
+            {"env": "eu"},
+            "Deploy to eu?",
+        )
         await store.answer(question.id, answer)
         *_, result, done = await enter(graph, store, conversation)
         assert result == "eu is live" if answer else result.endswith("Not deployed.")
@@ -132,7 +166,7 @@ def test_tools_ask_without_being_wrapped_one_by_one(store: ConversationStore, ma
     asyncio.run(scene())
 
 
-def test_an_ask_in_a_tool_node_that_midturn_does_not_see_says_what_to_do(store: ConversationStore) -> None:
+def test_ask_in_an_unwrapped_tool_node_explains_the_fix(store: ConversationStore) -> None:
     @tool
     def plain() -> str:
         """Ask in a thread."""
@@ -140,15 +174,21 @@ def test_an_ask_in_a_tool_node_that_midturn_does_not_see_says_what_to_do(store: 
 
     async def scene() -> None:
         for asking in (deploy, plain):
-            graph = graph_of([asking], call(asking.name, **({"env": "eu"} if asking is deploy else {})))
-            with pytest.raises(RuntimeError, match=r"Give the ToolNode `awrap_tool_call=adapter\.tool_call`"):
+            graph = graph_of(
+                [asking], call(asking.name, **({"env": "eu"} if asking is deploy else {}))
+            )
+            with pytest.raises(
+                RuntimeError, match=r"Give the ToolNode `awrap_tool_call=adapter\.tool_call`"
+            ):
                 await enter(graph, store, await store.new())
 
     asyncio.run(scene())
 
 
 @pytest.mark.parametrize("ids", [("c1", "c2"), ("c1", "c1")])
-def test_two_equal_calls_of_a_tool_node_are_two_questions_and_two_runs(store: ConversationStore, ids: tuple[str, str]) -> None:
+def test_two_equal_calls_of_a_tool_node_are_two_questions_and_two_runs(
+    store: ConversationStore, ids: tuple[str, str]
+) -> None:
     async def scene() -> None:
         ran, conversation = list[bool](), await store.new()
 
@@ -170,7 +210,7 @@ def test_two_equal_calls_of_a_tool_node_are_two_questions_and_two_runs(store: Co
     asyncio.run(scene())
 
 
-def test_a_wrapper_that_tries_a_call_again_makes_the_same_call(store: ConversationStore) -> None:
+def test_retrying_wrapper_repeats_the_same_call(store: ConversationStore) -> None:
     class Retrying(AgentMiddleware):
         """Try a call twice."""
 
@@ -209,7 +249,10 @@ def test_a_list_of_results_reaches_the_graph_also_after_an_error(store: Conversa
         async def both() -> list[Any]:
             """Return a message and a command."""
             ran.append(1)
-            return [ToolMessage("moved", tool_call_id="c1"), Command(update={"messages": [HumanMessage("by the way")]})]
+            return [
+                ToolMessage("moved", tool_call_id="c1"),
+                Command(update={"messages": [HumanMessage("by the way")]}),
+            ]
 
         def model(state: MessagesState) -> dict[str, Any]:
             if not isinstance(state["messages"][-1], HumanMessage) or len(state["messages"]) > 1:
@@ -221,8 +264,14 @@ def test_a_list_of_results_reaches_the_graph_also_after_an_error(store: Conversa
         def after(state: MessagesState) -> str:
             return "tools" if cast("AIMessage", state["messages"][-1]).tool_calls else END
 
-        building = StateGraph(MessagesState).add_node("model", model).add_node("tools", ToolNode([both], awrap_tool_call=adapter.tool_call))
-        building.add_edge(START, "model").add_edge("tools", "model").add_conditional_edges("model", after)
+        building = (
+            StateGraph(MessagesState)
+            .add_node("model", model)
+            .add_node("tools", ToolNode([both], awrap_tool_call=adapter.tool_call))
+        )
+        building.add_edge(START, "model").add_edge("tools", "model").add_conditional_edges(
+            "model", after
+        )
         graph = building.compile(checkpointer=InMemorySaver())
         with pytest.raises(ConnectionError):
             await enter(graph, store, conversation)
@@ -234,7 +283,9 @@ def test_a_list_of_results_reaches_the_graph_also_after_an_error(store: Conversa
 
 @with_one_interrupt_per_call
 @pytest.mark.parametrize("mode", ["batch", "per_call"])
-def test_edits_of_the_middleware_fit_the_schema_of_the_tool_and_the_model_is_told(store: ConversationStore, mode: str) -> None:
+def test_edits_of_the_middleware_fit_the_schema_of_the_tool_and_the_model_is_told(
+    store: ConversationStore, mode: str
+) -> None:
     async def scene() -> None:
         ran, conversation = list[int](), await store.new()
 
@@ -256,12 +307,14 @@ def test_edits_of_the_middleware_fit_the_schema_of_the_tool_and_the_model_is_tol
         result = (await enter(graph, store, conversation))[-2]
         assert ran == [7]
         assert result.endswith("paid 7")
-        assert '"n": 7' in result  # LangChain says so itself
+        assert '"n": 7' in result  # this text is LangChain's
 
     asyncio.run(scene())
 
 
-def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: ConversationStore) -> None:
+def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(
+    store: ConversationStore,
+) -> None:
     @tool
     async def work() -> str:
         """Work."""
@@ -274,27 +327,41 @@ def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: Co
         with pytest.raises(mt.TurnOpen) as refused:
             await enter(graph, store, conversation, "Wait until Monday.", author="ana")
         assert [question.question.text for question in refused.value.pending] == ["What first?"]
-        first = await enter(graph, store, conversation, "Wait until Monday.", author="ana", on_open="reply")
+        first = await enter(
+            graph, store, conversation, "Wait until Monday.", author="ana", on_open="reply"
+        )
         assert (first[0], first[-1], "Wait until Monday." in first[-2]) == ("Go.", "Done.", True)
         assert not await store.pending(conversation)
-        with pytest.raises(mt.ConfigError, match="do not go together"):
+        with pytest.raises(mt.ConfigError, match="cannot be combined with"):
             await enter(graph, store, conversation, "Next.", on_open="reply", key="k")
 
     asyncio.run(scene())
 
 
-def test_a_new_message_is_the_answer_to_a_plain_interrupt_and_no_approval(store: ConversationStore) -> None:
+def test_a_new_message_is_the_answer_to_a_plain_interrupt_and_no_approval(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         def node(_: MessagesState) -> dict[str, Any]:
             return {"messages": [AIMessage(f"heard: {interrupt('What now?')}")]}
 
-        graph = StateGraph(MessagesState).add_node("node", cast("Any", node)).add_edge(START, "node").compile(checkpointer=InMemorySaver())
+        graph = (
+            StateGraph(MessagesState)
+            .add_node("node", cast("Any", node))
+            .add_edge(START, "node")
+            .compile(checkpointer=InMemorySaver())
+        )
         conversation = await store.new()
         await opened(graph, store, conversation)
-        assert (await enter(graph, store, conversation, "Stop.", on_open="reply"))[-1] == "heard: Stop."
+        assert (await enter(graph, store, conversation, "Stop.", on_open="reply"))[
+            -1
+        ] == "heard: Stop."
 
         gate = HumanInTheLoopMiddleware(interrupt_on={"deploy": True})
-        gated, conversation = agent([deploy], call("deploy", env="eu"), middleware=[gate]), await store.new()
+        gated, conversation = (
+            agent([deploy], call("deploy", env="eu"), middleware=[gate]),
+            await store.new(),
+        )
         await opened(gated, store, conversation)
         with pytest.raises(mt.TurnOpen):
             await enter(gated, store, conversation, "Yes.", on_open="reply")
@@ -302,7 +369,7 @@ def test_a_new_message_is_the_answer_to_a_plain_interrupt_and_no_approval(store:
     asyncio.run(scene())
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Streams
 
 
@@ -311,31 +378,49 @@ def test_a_stream_has_the_chunks_of_the_graph_and_the_questions(store: Conversat
         graph, conversation = agent([deploy], call("deploy", env="eu")), await store.new()
         prompter = mt.ScriptedPrompter({"deploy.confirm": True})
         inquirer, kinds = mt.Inquirer(store, conversation, prompter), list[str]()
-        async with adapter.stream(graph, inquirer, given(), THREAD, stream_mode="updates") as events:
-            with pytest.raises(RuntimeError, match="not over"):
+        async with adapter.stream(
+            graph, inquirer, given(), THREAD, stream_mode="updates"
+        ) as events:
+            with pytest.raises(RuntimeError, match="not finished"):
                 _ = events.result
             async for event in events:
-                kinds.append(next(iter(cast("dict[str, Any]", event))) if isinstance(event, dict) else type(event).__name__)
-        assert kinds == ["model", "ToolStarted", "Asked", "QuestionAnswered", "ToolFinished", "tools", "model"]
+                kinds.append(
+                    next(iter(cast("dict[str, Any]", event)))
+                    if isinstance(event, dict)
+                    else type(event).__name__
+                )
+        assert kinds == [
+            "model",
+            "ToolStarted",
+            "Asked",
+            "QuestionAnswered",
+            "ToolFinished",
+            "tools",
+            "model",
+        ]
         assert said(events.result)[-2:] == ["eu is live", "Done."]
 
     asyncio.run(scene())
 
 
-def test_a_stream_that_waits_raises_and_goes_on_later(store: ConversationStore) -> None:
+def test_waiting_stream_raises_and_continues_later(store: ConversationStore) -> None:
     async def scene() -> None:
         graph, conversation = ours([deploy], call("deploy", env="eu")), await store.new()
         asked = list[mt.OpenQuestion]()
 
         async def watched() -> None:
-            async with adapter.stream(graph, mt.Inquirer(store, conversation), given(), THREAD) as events:
+            async with adapter.stream(
+                graph, mt.Inquirer(store, conversation), given(), THREAD
+            ) as events:
                 async for event in events:
                     asked.extend([event.question] if isinstance(event, mt.Asked) else [])
 
         with pytest.raises(mt.Suspended):
             await watched()
         await store.answer(asked[0], True)
-        async with adapter.stream(graph, mt.Inquirer(store, conversation), None, THREAD, stream_mode="values") as events:
+        async with adapter.stream(
+            graph, mt.Inquirer(store, conversation), None, THREAD, stream_mode="values"
+        ) as events:
             seen = [event async for event in events]
         assert said(cast("Any", seen[-1]))[-1] == said(events.result)[-1] == "Done."
 
@@ -360,26 +445,32 @@ async def enter_with(graph: Any, inquirer: mt.Inquirer) -> list[str]:
     return said(await adapter.invoke(graph, inquirer, given(), THREAD))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Graphs that are not async
+# --------------------------------------------------------------------------------------------------
+# Synchronous graphs
 
 
 class SyncProgram:
-    """A program as Flask runs it: no event loop, a checkpointer that is not async, a thread for each request."""
+    """A program like one in Flask: no event loop, a synchronous checkpointer, a thread per
+    request.
+    """
 
     def __init__(self, store: ConversationStore, path: Path, build: Callable[[Any], Any]) -> None:
         self.store = store
-        self.graph = build(SqliteSaver(sqlite3.connect(path / "graph.sqlite", check_same_thread=False)))
+        self.graph = build(
+            SqliteSaver(sqlite3.connect(path / "graph.sqlite", check_same_thread=False))
+        )
         self.conversation = store.new_sync()
 
     def request(self, text: str = "Go.", **options: Any) -> list[str]:
-        """Run the graph in a thread of its own."""
+        """Run the graph in its own thread."""
         found: list[Any] = []
 
         def work() -> None:
             try:
                 inquirer = mt.Inquirer(self.store, self.conversation)
-                found.append(said(adapter.invoke_sync(self.graph, inquirer, given(text), THREAD, **options)))
+                found.append(
+                    said(adapter.invoke_sync(self.graph, inquirer, given(text), THREAD, **options))
+                )
             except Exception as error:  # noqa: BLE001  it is raised again
                 found.append(error)
 
@@ -391,7 +482,7 @@ class SyncProgram:
         return found[0]
 
 
-def test_a_graph_that_is_not_async_asks_in_its_tools(store: ConversationStore, tmp_path: Path) -> None:
+def test_sync_graph_asks_in_its_tools(store: ConversationStore, tmp_path: Path) -> None:
     ran = list[str]()
 
     @tool
@@ -403,18 +494,27 @@ def test_a_graph_that_is_not_async_asks_in_its_tools(store: ConversationStore, t
         return f"{env} is live"
 
     calls = [call("ship", "c1", env="eu"), call("ship", "c2", env="us")]
-    program = SyncProgram(store, tmp_path, lambda saver: graph_of([ship], *calls, saver=saver, wrap_tool_call=adapter.tool_call_sync))
+    program = SyncProgram(
+        store,
+        tmp_path,
+        lambda saver: graph_of([ship], *calls, saver=saver, wrap_tool_call=adapter.tool_call_sync),
+    )
     with pytest.raises(mt.Suspended):
         program.request()
     for question in store.pending_sync(program.conversation):
         store.answer_sync(question.id, question.arguments["env"] == "us")
     *_, first, second, done = program.request()
-    assert (first.endswith("Not shipped."), second, done, ran) == (True, "us is live", "Done.", ["us"])
+    assert (first.endswith("Not shipped."), second, done, ran) == (
+        True,
+        "us is live",
+        "Done.",
+        ["us"],
+    )
     events = store.read_sync(program.conversation).events
     assert len([event for event in events if isinstance(event, ToolCallResponse)]) == 2
 
 
-def test_nodes_that_are_not_async_ask_and_make_calls(store: ConversationStore, tmp_path: Path) -> None:
+def test_sync_nodes_ask_and_make_calls(store: ConversationStore, tmp_path: Path) -> None:
     ran = list[int]()
 
     def work(call: mt.InquirerCall) -> str:
@@ -426,7 +526,12 @@ def test_nodes_that_are_not_async_ask_and_make_calls(store: ConversationStore, t
         return {"messages": [AIMessage(f"{worked}, sure: {adapter.ask(SURE)}")]}
 
     def build(saver: Any) -> Any:
-        return StateGraph(MessagesState).add_node("node", cast("Any", node)).add_edge(START, "node").compile(checkpointer=saver)
+        return (
+            StateGraph(MessagesState)
+            .add_node("node", cast("Any", node))
+            .add_edge(START, "node")
+            .compile(checkpointer=saver)
+        )
 
     program = SyncProgram(store, tmp_path, build)
     for answer in ("the roof", True):
@@ -434,10 +539,10 @@ def test_nodes_that_are_not_async_ask_and_make_calls(store: ConversationStore, t
             program.request()
         store.answer_sync(raised.value.pending[0].id, answer)
     assert program.request()[-1] == "worked: the roof, sure: True"
-    assert len(ran) == 2  # once until it asked, once with the answer
+    assert len(ran) == 2  # once until the question, once with the answer
 
 
-def test_a_graph_that_is_not_async_is_refused_inside_a_loop(store: ConversationStore) -> None:
+def test_sync_graph_is_refused_in_a_running_loop(store: ConversationStore) -> None:
     async def scene() -> None:
         inquirer = mt.Inquirer(store, await store.new())
         graph = graph_of([deploy], call("deploy", env="eu"), wrap_tool_call=adapter.tool_call_sync)
@@ -449,12 +554,14 @@ def test_a_graph_that_is_not_async_is_refused_inside_a_loop(store: ConversationS
     asyncio.run(scene())
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Permissions
 
 
 @pytest.mark.parametrize("edit", [{"n": 7}, {"n": 5}, None])
-def test_a_permission_for_a_tool_shows_its_arguments_and_takes_an_edit(store: ConversationStore, edit: dict[str, int] | None) -> None:
+def test_a_permission_for_a_tool_shows_its_arguments_and_takes_an_edit(
+    store: ConversationStore, edit: dict[str, int] | None
+) -> None:
     async def scene() -> None:
         ran, conversation = list[int](), await store.new()
 
@@ -475,15 +582,20 @@ def test_a_permission_for_a_tool_shows_its_arguments_and_takes_an_edit(store: Co
         assert (question.kind, question.tool, question.arguments) == ("run", "pay", {"n": 5})
         with pytest.raises(mt.AnswerError):
             await store.answer(question, arguments={"n": 50}, digest=question.digest)
-        await store.answer(question, approve=False) if edit is None else await store.answer(
-            question, arguments=edit, digest=question.digest
+        (
+            await store.answer(question, approve=False)
+            if edit is None
+            else await store.answer(question, arguments=edit, digest=question.digest)
         )
         result, seen, done = (await enter(graph, store, conversation))[-3:]
         assert (seen, done) == ("seen", "Done.")
         if edit is None:
             assert (result, ran) == ("pay was skipped by the user.", [])
         elif edit == {"n": 7}:
-            assert (result, ran) == ('The user edited the arguments of this call. It ran with: {"n": 7}\npaid 7', [7])
+            assert (result, ran) == (
+                'The user edited the arguments of this call. It ran with: {"n": 7}\npaid 7',
+                [7],
+            )
         else:
             assert (result, ran) == ("paid 5", [5])
 
@@ -491,7 +603,9 @@ def test_a_permission_for_a_tool_shows_its_arguments_and_takes_an_edit(store: Co
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_blocks_of_an_edited_call_come_after_what_ran_also_after_an_error(store: ConversationStore, *, fails: bool) -> None:
+def test_blocks_of_an_edited_call_come_after_what_ran_also_after_an_error(
+    store: ConversationStore, *, fails: bool
+) -> None:
     async def scene() -> None:
         down, conversation = [ConnectionError("503")] if fails else [], await store.new()
 
@@ -503,21 +617,38 @@ def test_blocks_of_an_edited_call_come_after_what_ran_also_after_an_error(store:
         @tool
         async def fetch() -> str:
             """Fetch, after the result of the other tool is recorded."""
-            await until(lambda: any(isinstance(event, ToolCallResponse) for event in drive(store.read(conversation)).events))
+            await until(
+                lambda: any(
+                    isinstance(event, ToolCallResponse)
+                    for event in drive(store.read(conversation)).events
+                )
+            )
             if down:
                 raise down.pop()
             return "fetched"
 
         prompter = mt.ScriptedPrompter({"draw.__run__": mt.Edited({"n": 4})})
-        graph = graph_of([draw, fetch], call("draw", n=8), call("fetch", "c2"), awrap_tool_call=adapter.permission_for("draw"))
+        graph = graph_of(
+            [draw, fetch],
+            call("draw", n=8),
+            call("fetch", "c2"),
+            awrap_tool_call=adapter.permission_for("draw"),
+        )
         inquirer = mt.Inquirer(store, conversation, prompter)
         if fails:
             with pytest.raises(ConnectionError):
                 await enter_with(graph, inquirer)
         state = await adapter.invoke(graph, inquirer, given(), THREAD)
-        (message,) = [message for message in state["messages"] if isinstance(message, ToolMessage) and message.name == "draw"]
+        (message,) = [
+            message
+            for message in state["messages"]
+            if isinstance(message, ToolMessage) and message.name == "draw"
+        ]
         assert message.content == [
-            {"type": "text", "text": 'The user edited the arguments of this call. It ran with: {"n": 4}'},
+            {
+                "type": "text",
+                "text": 'The user edited the arguments of this call. It ran with: {"n": 4}',
+            },
             {"type": "text", "text": "4 lines"},
         ]
 
@@ -528,7 +659,12 @@ def test_an_agent_of_langchain_takes_the_permission_as_middleware(store: Convers
     async def scene() -> None:
         create_agent: Any = getattr(langchain.agents, "create_agent")  # noqa: B009  its type is partially unknown
         gate = cast("Any", wrap_tool_call)(adapter.permission_for("deploy"))
-        graph = create_agent(OneCall(calls=[call("deploy", env="eu")]), [deploy], middleware=[gate], checkpointer=InMemorySaver())
+        graph = create_agent(
+            OneCall(calls=[call("deploy", env="eu")]),
+            [deploy],
+            middleware=[gate],
+            checkpointer=InMemorySaver(),
+        )
         conversation = await store.new()
         for kind in ("run", "tool"):
             (question,) = await opened(graph, store, conversation)
@@ -539,14 +675,16 @@ def test_an_agent_of_langchain_takes_the_permission_as_middleware(store: Convers
     asyncio.run(scene())
 
 
-def test_a_permission_of_a_graph_that_is_not_async(store: ConversationStore, tmp_path: Path) -> None:
+def test_permission_in_a_sync_graph(store: ConversationStore, tmp_path: Path) -> None:
     @tool
     def pay(n: int) -> str:
         """Pay."""
         return f"paid {n}"
 
     def build(saver: Any) -> Any:
-        return graph_of([pay], call("pay", n=5), saver=saver, wrap_tool_call=adapter.permission_for_sync("pay"))
+        return graph_of(
+            [pay], call("pay", n=5), saver=saver, wrap_tool_call=adapter.permission_for_sync("pay")
+        )
 
     program = SyncProgram(store, tmp_path, build)
     with pytest.raises(mt.Suspended) as waiting:

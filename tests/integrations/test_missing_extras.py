@@ -21,5 +21,9 @@ from midturn.extras import install_command
 )
 def test_a_missing_framework_names_the_extra(adapter: str, extra: str, package: str) -> None:
     program = f"import sys; sys.modules[{package!r}] = None; import midturn.integrations.{adapter}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].endswith(f"The adapter for {package} needs the extra `{extra}`: {install_command(extra)}")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1].endswith(
+        f"The adapter for {package} needs the extra `{extra}`: {install_command(extra)}"
+    )

@@ -1,4 +1,6 @@
-"""What is recorded counts in the OpenAI Agents SDK: a no, guardrails, equal names, an error and its retry, and the options of the SDK."""
+"""Recorded decisions in the OpenAI Agents SDK: denials, guardrails, equal names, errors and
+retries, SDK options.
+"""
 
 from __future__ import annotations
 
@@ -29,26 +31,41 @@ import midturn as mt
 from midturn.events.types import ToolCallResponse, TurnEnd
 from midturn.integrations.openai_agents import Asking
 from midturn.stores.store import ConversationStore
-from support.shop import counted
+from support.shop import recorded_counts
 
 QUIET = RunConfig(tracing_disabled=True)
 SURE = mt.Question.boolean("sure", "Sure?")
 
 
 class Program:
-    """An agent with some tools; each entry makes it anew, and everything between two entries goes through JSON."""
+    """An agent with some tools. Each entry creates it again, and all state between two entries
+    is passed as JSON.
+    """
 
-    def __init__(self, store: ConversationStore, tools: Callable[[Asking], Sequence[FunctionTool]], *replies: Any) -> None:
+    def __init__(
+        self,
+        store: ConversationStore,
+        tools: Callable[[Asking], Sequence[FunctionTool]],
+        *replies: Any,
+    ) -> None:
         self.store = store
         self.tools = tools
         self.model = ScriptedModel([*replies, [assistant_message("Done.")]])
 
-    async def enter(self, conversation: str, given: Any = "Go.", prompter: mt.Prompter | None = None, **options: Any) -> RunResult:
-        """Run, or go on with a result."""
+    async def enter(
+        self,
+        conversation: str,
+        given: Any = "Go.",
+        prompter: mt.Prompter | None = None,
+        **options: Any,
+    ) -> RunResult:
+        """Run, or continue from a result."""
         asking = Asking(mt.Inquirer(self.store, conversation, prompter))
         agent = Agent[Any](name="Shop", model=self.model, tools=[*self.tools(asking)])
         if isinstance(given, RunResult):
-            given = await RunState.from_json(agent, json.loads(json.dumps(given.to_state().to_json())))
+            given = await RunState.from_json(
+                agent, json.loads(json.dumps(given.to_state().to_json()))
+            )
         return await asking.run(agent, given, run_config=QUIET, **options)
 
 
@@ -60,11 +77,17 @@ def read(result: RunResult) -> list[Any]:
 
 async def recorded(store: ConversationStore, conversation: str) -> list[str]:
     """Return the recorded results."""
-    return [event.content for event in (await store.read(conversation)).events if isinstance(event, ToolCallResponse)]
+    return [
+        event.content
+        for event in (await store.read(conversation)).events
+        if isinstance(event, ToolCallResponse)
+    ]
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_the_recorded_decision_counts_whatever_needs_approval_says_later(store: ConversationStore, *, answer: bool) -> None:
+def test_recorded_decision_counts_despite_a_later_needs_approval(
+    store: ConversationStore, *, answer: bool
+) -> None:
     async def scene() -> None:
         ran, conversation = list[int](), await store.new()
 
@@ -73,10 +96,18 @@ def test_the_recorded_decision_counts_whatever_needs_approval_says_later(store: 
             ran.append(n)
             return f"paid {n}"
 
-        async def needs(ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:  # noqa: ARG001
+        async def needs(
+            ctx: RunContextWrapper[Any],
+            arguments: dict[str, Any],  # noqa: ARG001
+            call_id: str,  # noqa: ARG001
+        ) -> bool:
             return ctx.context is not None and bool(ctx.context["strict"])
 
-        program = Program(store, lambda asking: [asking.tool(pay, needs_approval=needs)], [function_call("pay", {"n": 5}, call_id="c1")])
+        program = Program(
+            store,
+            lambda asking: [asking.tool(pay, needs_approval=needs)],
+            [function_call("pay", {"n": 5}, call_id="c1")],
+        )
         waiting = await program.enter(conversation, context={"strict": True})
         (question,) = await store.pending(conversation)
         await store.answer(question.id, answer, user="ana")
@@ -87,7 +118,7 @@ def test_the_recorded_decision_counts_whatever_needs_approval_says_later(store: 
     asyncio.run(scene())
 
 
-def test_two_agents_with_tools_of_one_name_run_each_its_own(store: ConversationStore) -> None:
+def test_agents_with_equal_tool_names_run_their_own_tool(store: ConversationStore) -> None:
     async def scene() -> None:
         ran, conversation = list[str](), await store.new()
 
@@ -108,9 +139,15 @@ def test_two_agents_with_tools_of_one_name_run_each_its_own(store: ConversationS
 
         def made() -> tuple[Asking, Agent[Any]]:
             asking = Asking(mt.Inquirer(store, conversation))
-            cleaner = Agent[Any](name="cleaner", model=model, tools=[asking.tool(delete, name_override="delete", needs_approval=True)])
+            cleaner = Agent[Any](
+                name="cleaner",
+                model=model,
+                tools=[asking.tool(delete, name_override="delete", needs_approval=True)],
+            )
             tools = [asking.tool(dry_run, name_override="delete")]
-            return asking, Agent[Any](name="planner", model=model, tools=[*tools], handoffs=[cleaner])
+            return asking, Agent[Any](
+                name="planner", model=model, tools=[*tools], handoffs=[cleaner]
+            )
 
         asking, planner = made()
         result = await asking.run(planner, "Clean up.", run_config=QUIET)
@@ -120,7 +157,9 @@ def test_two_agents_with_tools_of_one_name_run_each_its_own(store: ConversationS
             await store.answer(question.id, True)
             saved = json.dumps(result.to_state().to_json())
             asking, planner = made()
-            result = await asking.run(planner, await RunState.from_json(planner, json.loads(saved)), run_config=QUIET)
+            result = await asking.run(
+                planner, await RunState.from_json(planner, json.loads(saved)), run_config=QUIET
+            )
         assert ran == ["dry run of /srv", "deleted /srv"]
         assert result.final_output == "Done."
 
@@ -128,7 +167,9 @@ def test_two_agents_with_tools_of_one_name_run_each_its_own(store: ConversationS
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_an_input_guardrail_refuses_before_anybody_is_asked_and_anything_runs(store: ConversationStore, *, ends: bool) -> None:
+def test_input_guardrail_refuses_before_any_question(
+    store: ConversationStore, *, ends: bool
+) -> None:
     async def scene() -> None:
         ran, judged, conversation = list[int](), list[str](), await store.new()
 
@@ -147,12 +188,20 @@ def test_an_input_guardrail_refuses_before_anybody_is_asked_and_anything_runs(st
             return f"paid {n}"
 
         calls = [function_call("pay", {"n": 5_000}, call_id="c1")]
-        program = Program(store, lambda asking: [asking.tool(pay, needs_approval=True, tool_input_guardrails=[limit])], calls)
+        program = Program(
+            store,
+            lambda asking: [asking.tool(pay, needs_approval=True, tool_input_guardrails=[limit])],
+            calls,
+        )
         if ends:
             with pytest.raises(ToolInputGuardrailTripwireTriggered):
                 await program.enter(conversation)
         else:
-            assert read(await program.enter(conversation)) == await recorded(store, conversation) == ["over the limit, not paid"]
+            assert (
+                read(await program.enter(conversation))
+                == await recorded(store, conversation)
+                == ["over the limit, not paid"]
+            )
         assert ran == []
         assert judged == ["Shop"]
         assert (await store.read(conversation)).pairs() == []
@@ -160,7 +209,9 @@ def test_an_input_guardrail_refuses_before_anybody_is_asked_and_anything_runs(st
     asyncio.run(scene())
 
 
-def test_an_error_after_the_work_is_done_is_retried_without_asking_or_running_again(store: ConversationStore) -> None:
+def test_an_error_after_the_work_is_done_is_retried_without_asking_or_running_again(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         charged, conversation = list[int](), await store.new()
 
@@ -170,7 +221,12 @@ def test_an_error_after_the_work_is_done_is_retried_without_asking_or_running_ag
             charged.append(1)
             return "charged"
 
-        program = Program(store, lambda asking: [asking.tool(charge)], [function_call("charge", {}, call_id="c1")], ConnectionError("503"))
+        program = Program(
+            store,
+            lambda asking: [asking.tool(charge)],
+            [function_call("charge", {}, call_id="c1")],
+            ConnectionError("503"),
+        )
         waiting = await program.enter(conversation)
         (question,) = await store.pending(conversation)
         await store.answer(question.id, True)
@@ -179,13 +235,17 @@ def test_an_error_after_the_work_is_done_is_retried_without_asking_or_running_ag
         result = await program.enter(conversation, waiting)
         assert result.final_output == "Done."
         assert charged == [1]
-        assert await counted(store, conversation) == (1, 1, 1)
-        assert [event.status for event in (await store.read(conversation)).events if isinstance(event, TurnEnd)] == ["completed"]
+        assert await recorded_counts(store, conversation) == (1, 1, 1)
+        assert [
+            event.status
+            for event in (await store.read(conversation)).events
+            if isinstance(event, TurnEnd)
+        ] == ["completed"]
 
     asyncio.run(scene())
 
 
-def test_the_context_of_a_run_is_there_when_it_goes_on(store: ConversationStore) -> None:
+def test_run_context_is_restored(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = await store.new()
 
@@ -193,7 +253,11 @@ def test_the_context_of_a_run_is_there_when_it_goes_on(store: ConversationStore)
             """Pay."""
             return f"paid by {ctx.context['user']}"
 
-        program = Program(store, lambda asking: [asking.tool(pay, needs_approval=True)], [function_call("pay", {}, call_id="c1")])
+        program = Program(
+            store,
+            lambda asking: [asking.tool(pay, needs_approval=True)],
+            [function_call("pay", {}, call_id="c1")],
+        )
         waiting = await program.enter(conversation, context={"user": "ana"})
         (question,) = await store.pending(conversation)
         await store.answer(question.id, True)
@@ -202,7 +266,7 @@ def test_the_context_of_a_run_is_there_when_it_goes_on(store: ConversationStore)
     asyncio.run(scene())
 
 
-def test_time_limits_and_error_functions_hold_as_in_the_sdk(store: ConversationStore) -> None:
+def test_timeouts_and_error_functions_work_as_in_the_sdk(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = await store.new()
 
@@ -219,12 +283,24 @@ def test_time_limits_and_error_functions_hold_as_in_the_sdk(store: ConversationS
             return f"excused: {error}"
 
         def tools(asking: Asking) -> list[FunctionTool]:
-            return [asking.tool(slow, timeout=0.01), asking.tool(broken, failure_error_function=excused)]
+            return [
+                asking.tool(slow, timeout=0.01),
+                asking.tool(broken, failure_error_function=excused),
+            ]
 
-        program = Program(store, tools, [function_call("slow", {}, call_id="c1"), function_call("broken", {}, call_id="c2")])
-        assert read(await program.enter(conversation)) == ["Tool 'slow' timed out after 0.01 seconds.", "excused: 'a bug'"]
+        program = Program(
+            store,
+            tools,
+            [function_call("slow", {}, call_id="c1"), function_call("broken", {}, call_id="c2")],
+        )
+        assert read(await program.enter(conversation)) == [
+            "Tool 'slow' timed out after 0.01 seconds.",
+            "excused: 'a bug'",
+        ]
         strict = Program(
-            store, lambda asking: [asking.tool(broken, failure_error_function=None)], [function_call("broken", {}, call_id="c1")]
+            store,
+            lambda asking: [asking.tool(broken, failure_error_function=None)],
+            [function_call("broken", {}, call_id="c1")],
         )
         with pytest.raises((KeyError, UserError)):
             await strict.enter(await store.new())
@@ -232,7 +308,9 @@ def test_time_limits_and_error_functions_hold_as_in_the_sdk(store: ConversationS
     asyncio.run(scene())
 
 
-def test_a_list_is_an_input_and_a_new_message_over_waiting_calls_is_refused(store: ConversationStore) -> None:
+def test_a_list_is_an_input_and_a_new_message_over_waiting_calls_is_refused(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         conversation = await store.new()
 
@@ -240,14 +318,28 @@ def test_a_list_is_an_input_and_a_new_message_over_waiting_calls_is_refused(stor
             """Pay."""
             return "paid"
 
-        program = Program(store, lambda asking: [asking.tool(pay, needs_approval=True)], [function_call("pay", {}, call_id="c1")])
-        picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"}
+        program = Program(
+            store,
+            lambda asking: [asking.tool(pay, needs_approval=True)],
+            [function_call("pay", {}, call_id="c1")],
+        )
+        picture = {
+            "type": "input_image",
+            "image_url": "data:image/png;base64,AAAA",
+            "detail": "auto",
+        }
         first = [{"role": "user", "content": [{"type": "input_text", "text": "Pay."}, picture]}]
         waiting = await program.enter(conversation, first)
-        (request,) = [event for event in (await store.read(conversation)).events if event.type == "chat_request"]
+        (request,) = [
+            event
+            for event in (await store.read(conversation)).events
+            if event.type == "chat_request"
+        ]
         assert request.to_json()["content"] == "Pay.\n[input_image]"
         with pytest.raises(mt.TurnOpen, match="pay asks: Run pay"):
-            await program.enter(conversation, [*waiting.to_input_list(), {"role": "user", "content": "Wait."}])
+            await program.enter(
+                conversation, [*waiting.to_input_list(), {"role": "user", "content": "Wait."}]
+            )
         (question,) = await store.pending(conversation)
         await store.answer(question.id, True)
         assert read(await program.enter(conversation, waiting)) == ["paid"]
@@ -265,36 +357,51 @@ def test_images_of_a_tool_reach_the_model_also_after_a_crash(store: Conversation
             drawn.append(1)
             return ToolOutputImage(image_url="data:image/png;base64,AAAA")
 
-        program = Program(store, lambda asking: [asking.tool(draw)], [function_call("draw", {}, call_id="c1")], ConnectionError("503"))
+        program = Program(
+            store,
+            lambda asking: [asking.tool(draw)],
+            [function_call("draw", {}, call_id="c1")],
+            ConnectionError("503"),
+        )
         waiting = await program.enter(conversation)
         (question,) = await store.pending(conversation)
         await store.answer(question.id, True)
         with pytest.raises(ConnectionError):
             await program.enter(conversation, waiting)
         result = await program.enter(conversation, waiting)
-        assert read(result) == [[{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]]
+        assert read(result) == [
+            [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]
+        ]
         assert drawn == [1]
 
     asyncio.run(scene())
 
 
-def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: ConversationStore) -> None:
+def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         async def work() -> str:
             """Work."""
             return str(await mt.ask(mt.Question.text("what", "What first?")))
 
         conversation = await store.new()
-        program = Program(store, lambda asking: [asking.tool(work)], [function_call("work", {}, call_id="c1")])
-        waiting = await program.enter(conversation, author="ana", on_open="reply")  # nothing is open yet
+        program = Program(
+            store, lambda asking: [asking.tool(work)], [function_call("work", {}, call_id="c1")]
+        )
+        waiting = await program.enter(
+            conversation, author="ana", on_open="reply"
+        )  # no question is open yet
         with pytest.raises(mt.TurnOpen) as refused:
             await program.enter(conversation, waiting, author="ana", text="Wait until Monday.")
         assert [question.question.text for question in refused.value.pending] == ["What first?"]
-        result = await program.enter(conversation, waiting, author="ana", text="Wait until Monday.", on_open="reply")
+        result = await program.enter(
+            conversation, waiting, author="ana", text="Wait until Monday.", on_open="reply"
+        )
         assert "Wait until Monday." in read(result)[0]
         assert await recorded(store, conversation) == read(result)
         for given in ("Go.", result):
-            with pytest.raises(mt.ConfigError, match="`text` belongs to the state of a run that waits"):
+            with pytest.raises(mt.ConfigError, match="`text` needs the state of a waiting run"):
                 await program.enter(conversation, given, text="Wait.", on_open="reply")
 
     asyncio.run(scene())
@@ -317,7 +424,9 @@ def test_a_person_edits_the_arguments_and_the_model_is_told(store: ConversationS
         with pytest.raises(mt.AnswerError):
             await store.answer(first, arguments={"n": "a lot"}, digest=first.digest)
         with pytest.raises(mt.TurnOpen):
-            await program.enter(conversation, waiting, author="ana", text="Yes, go ahead.", on_open="reply")
+            await program.enter(
+                conversation, waiting, author="ana", text="Yes, go ahead.", on_open="reply"
+            )
         assert len(await store.pending(conversation)) == 2
         await store.answer(first, arguments={"n": 7}, digest=first.digest)
         await store.answer(second, arguments={"n": 13}, digest=second.digest)

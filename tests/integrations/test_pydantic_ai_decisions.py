@@ -1,4 +1,6 @@
-"""What is recorded counts in pydantic-ai: a no, an approval that waits, an error and its retry, and what tools return and raise."""
+"""Recorded decisions in pydantic-ai: denials, open approvals, errors and retries, results and
+exceptions of tools.
+"""
 
 from __future__ import annotations
 
@@ -42,18 +44,33 @@ PNG = BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")
 
 
 class Program:
-    """One agent, whose model makes one call and repeats its result; everything between two runs goes through JSON."""
+    """An agent whose model makes one call and repeats its result. All state between two runs
+    is passed as JSON.
+    """
 
-    def __init__(self, store: ConversationStore, name: str = "pay", arguments: dict[str, Any] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        store: ConversationStore,
+        name: str = "pay",
+        arguments: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
         self.store = store
         self.call = ToolCallPart(name, arguments or {}, tool_call_id="call_1")
         self.seen: list[Any] = []
         self.down: list[Exception] = []
-        self.agent: Shop = Agent(FunctionModel(self._model), output_type=[str, DeferredToolRequests], **options)
+        self.agent: Shop = Agent(
+            FunctionModel(self._model), output_type=[str, DeferredToolRequests], **options
+        )
         self.saved = b"[]"
 
     def _model(self, messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-        returned = [part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+        returned = [
+            part
+            for message in messages
+            for part in message.parts
+            if isinstance(part, ToolReturnPart)
+        ]
         if not returned:
             return ModelResponse(parts=[self.call])
         if self.down:
@@ -61,10 +78,22 @@ class Program:
         self.seen.append(returned[-1].content)
         return ModelResponse(parts=[TextPart(str(returned[-1].content))])
 
-    async def enter(self, conversation: str, text: str | None = "Go.", prompter: mt.Prompter | None = None, **options: Any) -> Any:
-        """Run with what was saved; save what there is now."""
+    async def enter(
+        self,
+        conversation: str,
+        text: str | None = "Go.",
+        prompter: mt.Prompter | None = None,
+        **options: Any,
+    ) -> Any:
+        """Run from the saved state; save the new state."""
         saved = ModelMessagesTypeAdapter.validate_json(self.saved)
-        result = await run(self.agent, mt.Inquirer(self.store, conversation, prompter), text, message_history=saved, **options)
+        result = await run(
+            self.agent,
+            mt.Inquirer(self.store, conversation, prompter),
+            text,
+            message_history=saved,
+            **options,
+        )
         self.saved = result.all_messages_json()
         return result.output
 
@@ -90,7 +119,9 @@ def of_a_toolset(program: Program, ran: list[int]) -> None:
         return f"paid {n}"
 
     program.agent = Agent(
-        program.agent.model, output_type=[str, DeferredToolRequests], toolsets=[FunctionToolset([pay]).approval_required()]
+        program.agent.model,
+        output_type=[str, DeferredToolRequests],
+        toolsets=[FunctionToolset([pay]).approval_required()],
     )
 
 
@@ -110,13 +141,17 @@ def of_a_validator(program: Program, ran: list[int]) -> None:
 
 @pytest.mark.parametrize("gated", [raises, of_a_toolset, of_a_validator])
 @pytest.mark.parametrize("answer", [True, False, None])
-def test_the_recorded_decision_counts_however_approval_is_wanted(
+def test_recorded_decision_counts_for_each_kind_of_approval(
     store: ConversationStore,
     gated: Callable[[Program, list[int]], None],
     answer: bool | None,  # noqa: FBT001  None: there is no answer yet
 ) -> None:
     async def scene() -> None:
-        program, ran, conversation = Program(store, arguments={"n": 5}), list[int](), await store.new()
+        program, ran, conversation = (
+            Program(store, arguments={"n": 5}),
+            list[int](),
+            await store.new(),
+        )
         gated(program, ran)
         assert isinstance(await program.enter(conversation), DeferredToolRequests)
         (question,) = await store.pending(conversation)
@@ -132,9 +167,16 @@ def test_the_recorded_decision_counts_however_approval_is_wanted(
     asyncio.run(scene())
 
 
-def test_a_recorded_no_counts_also_if_the_tool_wants_no_approval_any_more(store: ConversationStore) -> None:
+def test_recorded_no_counts_even_if_the_tool_needs_no_approval_now(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
-        program, ran, strict, conversation = Program(store, arguments={"n": 5}), list[int](), [True], await store.new()
+        program, ran, strict, conversation = (
+            Program(store, arguments={"n": 5}),
+            list[int](),
+            [True],
+            await store.new(),
+        )
 
         @program.agent.tool
         def pay(ctx: RunContext[None], n: int) -> str:
@@ -154,7 +196,9 @@ def test_a_recorded_no_counts_also_if_the_tool_wants_no_approval_any_more(store:
     asyncio.run(scene())
 
 
-def test_an_error_after_the_work_is_done_is_retried_without_asking_or_running_again(store: ConversationStore) -> None:
+def test_an_error_after_the_work_is_done_is_retried_without_asking_or_running_again(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         program, charged, conversation = Program(store, "charge"), list[int](), await store.new()
 
@@ -180,8 +224,10 @@ def test_an_error_after_the_work_is_done_is_retried_without_asking_or_running_ag
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("error", [UsageLimitExceeded("the budget is used up"), UserError("wrong"), KeyError("a bug")])
-def test_what_ends_a_run_in_pydantic_ai_ends_it_here_and_the_next_run_makes_the_call_again(
+@pytest.mark.parametrize(
+    "error", [UsageLimitExceeded("the budget is used up"), UserError("wrong"), KeyError("a bug")]
+)
+def test_exception_ends_the_run_and_the_next_run_repeats_the_call(
     store: ConversationStore, error: Exception
 ) -> None:
     async def scene() -> None:
@@ -204,7 +250,7 @@ def test_what_ends_a_run_in_pydantic_ai_ends_it_here_and_the_next_run_makes_the_
     asyncio.run(scene())
 
 
-def test_a_new_message_while_a_call_waits_is_refused_and_says_what_is_open(store: ConversationStore) -> None:
+def test_new_message_is_refused_while_a_call_waits(store: ConversationStore) -> None:
     async def scene() -> None:
         program, conversation = Program(store, arguments={"n": 1}), await store.new()
 
@@ -215,20 +261,24 @@ def test_a_new_message_while_a_call_waits_is_refused_and_says_what_is_open(store
 
         await program.enter(conversation, "Pay 1.")
         for _ in range(2):
-            with pytest.raises(mt.TurnOpen, match=r"The new message was not recorded\.\n.*pay asks: Run pay\?") as raised:
+            with pytest.raises(
+                mt.TurnOpen, match=r"The new message was not recorded\.\n.*pay asks: Run pay\?"
+            ) as raised:
                 await program.enter(conversation, "No wait, make it 2.")
             assert raised.value.text == "Pay 1."
         (question,) = await store.pending(conversation)
         assert question.tool == "pay"
         await store.answer(question.id, approve=False, reason="No wait, make it 2.")
-        with pytest.raises(mt.TurnOpen):  # the call has ended, and the model has not read that yet
+        with pytest.raises(mt.TurnOpen):  # the call has ended, but the model has not read that yet
             await program.enter(conversation, "And another thing.")
         assert "No wait, make it 2." in await program.enter(conversation, None)
 
     asyncio.run(scene())
 
 
-def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: ConversationStore) -> None:
+def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         program, conversation = Program(store, "work"), await store.new()
 
@@ -238,11 +288,22 @@ def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: Co
             return str(await mt.ask(mt.Question.text("what", "What first?")))
 
         await program.enter(conversation, "Go.", author="ana", on_open="reply")
-        output = await program.enter(conversation, "Wait until Monday.", author="ana", on_open="reply")
+        output = await program.enter(
+            conversation, "Wait until Monday.", author="ana", on_open="reply"
+        )
         assert "Wait until Monday." in output
-        assert await program.enter(conversation, "Next.", author="ana", on_open="reply") == output  # it begins a turn; the model repeats
-        said = [event for event in (await store.read(conversation)).events if isinstance(event, ChatRequest)]
-        assert [(event.content, event.author) for event in said] == [("Go.", "ana"), ("Next.", "ana")]
+        assert (
+            await program.enter(conversation, "Next.", author="ana", on_open="reply") == output
+        )  # it starts a turn; the model repeats
+        said = [
+            event
+            for event in (await store.read(conversation)).events
+            if isinstance(event, ChatRequest)
+        ]
+        assert [(event.content, event.author) for event in said] == [
+            ("Go.", "ana"),
+            ("Next.", "ana"),
+        ]
 
     asyncio.run(scene())
 
@@ -267,7 +328,7 @@ def test_images_of_a_tool_reach_the_model_also_after_a_crash(store: Conversation
     asyncio.run(scene())
 
 
-def test_a_message_with_an_image_is_sent_and_its_words_are_recorded(store: ConversationStore) -> None:
+def test_message_with_an_image_is_sent_and_its_text_recorded(store: ConversationStore) -> None:
     async def scene() -> None:
         program, conversation = Program(store, "look"), await store.new()
 
@@ -277,17 +338,28 @@ def test_a_message_with_an_image_is_sent_and_its_words_are_recorded(store: Conve
             return "seen"
 
         picture = ImageUrl("https://example.org/a.png")
-        result = await run(program.agent, mt.Inquirer(store, conversation), ["Look at this.", picture])
-        prompts = [part.content for message in result.all_messages() for part in message.parts if isinstance(part, UserPromptPart)]
+        result = await run(
+            program.agent, mt.Inquirer(store, conversation), ["Look at this.", picture]
+        )
+        prompts = [
+            part.content
+            for message in result.all_messages()
+            for part in message.parts
+            if isinstance(part, UserPromptPart)
+        ]
         assert prompts == [["Look at this.", picture]]
-        (request,) = [event for event in (await store.read(conversation)).events if event.type == "chat_request"]
+        (request,) = [
+            event
+            for event in (await store.read(conversation)).events
+            if event.type == "chat_request"
+        ]
         assert request.to_json()["content"] == "Look at this.\n[image-url]"
 
     asyncio.run(scene())
 
 
-def test_a_run_that_begins_again_with_other_call_ids_leaves_no_ghost_question(store: ConversationStore) -> None:
-    """The program died before it had saved the messages; the model gives its call another id."""
+def test_restarted_run_with_new_call_ids_leaves_no_stale_question(store: ConversationStore) -> None:
+    """The program died before it saved the messages. The model gives its call another ID."""
 
     async def scene() -> None:
         program, conversation = Program(store, arguments={"n": 1}), await store.new()
@@ -314,10 +386,14 @@ def test_a_run_that_begins_again_with_other_call_ids_leaves_no_ghost_question(st
 
 
 def test_a_person_approves_the_arguments_that_run(store: ConversationStore) -> None:
-    """A validator of a type may change what the model sent."""
+    """A validator of a type may change the model's arguments."""
 
     async def scene() -> None:
-        program, ran, conversation = Program(store, arguments={"n": 100}), list[int](), await store.new()
+        program, ran, conversation = (
+            Program(store, arguments={"n": 100}),
+            list[int](),
+            await store.new(),
+        )
 
         @program.agent.tool_plain(requires_approval=True)
         def pay(n: Annotated[int, AfterValidator(lambda n: min(n, 50))]) -> str:
@@ -336,9 +412,15 @@ def test_a_person_approves_the_arguments_that_run(store: ConversationStore) -> N
 
 
 @pytest.mark.parametrize("returns_image", [False, True])
-def test_a_person_edits_the_arguments_and_the_model_is_told(store: ConversationStore, *, returns_image: bool) -> None:
+def test_a_person_edits_the_arguments_and_the_model_is_told(
+    store: ConversationStore, *, returns_image: bool
+) -> None:
     async def scene() -> None:
-        program, ran, conversation = Program(store, arguments={"n": 5}), list[int](), await store.new()
+        program, ran, conversation = (
+            Program(store, arguments={"n": 5}),
+            list[int](),
+            await store.new(),
+        )
 
         def validate(ctx: RunContext[None], n: int) -> None:  # noqa: ARG001
             if n == 13:
@@ -365,9 +447,15 @@ def test_a_person_edits_the_arguments_and_the_model_is_told(store: ConversationS
     asyncio.run(scene())
 
 
-def test_an_edit_that_the_validator_of_the_tool_refuses_is_not_blamed_on_the_model(store: ConversationStore) -> None:
+def test_edit_rejected_by_the_validator_is_not_attributed_to_the_model(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
-        program, ran, conversation = Program(store, arguments={"n": 5}), list[int](), await store.new()
+        program, ran, conversation = (
+            Program(store, arguments={"n": 5}),
+            list[int](),
+            await store.new(),
+        )
 
         def validate(ctx: RunContext[None], n: int) -> None:  # noqa: ARG001
             if n == 13:

@@ -1,4 +1,4 @@
-"""A person ends a turn that no program holds: the program learns of it, and nobody is asked again."""
+"""A person ends a turn that no program holds. The program is told, and nobody is asked again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RAN: list[str] = []
 
 @pytest.fixture(autouse=True)
 def nothing_ran() -> None:
-    """Forget what tools did in other tests."""
+    """Reset the recorded tool effects of other tests."""
     RAN.clear()
 
 
@@ -47,15 +47,19 @@ async def asked(store: ConversationStore, conversation: str) -> list[str]:
     return [request.question.text for request, _ in (await store.read(conversation)).pairs()]
 
 
-async def held(store: ConversationStore, conversation: str, text: str = "Ship it.", call_id: str = "call_1") -> mt.CallContent:
-    """Hold a turn for one call of an own loop."""
+async def held(
+    store: ConversationStore, conversation: str, text: str = "Ship it.", call_id: str = "call_1"
+) -> mt.CallContent:
+    """Hold a turn for one call of a custom loop."""
     inquirer = mt.Inquirer(store, conversation)
     async with inquirer.turn(text):
         return await inquirer.run("deploy", call_id, {"env": "eu"}, lambda _: deploy("eu"))
 
 
 @pytest.mark.parametrize("text", ["Ship it.", ""])
-def test_the_next_hold_of_an_own_loop_learns_of_it_and_the_one_after_that_begins_anew(store: ConversationStore, text: str) -> None:
+def test_custom_loop_is_told_once_and_then_starts_a_new_turn(
+    store: ConversationStore, text: str
+) -> None:
     async def scene() -> None:
         conversation = await store.new("")
         with pytest.raises(mt.Suspended):
@@ -74,7 +78,7 @@ def test_the_next_hold_of_an_own_loop_learns_of_it_and_the_one_after_that_begins
     asyncio.run(scene())
 
 
-def test_another_message_or_another_call_is_none_of_the_turn_that_was_ended(store: ConversationStore) -> None:
+def test_other_messages_and_calls_belong_to_a_new_turn(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = await store.new("")
         with pytest.raises(mt.Suspended):
@@ -89,10 +93,12 @@ def test_another_message_or_another_call_is_none_of_the_turn_that_was_ended(stor
     asyncio.run(scene())
 
 
-def test_a_program_that_held_the_turn_when_it_was_ended_has_learned_of_it(store: ConversationStore) -> None:
+def test_program_that_held_the_ended_turn_was_told(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = await store.new("")
-        inquirer = mt.Inquirer(store, conversation, mt.ScriptedPrompter({"deploy.confirm": mt.EndedTurn()}))
+        inquirer = mt.Inquirer(
+            store, conversation, mt.ScriptedPrompter({"deploy.confirm": mt.EndedTurn()})
+        )
         async with inquirer.turn("Ship it."):
             content = await inquirer.run("deploy", "call_1", {"env": "eu"}, lambda _: deploy("eu"))
         assert content.turn_ended
@@ -103,7 +109,7 @@ def test_a_program_that_held_the_turn_when_it_was_ended_has_learned_of_it(store:
     asyncio.run(scene())
 
 
-def test_what_is_kept_about_a_conversation_goes_with_it(store: ConversationStore) -> None:
+def test_state_of_a_conversation_is_removed_with_it(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = await store.new("")
         with pytest.raises(mt.Suspended):
@@ -119,7 +125,7 @@ def test_what_is_kept_about_a_conversation_goes_with_it(store: ConversationStore
     asyncio.run(scene())
 
 
-def test_the_end_of_an_older_turn_with_a_key_does_not_hide_that_of_the_last_one(store: ConversationStore) -> None:
+def test_ended_older_turn_does_not_hide_the_last_one(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = await store.new("")
         inquirer = mt.Inquirer(store, conversation)
@@ -141,14 +147,25 @@ def test_the_end_of_an_older_turn_with_a_key_does_not_hide_that_of_the_last_one(
     asyncio.run(scene())
 
 
-# Frameworks -----------------------------------------------------------------------------------------------------------
+# Frameworks
+# --------------------------------------------------------------------------------------------------
 
 
-def test_pydantic_ai_raises_how_the_turn_ended_and_then_refuses_its_messages(store: ConversationStore) -> None:
+def test_pydantic_ai_raises_how_the_turn_ended_and_then_refuses_its_messages(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
             is_new = len(messages) == 1
-            return ModelResponse([ToolCallPart("deploy", {"env": "eu"}, tool_call_id="call_1") if is_new else TextPart("It is live.")])
+            return ModelResponse(
+                [
+                    (
+                        ToolCallPart("deploy", {"env": "eu"}, tool_call_id="call_1")
+                        if is_new
+                        else TextPart("It is live.")
+                    )
+                ]
+            )
 
         agent = Agent(FunctionModel(model), output_type=[str, DeferredToolRequests], tools=[deploy])
         conversation = await store.new("")
@@ -159,7 +176,9 @@ def test_pydantic_ai_raises_how_the_turn_ended_and_then_refuses_its_messages(sto
         with pytest.raises(mt.CallEnded) as ended:
             await run_pydantic_ai(agent, inquirer, message_history=waiting)
         assert ended.value.turn_ended
-        with pytest.raises(mt.ConfigError, match=r"`deploy` \(call_1\).*Pass the messages from before that turn"):
+        with pytest.raises(
+            mt.ConfigError, match=r"`deploy` \(call_1\).*Pass the messages from before that turn"
+        ):
             await run_pydantic_ai(agent, inquirer, "Something else.", message_history=waiting)
         assert await asked(store, conversation) == ["Deploy to eu?"]
         assert not RAN
@@ -167,10 +186,17 @@ def test_pydantic_ai_raises_how_the_turn_ended_and_then_refuses_its_messages(sto
     asyncio.run(scene())
 
 
-def test_the_openai_sdk_raises_how_the_turn_ended_and_then_refuses_its_state(store: ConversationStore) -> None:
+def test_the_openai_sdk_raises_how_the_turn_ended_and_then_refuses_its_state(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         asking = Asking(mt.Inquirer(store, conversation := await store.new("")))
-        model = ScriptedModel([[function_call("deploy", {"env": "eu"}, call_id="call_1")], [assistant_message("It is live.")]])
+        model = ScriptedModel(
+            [
+                [function_call("deploy", {"env": "eu"}, call_id="call_1")],
+                [assistant_message("It is live.")],
+            ]
+        )
         agent = SdkAgent[Any](name="Shop", model=model, tools=[asking.tool(deploy)])
         config = RunConfig(tracing_disabled=True)
         kept = (await asking.run(agent, "Ship it.", run_config=config)).to_state().to_json()
@@ -179,7 +205,7 @@ def test_the_openai_sdk_raises_how_the_turn_ended_and_then_refuses_its_state(sto
         with pytest.raises(mt.CallEnded) as ended:
             await asking.run(agent, await RunState.from_json(agent, kept), run_config=config)
         assert ended.value.turn_ended
-        with pytest.raises(mt.ConfigError, match=r"`deploy` \(call_1\).*Begin a new run"):
+        with pytest.raises(mt.ConfigError, match=r"`deploy` \(call_1\).*Start a new run"):
             await asking.run(agent, await RunState.from_json(agent, kept), run_config=config)
         assert await asked(store, conversation) == ["Deploy to eu?"]
         assert not RAN
@@ -194,25 +220,37 @@ def graph_of_an_agent() -> Any:
         last = state["messages"][-1]
         if isinstance(last, ToolMessage) or "else" in last.text:
             return {"messages": [AIMessage("Well.")]}
-        return {"messages": [AIMessage("", tool_calls=[{"name": "deploy", "args": {"env": "eu"}, "id": "call_1"}])]}
+        return {
+            "messages": [
+                AIMessage(
+                    "", tool_calls=[{"name": "deploy", "args": {"env": "eu"}, "id": "call_1"}]
+                )
+            ]
+        }
 
     building = StateGraph(MessagesState)
     building.add_node("model", model)
-    building.add_node("tools", ToolNode([tool(deploy)], awrap_tool_call=langgraph_adapter.tool_call))
+    building.add_node(
+        "tools", ToolNode([tool(deploy)], awrap_tool_call=langgraph_adapter.tool_call)
+    )
     building.add_edge(START, "model")
     building.add_conditional_edges("model", tools_condition)
     building.add_edge("tools", "model")
     return building.compile(checkpointer=InMemorySaver())
 
 
-def test_a_graph_raises_how_the_turn_ended_and_then_takes_a_new_message(store: ConversationStore) -> None:
+def test_a_graph_raises_how_the_turn_ended_and_then_takes_a_new_message(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         graph, thread = graph_of_an_agent(), RunnableConfig({"configurable": {"thread_id": "7"}})
         conversation = await store.new("")
         inquirer = mt.Inquirer(store, conversation)
 
         async def say(*messages: str) -> Sequence[Any]:
-            given = {"messages": [HumanMessage(message) for message in messages]} if messages else None
+            given = (
+                {"messages": [HumanMessage(message) for message in messages]} if messages else None
+            )
             state = await langgraph_adapter.invoke(graph, inquirer, given, thread)
             return state["messages"]
 

@@ -1,4 +1,4 @@
-"""Lines out of a stream: all of them however it is cut, and of one that is too long both ends."""
+"""`LineSplitter` finds the same lines however a stream is split, and reports oversized lines."""
 
 from __future__ import annotations
 
@@ -8,25 +8,32 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.mcp.bounded_http import Lines, Overlong
+from midturn.mcp.bounded_http import LineSplitter, OversizedLine
 
 BODY = {"content": [{"type": "text", "text": 'x"}, "id": 5}' * 1000}]}
 
 
-def taken(*pieces: bytes, longest: int = 100) -> list[bytes | Overlong]:
-    lines = Lines(longest)
+def split_lines(*pieces: bytes, longest: int = 100) -> list[bytes | OversizedLine]:
+    lines = LineSplitter(longest)
     return [line for piece in pieces for line in lines.take(piece)]
 
 
-@given(st.lists(st.binary(max_size=150).filter(lambda line: b"\n" not in line)), st.lists(st.integers(0, 400)))
-def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], cuts: list[int]) -> None:
+@given(
+    st.lists(st.binary(max_size=150).filter(lambda line: b"\n" not in line)),
+    st.lists(st.integers(0, 400)),
+)
+def test_lines_do_not_depend_on_how_the_stream_is_split(
+    lines: list[bytes], cuts: list[int]
+) -> None:
     stream = b"".join(line + b"\n" for line in lines)
     places = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
     pieces = [stream[start:end] for start, end in pairwise(places)]
 
-    found = taken(*pieces)
+    found = split_lines(*pieces)
 
-    assert [line if isinstance(line, bytes) else None for line in found] == [line if len(line) <= 100 else None for line in lines]
+    assert [line if isinstance(line, bytes) else None for line in found] == [
+        line if len(line) <= 100 else None for line in lines
+    ]
 
 
 @pytest.mark.parametrize(
@@ -45,15 +52,17 @@ def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], cuts: list[
         ({"jsonrpc": "2.0", "result": "x" * 9000 + '}, "id": 5}'}, None),
     ],
 )
-def test_which_request_a_message_answers_is_seen_at_both_ends(message: object, answers: int | str | None) -> None:
-    (line,) = taken(json.dumps(message).encode() + b"\n")
+def test_the_answered_request_of_an_oversized_line_is_found_at_both_ends(
+    message: object, answers: int | str | None
+) -> None:
+    (line,) = split_lines(json.dumps(message).encode() + b"\n")
 
-    assert isinstance(line, Overlong)
+    assert isinstance(line, OversizedLine)
     assert line.answers == answers
 
 
-def test_of_a_line_without_an_end_nothing_is_kept_but_its_length() -> None:
-    lines = Lines(longest=100, endless=10_000)
+def test_only_the_length_of_an_endless_line_is_kept() -> None:
+    lines = LineSplitter(longest=100, endless=10_000)
 
-    while not lines.is_endless:
+    while not lines.is_too_long:
         assert not list(lines.take(b"x" * 64))

@@ -1,4 +1,4 @@
-"""Servers of the Model Context Protocol as tools: real processes, of both eras."""
+"""MCP servers as tools. The tests start real server processes of both protocol versions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,23 @@ from support.processes import Forked, kill
 from support.warm_commands import started_by_others
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(600)
 
 
 def spec(cwd: Path, *arguments: str, asks: bool = True, name: str = "probe") -> ServerSpec:
-    return ServerSpec(name=name, command=(*started_by_others(SERVER), *arguments), environment=dict(os.environ), cwd=str(cwd), asks=asks)
+    return ServerSpec(
+        name=name,
+        command=(*started_by_others(SERVER), *arguments),
+        environment=dict(os.environ),
+        cwd=str(cwd),
+        asks=asks,
+    )
 
 
 @pytest.fixture(params=["modern", "legacy"], scope="module")
-def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServers]:
+def servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[McpServers]:
     with McpServers([spec(tmp_path_factory.mktemp("server"), request.param)]) as connected:
         assert connected.problems == {}
         yield connected
@@ -42,14 +50,25 @@ def tools_of(servers: McpServers) -> list[Tool]:
     return [tool for tools in servers.tools.values() for tool in tools]
 
 
-def called(servers: McpServers, tool: str, replies: dict[str, Any] | None = None, **arguments: Any) -> tuple[str, bool]:
-    """Have a model call one tool; return what it read, and whether that was an error."""
+def called(
+    servers: McpServers, tool: str, replies: dict[str, Any] | None = None, **arguments: Any
+) -> tuple[str, bool]:
+    """Let a model call one tool. Return the result that it read, and whether it was an error."""
     store = MemoryStore()
     calls = [{"calls": [{"name": tool, "arguments": arguments}]}, {"text": "Done."}]
-    agent = Agent(model=ScriptedModel(calls), tools=tools_of(servers), prompter=ScriptedPrompter(replies or {}), store=store)
+    agent = Agent(
+        model=ScriptedModel(calls),
+        tools=tools_of(servers),
+        prompter=ScriptedPrompter(replies or {}),
+        store=store,
+    )
     result = agent.run_sync("Go")
     assert result.status == "completed", result.error
-    response = next(event for event in store.read_sync(result.conversation).events if isinstance(event, events.ToolCallResponse))
+    response = next(
+        event
+        for event in store.read_sync(result.conversation).events
+        if isinstance(event, events.ToolCallResponse)
+    )
     return response.content, response.is_error
 
 
@@ -59,20 +78,25 @@ def test_tools_are_named_after_their_server(servers: McpServers) -> None:
     assert names[:2] == ["probe_echo", "probe_fail"]
 
 
-def test_a_call_goes_there_and_back(servers: McpServers) -> None:
+def test_a_call_returns_its_result(servers: McpServers) -> None:
     assert called(servers, "probe_echo", a=1) == ("echo: {'a': 1}", False)
     assert called(servers, "probe_fail") == ("It does not work.", True)
 
 
-def test_what_is_no_text_is_said_to_be_what_it_is(servers: McpServers) -> None:
+def test_non_text_content_is_named_by_its_type(servers: McpServers) -> None:
     content, _ = called(servers, "probe_picture")
 
-    assert content == "[image/png, about 3 bytes, which cannot be shown here]\n\n[file:///page]\nA page."
+    assert (
+        content
+        == "[image/png, about 3 bytes, which cannot be shown here]\n\n[file:///page]\nA page."
+    )
 
 
 def test_a_picture_goes_to_the_model_with_the_result() -> None:
     dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    page = types.BlobResourceContents(uri="file:///dot", mime_type="application/octet-stream", blob=dot)
+    page = types.BlobResourceContents(
+        uri="file:///dot", mime_type="application/octet-stream", blob=dot
+    )
     blocks: list[types.ContentBlock] = [
         types.ImageContent(type="image", data=dot, mime_type="image/x"),
         types.EmbeddedResource(type="resource", resource=page),
@@ -81,7 +105,8 @@ def test_a_picture_goes_to_the_model_with_the_result() -> None:
     outcome = outcome_of(types.CallToolResult(content=blocks))
 
     assert outcome == Success(
-        "[image/png, about 72 bytes]\n\n[file:///dot: image/png, about 72 bytes]", (Image("image/png", dot), Image("image/png", dot))
+        "[image/png, about 72 bytes]\n\n[file:///dot: image/png, about 72 bytes]",
+        (Image("image/png", dot), Image("image/png", dot)),
     )
 
 
@@ -93,54 +118,97 @@ def test_what_a_server_asks_is_a_form_of_its_tool(servers: McpServers) -> None:
     assert (content, is_error) == ("accept {'re gion': 'us-2', 'dry': False}", False)
 
 
-def test_a_form_that_nobody_could_be_shown_is_cancelled(servers: McpServers) -> None:
+def test_a_form_without_a_prompter_is_cancelled(servers: McpServers) -> None:
     model = ScriptedModel([{"calls": [{"name": "probe_ask_nested"}]}, {"text": "Done."}])
-    agent = Agent(model=model, tools=tools_of(servers), detached="auto", store=(store := MemoryStore()))
+    agent = Agent(
+        model=model, tools=tools_of(servers), detached="auto", store=(store := MemoryStore())
+    )
     conversation = agent.run_sync("Go").conversation
-    content = next(event for event in store.read_sync(conversation).events if isinstance(event, events.ToolCallResponse)).content
+    content = next(
+        event
+        for event in store.read_sync(conversation).events
+        if isinstance(event, events.ToolCallResponse)
+    ).content
 
-    assert content.startswith("The MCP server `probe` asked something that nobody answered: nobody is here to answer it. ")
-    assert content.endswith("It was told `cancel`.\nIt returned:\ncancel None"), "the model does not read that a person cancelled anything"
+    assert content.startswith(
+        "The MCP server `probe` asked something that nobody answered: nobody is here to answer it. "
+    )
+    assert content.endswith("It was told `cancel`.\nIt returned:\ncancel None"), (
+        "the model does not read that a person cancelled anything"
+    )
 
 
-def test_an_address_is_shown_whole_and_consent_is_asked(servers: McpServers) -> None:
-    assert called(servers, "probe_ask_address", {"probe_ask_address.open_address": True})[0] == "accept None"
-    assert called(servers, "probe_ask_address", {"probe_ask_address.open_address": False})[0] == "decline None"
+def test_an_address_is_shown_in_full_and_needs_consent(servers: McpServers) -> None:
+    assert (
+        called(servers, "probe_ask_address", {"probe_ask_address.open_address": True})[0]
+        == "accept None"
+    )
+    assert (
+        called(servers, "probe_ask_address", {"probe_ask_address.open_address": False})[0]
+        == "decline None"
+    )
 
 
-def replied(answered: dict[str, Any], *, heard: str = "decline None", reply: str | None = "Ask Ann.") -> str:
-    """Return what a model reads of a reply: the words, which the server has not heard, and what the server makes of a no."""
+def result_after_reply(
+    answered: dict[str, Any], *, heard: str = "decline None", reply: str | None = "Ask Ann."
+) -> str:
+    """Return the result that the model reads after a reply.
+
+    `heard` is the response that the server received. `reply` is None if the result must not
+    contain the text of the reply.
+    """
     marker = {"cancelled": True, "answered": answered} | ({"reply": reply} if reply else {})
     told = "The user did not answer what the MCP server `probe` asked; it was told `decline`."
     return f"{json.dumps(marker)}\n{told}\nIt returned:\n{heard}"
 
 
 @pytest.mark.parametrize("words", ["Ask Ann.", None])
-def test_a_reply_declines_and_the_model_reads_the_words_and_the_result(servers: McpServers, words: str | None) -> None:
+def test_a_reply_declines_and_the_model_reads_reply_and_result(
+    servers: McpServers, words: str | None
+) -> None:
     replies = {"probe_ask.field_1": "us-2", "probe_ask.count": Replied(words)}
 
-    assert called(servers, "probe_ask", replies) == (replied({"field_1": "us-2"}, reply=words), False)
+    assert called(servers, "probe_ask", replies) == (
+        result_after_reply({"field_1": "us-2"}, reply=words),
+        False,
+    )
 
 
 def test_a_reply_at_the_review_declines_too(servers: McpServers) -> None:
-    replies = {"probe_ask.field_1": "us-2", "probe_ask.count": 2, "probe_ask.dry": False, "probe_ask.__review__": Replied("Ask Ann.")}
+    replies = {
+        "probe_ask.field_1": "us-2",
+        "probe_ask.count": 2,
+        "probe_ask.dry": False,
+        "probe_ask.__review__": Replied("Ask Ann."),
+    }
 
-    assert called(servers, "probe_ask", replies) == (replied({"field_1": "us-2", "count": 2, "dry": False}), False)
+    assert called(servers, "probe_ask", replies) == (
+        result_after_reply({"field_1": "us-2", "count": 2, "dry": False}),
+        False,
+    )
 
 
 def test_a_reply_to_an_address_declines_too(servers: McpServers) -> None:
-    assert called(servers, "probe_ask_address", {"probe_ask_address.open_address": Replied("Ask Ann.")}) == (replied({}), False)
+    assert called(
+        servers, "probe_ask_address", {"probe_ask_address.open_address": Replied("Ask Ann.")}
+    ) == (result_after_reply({}), False)
 
 
-def test_a_reply_is_no_failure_whatever_the_server_makes_of_a_no(servers: McpServers) -> None:
-    content, is_error = called(servers, "probe_ask_or_fail", {"probe_ask_or_fail.field_1": Replied("Ask Ann.")})
+def test_a_reply_is_no_error_whatever_the_server_returns(servers: McpServers) -> None:
+    content, is_error = called(
+        servers, "probe_ask_or_fail", {"probe_ask_or_fail.field_1": Replied("Ask Ann.")}
+    )
 
     assert not is_error
-    assert content == replied({}, heard="It wanted a yes.").replace("returned:", "returned an error:")
+    assert content == result_after_reply({}, heard="It wanted a yes.").replace(
+        "returned:", "returned an error:"
+    )
 
 
-def test_a_server_that_dies_of_a_no_does_not_take_the_words_with_it(servers: McpServers) -> None:
-    content, is_error = called(servers, "probe_ask_or_die", {"probe_ask_or_die.field_1": Replied("Ask Ann.")})
+def test_a_reply_is_kept_if_the_server_dies_of_the_decline(servers: McpServers) -> None:
+    content, is_error = called(
+        servers, "probe_ask_or_die", {"probe_ask_or_die.field_1": Replied("Ask Ann.")}
+    )
 
     assert is_error
     marker, trouble, *_ = content.splitlines()
@@ -149,8 +217,10 @@ def test_a_server_that_dies_of_a_no_does_not_take_the_words_with_it(servers: Mcp
 
 
 @pytest.mark.parametrize("given", [{}, {"field_1": "us-2", "count": 2, "dry": True}])
-def test_a_reply_from_the_inbox_reaches_the_server_when_the_turn_goes_on(servers: McpServers, given: dict[str, Any]) -> None:
-    """At the first question, and at the review of all answers."""
+def test_a_reply_from_the_inbox_reaches_the_server_when_the_turn_is_resumed(
+    servers: McpServers, given: dict[str, Any]
+) -> None:
+    """Tested for a reply at the first question and at the review of all answers."""
     store = MemoryStore()
     model = ScriptedModel([{"calls": [{"name": "probe_ask", "arguments": {}}]}, {"text": "Done."}])
     result = Agent(model, tools=tools_of(servers), store=store).run_sync("Go")
@@ -164,13 +234,20 @@ def test_a_reply_from_the_inbox_reaches_the_server_when_the_turn_goes_on(servers
     result = Agent(model, tools=tools_of(servers), store=store).resume_sync(result.conversation)
 
     assert result.status == "completed"
-    (response,) = [event for event in store.read_sync(result.conversation).events if isinstance(event, events.ToolCallResponse)]
-    assert (response.content, response.is_error) == (replied(given), False)
+    (response,) = [
+        event
+        for event in store.read_sync(result.conversation).events
+        if isinstance(event, events.ToolCallResponse)
+    ]
+    assert (response.content, response.is_error) == (result_after_reply(given), False)
 
 
-@pytest.mark.timeout(30)
-def test_calls_that_a_server_takes_one_at_a_time_wait_for_people_one_after_the_other(tmp_path: Path) -> None:
-    """The second cannot even begin while the first waits: the turn is left to people all the same."""
+@pytest.mark.timeout(600)
+def test_sequential_calls_of_a_server_wait_for_answers_one_after_the_other(tmp_path: Path) -> None:
+    """The second call cannot begin while the first one waits.
+
+    The turn is suspended nevertheless.
+    """
     store = MemoryStore()
     call: dict[str, Any] = {"name": "probe_ask", "arguments": {}}
     model = ScriptedModel([{"calls": [call, call, call]}, {"text": "Done."}])
@@ -184,8 +261,12 @@ def test_calls_that_a_server_takes_one_at_a_time_wait_for_people_one_after_the_o
             result = agent.resume_sync(result.conversation)
 
     assert result.status == "completed"
-    responses = [event for event in store.read_sync(result.conversation).events if isinstance(event, events.ToolCallResponse)]
-    assert [response.content for response in responses] == [replied({})] * 3
+    responses = [
+        event
+        for event in store.read_sync(result.conversation).events
+        if isinstance(event, events.ToolCallResponse)
+    ]
+    assert [response.content for response in responses] == [result_after_reply({})] * 3
 
 
 TURN_TO_KILL = """
@@ -204,29 +285,47 @@ with McpServers([ServerSpec(name="probe", command=(sys.executable, server, era),
 
 
 @pytest.mark.parametrize(
-    ("era", "asked", "answered"), [("legacy", "field_1", {}), ("modern", "__review__", {"field_1": "us-2", "count": 2, "dry": False})]
+    ("era", "asked", "answered"),
+    [
+        ("legacy", "field_1", {}),
+        ("modern", "__review__", {"field_1": "us-2", "count": 2, "dry": False}),
+    ],
 )
-def test_a_server_hears_again_what_was_said_before_the_process_was_killed(
+def test_recorded_answers_are_sent_again_after_a_kill(
     tmp_path: Path, era: str, asked: str, answered: dict[str, Any]
 ) -> None:
-    """The reply is on record before the server hears of it; the call is made again, and nobody is asked again."""
-    process = Forked(TURN_TO_KILL, tmp_path, SERVER, era, asked, speaks=True)
-    server, heard = until(lambda: [*(tmp_path / "heard").read_text().split()] if (tmp_path / "heard").exists() else [], bool)
+    """The reply is recorded before it is sent to the server.
+
+    After the kill, the call is repeated without asking again.
+    """
+    process = Forked(TURN_TO_KILL, tmp_path, SERVER, era, asked, uses_network=True)
+    server, heard = until(
+        lambda: (
+            [*(tmp_path / "heard").read_text().split()] if (tmp_path / "heard").exists() else []
+        ),
+        bool,
+    )
     kill(process)
     os.kill(int(server), signal.SIGKILL)
 
     store = open_store(tmp_path / "store")
     (conversation,) = store.ids_sync()
     with McpServers([spec(tmp_path, era)]) as servers:
-        model = ScriptedModel([{"calls": [{"name": "probe_ask_slowly", "arguments": {}}]}, {"text": "Done."}])
+        model = ScriptedModel(
+            [{"calls": [{"name": "probe_ask_slowly", "arguments": {}}]}, {"text": "Done."}]
+        )
         agent = Agent(model, tools=tools_of(servers), prompter=ScriptedPrompter({}), store=store)
         assert agent.resume_sync(conversation).status == "completed"
-    (response,) = [event for event in store.read_sync(conversation).events if isinstance(event, events.ToolCallResponse)]
+    (response,) = [
+        event
+        for event in store.read_sync(conversation).events
+        if isinstance(event, events.ToolCallResponse)
+    ]
     assert heard == "decline"
-    assert (response.content, response.is_error) == (replied(answered), False)
+    assert (response.content, response.is_error) == (result_after_reply(answered), False)
 
 
-def test_a_server_that_dies_is_a_tool_error_and_is_started_again(servers: McpServers) -> None:
+def test_a_server_that_dies_is_a_tool_error_and_is_restarted(servers: McpServers) -> None:
     content, is_error = called(servers, "probe_die")
 
     assert is_error
@@ -235,7 +334,7 @@ def test_a_server_that_dies_is_a_tool_error_and_is_started_again(servers: McpSer
     assert called(servers, "probe_echo")[1] is False
 
 
-def test_a_server_that_is_silent_is_given_up(tmp_path: Path) -> None:
+def test_a_silent_server_times_out(tmp_path: Path) -> None:
     with McpServers([spec(tmp_path)], silence={"probe_sleep": 0.3}) as servers:
         content, is_error = called(servers, "probe_sleep", seconds=30)
 
@@ -243,7 +342,7 @@ def test_a_server_that_is_silent_is_given_up(tmp_path: Path) -> None:
     assert "was silent for 0.3 seconds" in content
 
 
-def test_a_call_that_is_cancelled_here_is_cancelled_there(servers: McpServers) -> None:
+def test_cancelling_a_call_cancels_it_at_the_server(servers: McpServers) -> None:
     tool = next(tool for tool in tools_of(servers) if tool.definition.name == "probe_sleep")
 
     async def work() -> None:
@@ -264,7 +363,9 @@ def test_a_call_that_is_cancelled_here_is_cancelled_there(servers: McpServers) -
     assert called(servers, "probe_echo")[1] is False
 
 
-def test_a_server_that_forgets_is_told_again_and_nobody_is_asked_twice(tmp_path: Path) -> None:
+def test_a_server_that_forgets_an_answer_receives_it_again_without_a_second_question(
+    tmp_path: Path,
+) -> None:
     replies = {"probe_forget.field_1": "eu-1", "probe_forget.count": 2, "probe_forget.dry": True}
 
     with McpServers([spec(tmp_path)]) as servers:
@@ -274,10 +375,16 @@ def test_a_server_that_forgets_is_told_again_and_nobody_is_asked_twice(tmp_path:
     assert (tmp_path / "forgotten").exists()
 
 
-def test_where_nobody_can_be_asked_a_server_is_told_so(tmp_path: Path) -> None:
-    """No capability is advertised that nobody stands behind; one that asks all the same hears that nobody was shown it."""
+def test_a_server_is_told_if_nobody_can_be_asked(tmp_path: Path) -> None:
+    """No elicitation capability is advertised.
+
+    A server that asks anyway is told that the question was not shown.
+    """
     with McpServers([spec(tmp_path, asks=False)]) as servers:
-        told = "The MCP server `probe` asked something that nobody answered: nobody is here to answer it. It was told `cancel`."
+        told = (
+            "The MCP server `probe` asked something that nobody answered: nobody is here to answer"
+            " it. It was told `cancel`."
+        )
         assert called(servers, "probe_ask") == (f"{told}\nIt returned:\ncancel None", False)
     with McpServers([spec(tmp_path, "legacy", asks=False)]) as servers:
         assert called(servers, "probe_ask")[1]

@@ -1,4 +1,7 @@
-"""`permission_prompt` of `midturn mcp` where something goes wrong: whatever happens, a call runs only after somebody allowed it."""
+"""Failures in `permission_prompt` of `midturn mcp`.
+
+In every case, a call runs only after an approval.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from midturn.integrations.mcp_server.server import make_server
 from midturn.stores.opening import FileStore
 from support.mcp_tasks import waiting
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(600)
 CALL = {"tool_name": "Bash", "input": {"command": "rm -r build"}, "tool_use_id": "call_1"}
 
 
@@ -28,20 +31,20 @@ def server_on(folder: Path, *, shared: bool = False) -> Server[Any]:
 
 
 async def permitted(client: Client, call: Any = CALL) -> dict[str, Any]:
-    """Ask as an agent does; return its decision."""
+    """Send the request of an agent, and return its decision."""
     content = (await client.call_tool("permission_prompt", call)).content[0]
     assert isinstance(content, types.TextContent)
     return json.loads(content.text)
 
 
 async def open_on(folder: Path, count: int = 1) -> list[OpenQuestion]:
-    """Wait until so many permissions are asked for."""
+    """Wait until `count` permission requests are open."""
     while len(found := await FileStore(folder).pending()) < count:  # noqa: ASYNC110  nothing tells
         await asyncio.sleep(0.02)
     return found
 
 
-def test_over_http_a_yes_to_one_client_is_not_one_to_another_that_says_the_same(tmp_path: Path) -> None:
+def test_over_http_a_yes_counts_only_for_the_client_that_asked(tmp_path: Path) -> None:
     async def work() -> None:
         server = server_on(tmp_path, shared=True)
         async with Client(server) as one, Client(server) as other:
@@ -58,9 +61,11 @@ def test_over_http_a_yes_to_one_client_is_not_one_to_another_that_says_the_same(
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("error", [StoreError("No space left on the device."), RuntimeError("a mistake of ours")])
+@pytest.mark.parametrize(
+    "error", [StoreError("No space left on the device."), RuntimeError("a mistake of ours")]
+)
 @pytest.mark.parametrize("where", ["permission", "wait", "close"])
-def test_where_it_cannot_be_asked_or_looked_up_the_agent_gets_a_decision_and_it_is_no_no(
+def test_a_failing_permission_request_gets_a_decision_and_records_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, where: str
 ) -> None:
     async def fails(*_: Any, **__: Any) -> None:
@@ -68,7 +73,9 @@ def test_where_it_cannot_be_asked_or_looked_up_the_agent_gets_a_decision_and_it_
 
     async def work() -> None:
         async with Client(server_on(tmp_path)) as client:
-            monkeypatch.setattr(f"midturn.integrations.hooks.external_calls.Errands.{where}", fails)
+            monkeypatch.setattr(
+                f"midturn.integrations.hooks.external_calls.ExternalCallService.{where}", fails
+            )
             asking = asyncio.create_task(permitted(client))
             if where == "close":
                 (question,) = await open_on(tmp_path)
@@ -82,8 +89,15 @@ def test_where_it_cannot_be_asked_or_looked_up_the_agent_gets_a_decision_and_it_
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("call", [{"tool_name": "", "input": {}}, {"tool_name": "x" * 100_000, "input": {}}, {"tool_name": 7, "input": []}])
-def test_a_permission_for_anything_is_asked_or_denied(tmp_path: Path, call: Any) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"tool_name": "", "input": {}},
+        {"tool_name": "x" * 100_000, "input": {}},
+        {"tool_name": 7, "input": []},
+    ],
+)
+def test_a_permission_for_any_input_is_asked_or_denied(tmp_path: Path, call: Any) -> None:
     async def work() -> None:
         async with Client(server_on(tmp_path)) as client:
             asking = asyncio.create_task(permitted(client, call))

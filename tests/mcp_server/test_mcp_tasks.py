@@ -1,4 +1,7 @@
-"""`midturn mcp` with clients that leave a call to run on: a question is a task, and its answer is read with `check_answer`."""
+"""`midturn mcp` with clients that support tasks.
+
+A question becomes a task. Its answer is read with `check_answer`.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,34 @@ from mcp import Client, MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from midturn.clock import SYSTEM
-from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.external_calls import ExternalCallService
 from midturn.stores.opening import FileStore
 from support.cli import CommandLine
 from support.hooks import answers, stored, wait_for
-from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, about_task, connected
-from support.mcp_tasks import accept, begun, client_of, conversation, directory, read, read_once, recorded, server_on, until, waiting
+from support.mcp_clients import LEGACY, MODERN, TaskExtension, connected, send_task_request
+from support.mcp_tasks import (
+    accept,
+    client_of,
+    conversation,
+    directory,
+    read,
+    read_once,
+    recorded,
+    server_on,
+    start_task,
+    until,
+    waiting,
+)
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(600)
 ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
 SURE = {"question": "Ship it?", "answer_type": "boolean"}
-BOTH = {"questions": [{"id": "ship", "text": "Ship it?", "answer_type": "boolean"}, {"id": "note", "text": "Note?", "answer_type": "text"}]}
+BOTH = {
+    "questions": [
+        {"id": "ship", "text": "Ship it?", "answer_type": "boolean"},
+        {"id": "note", "text": "Note?", "answer_type": "text"},
+    ]
+}
 
 
 @pytest.fixture
@@ -33,75 +53,108 @@ def midturn(tmp_path: Path) -> CommandLine:
 
 
 @asynccontextmanager
-async def leaving(midturn: CommandLine, **environment: str) -> AsyncGenerator[tuple[Client, LeavesToRunOn]]:
-    """Connect a client that can leave a call to run on, and has no dialog."""
-    tasks = LeavesToRunOn()
-    async with connected(midturn, "--slice", "0.2", person=None, era=MODERN, extensions=(tasks,), **environment) as client:
+async def task_client(
+    midturn: CommandLine, **environment: str
+) -> AsyncGenerator[tuple[Client, TaskExtension]]:
+    """Connect a client that supports tasks and has no dialog."""
+    tasks = TaskExtension()
+    async with connected(
+        midturn, "--slice", "0.2", person=None, era=MODERN, extensions=(tasks,), **environment
+    ) as client:
         yield client, tasks
 
 
-def test_the_turn_goes_on_and_the_answer_comes_with_check_answer(midturn: CommandLine) -> None:
+def test_the_turn_continues_and_check_answer_returns_the_answer(midturn: CommandLine) -> None:
     async def work() -> None:
-        async with leaving(midturn) as (client, tasks):
-            id = await begun(client, tasks, SURE)
+        async with task_client(midturn) as (client, tasks):
+            id = await start_task(client, tasks, SURE)
             (task,) = tasks.begun
             assert (task.status, task.ttl_ms, task.poll_interval_ms) == ("working", None, 1000)
-            assert (await about_task(client, "tasks/get", id)).status == "working"
+            assert (await send_task_request(client, "tasks/get", id)).status == "working"
             (question,) = await asyncio.to_thread(wait_for, midturn)
-            await asyncio.to_thread(midturn.ok, "answer", question["id"], "no", "--reason", "Not yet.")
+            await asyncio.to_thread(
+                midturn.ok, "answer", question["id"], "no", "--reason", "Not yet."
+            )
             done = await until(client, id, "completed")
             assert done.result is not None
             assert "check_answer" in done.result["content"][0]["text"]
-            assert "Not yet" not in str(done.result), "a task's result is nothing that a model may take for an answer"
+            assert "Not yet" not in str(done.result), (
+                "a task's result is nothing that a model may take for an answer"
+            )
             assert (await read(client, id))["answer"] is False
 
     asyncio.run(work())
     (events,) = stored(midturn)
-    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox", "user": "ana"}]
+    assert [event["answered_by"] for event in answers(events)] == [
+        {"by": "user", "via": "inbox", "user": "ana"}
+    ]
     assert events[-1]["type"] == "turn_end"
 
 
-# A dialog ---------------------------------------------------------------------------------------------------------------
+# Dialogs ----------------------------------------------------------------------------------------
 
 
-def test_its_dialog_shows_the_form_under_one_key_and_an_answer_there_counts(tmp_path: Path) -> None:
+def test_the_dialog_shows_the_form_with_one_key_and_its_answer_counts(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, BOTH)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, BOTH)
             ((key, request),) = (await until(client, id, "input_required")).input_requests.items()
             assert request["method"] == "elicitation/create"
             assert list(request["params"]["requestedSchema"]["properties"]) == ["ship", "note"]
-            assert list((await about_task(client, "tasks/get", id)).input_requests) == [key]
-            await about_task(client, "tasks/update", id, inputResponses={key: accept(ship=True, note="Now.")})
+            assert list((await send_task_request(client, "tasks/get", id)).input_requests) == [key]
+            await send_task_request(
+                client, "tasks/update", id, inputResponses={key: accept(ship=True, note="Now.")}
+            )
             assert (await until(client, id, "completed")).input_requests == {}
             assert (await read(client, id))["answers"] == {"ship": True, "note": "Now."}
-        assert {(event.answered_by.via, event.answered_by.user) for event in await recorded(tmp_path)} == {("mcp", None)}
+        assert {
+            (event.answered_by.via, event.answered_by.user) for event in await recorded(tmp_path)
+        } == {("mcp", None)}
 
     asyncio.run(work())
 
 
-def test_questions_that_depend_on_each_other_are_shown_one_after_the_other_under_keys_of_their_own(tmp_path: Path) -> None:
+def test_dependent_questions_are_shown_one_after_the_other_with_their_own_keys(
+    tmp_path: Path,
+) -> None:
     questions = [
         {"id": "ship", "text": "Ship it?", "answer_type": "boolean"},
-        {"id": "when", "text": "When?", "answer_type": "text", "when": {"question_id": "ship", "equals": True}},
+        {
+            "id": "when",
+            "text": "When?",
+            "answer_type": "text",
+            "when": {"question_id": "ship", "equals": True},
+        },
     ]
 
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, {"questions": questions})
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, {"questions": questions})
             ((first, _),) = (await until(client, id, "input_required")).input_requests.items()
-            await about_task(client, "tasks/update", id, inputResponses={first: accept(ship=True)})
-            ((second, request),) = (await until(client, id, "input_required")).input_requests.items()
+            await send_task_request(
+                client, "tasks/update", id, inputResponses={first: accept(ship=True)}
+            )
+            ((second, request),) = (
+                await until(client, id, "input_required")
+            ).input_requests.items()
             assert second != first
             assert list(request["params"]["requestedSchema"]["properties"]) == ["when"]
-            await about_task(client, "tasks/update", id, inputResponses={second: accept(when="Now."), first: accept(ship=False)})
+            await send_task_request(
+                client,
+                "tasks/update",
+                id,
+                inputResponses={second: accept(when="Now."), first: accept(ship=False)},
+            )
             await until(client, id, "completed")
             assert (await read(client, id))["answers"] == {"ship": True, "when": "Now."}
 
     asyncio.run(work())
 
 
-HASTE: dict[str, Any] = {"a yes in no time": accept(answer="prod"), "a no in no time": {"action": "decline"}}
+HASTE: dict[str, Any] = {
+    "a yes in no time": accept(answer="prod"),
+    "a no in no time": {"action": "decline"},
+}
 LIES: dict[str, Any] = {
     "a cancel": {"action": "cancel"},
     "nothing in it": accept(),
@@ -112,13 +165,20 @@ LIES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("lie", [*HASTE, *LIES])
-def test_what_no_person_can_have_said_leaves_the_question_open(tmp_path: Path, lie: str) -> None:
+def test_an_implausibly_fast_answer_leaves_the_question_open(tmp_path: Path, lie: str) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path, 600 if lie in HASTE else 0), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, ENV)
+        async with client_of(server_on(tmp_path, 600 if lie in HASTE else 0), TaskExtension()) as (
+            client,
+            tasks,
+        ):
+            id = await start_task(client, tasks, ENV)
             (key,) = (await until(client, id, "input_required")).input_requests
-            await about_task(client, "tasks/update", id, inputResponses={key: {**HASTE, **LIES}[lie]})
-            assert (await about_task(client, "tasks/get", id)).status == "working", "a key is never used twice"
+            await send_task_request(
+                client, "tasks/update", id, inputResponses={key: {**HASTE, **LIES}[lie]}
+            )
+            assert (await send_task_request(client, "tasks/get", id)).status == "working", (
+                "a key is never used twice"
+            )
             assert (await read_once(client, id))["status"] == "waiting"
         assert len(await FileStore(tmp_path).pending()) == 1
         assert await recorded(tmp_path) == []
@@ -126,176 +186,217 @@ def test_what_no_person_can_have_said_leaves_the_question_open(tmp_path: Path, l
     asyncio.run(work())
 
 
-def test_a_response_to_something_that_was_never_shown_does_not_count(tmp_path: Path) -> None:
+def test_a_response_to_a_form_that_was_not_shown_is_ignored(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, ENV)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, ENV)
             (question,) = await FileStore(tmp_path).pending()
-            await about_task(client, "tasks/update", id, inputResponses={question.id: accept(answer="prod"), "else": accept()})
-            assert (await about_task(client, "tasks/get", id)).status == "input_required"
+            await send_task_request(
+                client,
+                "tasks/update",
+                id,
+                inputResponses={question.id: accept(answer="prod"), "else": accept()},
+            )
+            assert (await send_task_request(client, "tasks/get", id)).status == "input_required"
         assert await recorded(tmp_path) == []
 
     asyncio.run(work())
 
 
-# Long afterwards --------------------------------------------------------------------------------------------------------
+# After restarts and cancellation ----------------------------------------------------------------
 
 
-def test_a_task_outlives_the_server_and_the_client(midturn: CommandLine) -> None:
+def test_a_task_survives_its_server_and_client(midturn: CommandLine) -> None:
     async def work() -> None:
-        async with leaving(midturn, CLAUDE_CODE_SESSION_ID="s1") as (client, tasks):
-            id = await begun(client, tasks, SURE, meta={"claudecode/toolUseId": "toolu_1"})
+        async with task_client(midturn, CLAUDE_CODE_SESSION_ID="s1") as (client, tasks):
+            id = await start_task(client, tasks, SURE, meta={"claudecode/toolUseId": "toolu_1"})
         (question,) = await asyncio.to_thread(wait_for, midturn)
         assert question["asker"]["waits"] is False
-        async with leaving(midturn, CLAUDE_CODE_SESSION_ID="s1") as (client, tasks):
-            assert await begun(client, tasks, SURE, meta={"claudecode/toolUseId": "toolu_1"}) == id, "the same call is the same question"
+        async with task_client(midturn, CLAUDE_CODE_SESSION_ID="s1") as (client, tasks):
+            assert (
+                await start_task(client, tasks, SURE, meta={"claudecode/toolUseId": "toolu_1"})
+                == id
+            ), "the same call is the same question"
             await asyncio.to_thread(midturn.ok, "answer", question["id"], "yes")
             await until(client, id, "completed")
             assert (await read(client, id))["answer"] is True
-            again = await client.call_tool("ask_user", SURE, meta={"claudecode/toolUseId": "toolu_1"})  # type: ignore[typeddict-item]
+            again = await client.call_tool(
+                "ask_user", SURE, meta={"claudecode/toolUseId": "toolu_1"}
+            )
             assert again.structured_content is not None
-            assert again.structured_content["answer"] is True, "what was answered is no task any more"
+            assert again.structured_content["answer"] is True, (
+                "what was answered is no task any more"
+            )
 
     asyncio.run(work())
     assert len(stored(midturn)) == 1
 
 
-def test_a_cancelled_task_leaves_its_question_until_something_else_is_asked(tmp_path: Path) -> None:
+def test_a_cancelled_task_keeps_its_question_until_the_next_question(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, SURE)
-            await about_task(client, "tasks/cancel", id)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, SURE)
+            await send_task_request(client, "tasks/cancel", id)
             assert await waiting(tmp_path) == [conversation(id)]
-            assert (await about_task(client, "tasks/get", id)).status == "cancelled"
-            other = await begun(client, tasks, ENV)
+            assert (await send_task_request(client, "tasks/get", id)).status == "cancelled"
+            other = await start_task(client, tasks, ENV)
             assert await waiting(tmp_path) == [conversation(other)]
             assert (await read(client, id))["status"] == "withdrawn"
-            assert (await about_task(client, "tasks/get", id)).status == "cancelled", "what is over stays as it was"
+            assert (await send_task_request(client, "tasks/get", id)).status == "cancelled", (
+                "what is over stays as it was"
+            )
         assert await recorded(tmp_path) == []
 
     asyncio.run(work())
 
 
-def test_a_cancelled_task_stays_cancelled_and_the_same_call_is_a_new_task_about_the_same_question(tmp_path: Path) -> None:
+def test_a_repeated_call_after_a_cancellation_is_a_new_task_with_the_same_question(
+    tmp_path: Path,
+) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            first = await begun(client, tasks, SURE)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            first = await start_task(client, tasks, SURE)
             (shown,) = (await until(client, first, "input_required")).input_requests
-            await about_task(client, "tasks/cancel", first)
+            await send_task_request(client, "tasks/cancel", first)
             (question,) = await FileStore(tmp_path).pending()
             assert question.asker is not None
             assert (question.asker.waits, question.asker.cancelled) == (False, True)
-            await about_task(client, "tasks/update", first, inputResponses={shown: accept(answer=True)})
-            assert await recorded(tmp_path) == [], "the dialog of a cancelled call is nobody's any more"
-            second = await begun(client, tasks, SURE)
+            await send_task_request(
+                client, "tasks/update", first, inputResponses={shown: accept(answer=True)}
+            )
+            assert await recorded(tmp_path) == [], (
+                "the dialog of a cancelled call is nobody's any more"
+            )
+            second = await start_task(client, tasks, SURE)
             assert second != first
             assert await waiting(tmp_path) == [conversation(first)], "nobody is asked twice"
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, _):  # started anew
-            assert (await about_task(client, "tasks/get", first)).status == "cancelled"
-            assert (await about_task(client, "tasks/get", second)).status == "input_required"
+        async with client_of(server_on(tmp_path), TaskExtension()) as (
+            client,
+            _,
+        ):  # a restarted server
+            assert (await send_task_request(client, "tasks/get", first)).status == "cancelled"
+            assert (await send_task_request(client, "tasks/get", second)).status == "input_required"
             await FileStore(tmp_path).answer(question.id, True, via="inbox")
             await until(client, second, "completed")
-            assert (await about_task(client, "tasks/get", first)).status == "cancelled"
+            assert (await send_task_request(client, "tasks/get", first)).status == "cancelled"
             for id in (first, question.id):
-                assert (await read(client, id))["answer"] is True, "an answer is there for whoever looks for it"
+                assert (await read(client, id))["answer"] is True, (
+                    "an answer is there for whoever looks for it"
+                )
 
     asyncio.run(work())
 
 
-def test_people_are_told_that_a_call_was_cancelled_and_answer_all_the_same(midturn: CommandLine) -> None:
+def test_a_cancelled_call_is_marked_and_can_still_be_answered(midturn: CommandLine) -> None:
     async def work() -> None:
-        async with leaving(midturn) as (client, tasks):
-            id = await begun(client, tasks, SURE)
-            await about_task(client, "tasks/cancel", id)
+        async with task_client(midturn) as (client, tasks):
+            id = await start_task(client, tasks, SURE)
+            await send_task_request(client, "tasks/cancel", id)
             listed = await asyncio.to_thread(midturn.ok, "inbox")
             assert "it has cancelled its call" in listed.stdout
             (question,) = await asyncio.to_thread(wait_for, midturn)
             said = await asyncio.to_thread(midturn.ok, "answer", question["id"], "yes")
-            assert "Claude Code has cancelled its call; it reads this when it asks again." in said.stderr
+            assert (
+                "Claude Code has cancelled its call and gets the answer when it asks again."
+                in said.stderr
+            )
             assert (await read(client, id))["answer"] is True
 
     asyncio.run(work())
 
 
-def test_a_task_that_was_answered_cannot_be_cancelled_any_more(tmp_path: Path) -> None:
+def test_an_answered_task_cannot_be_cancelled(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, SURE)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, SURE)
             (question,) = await FileStore(tmp_path).pending()
             await FileStore(tmp_path).answer(question.id, False, via="inbox")
-            await about_task(client, "tasks/cancel", id)
-            assert (await about_task(client, "tasks/get", id)).status == "completed"
+            await send_task_request(client, "tasks/cancel", id)
+            assert (await send_task_request(client, "tasks/get", id)).status == "completed"
             assert (await read(client, id))["answer"] is False
 
     asyncio.run(work())
 
 
-# What became of the store -----------------------------------------------------------------------------------------------
+# Damaged and changed stores ---------------------------------------------------------------------
 
 
-def test_a_task_whose_question_was_removed_has_failed_and_that_is_no_no(tmp_path: Path) -> None:
+def test_a_task_fails_if_its_question_was_removed(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, SURE)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, SURE)
             shutil.rmtree(directory(tmp_path, id))
-            lost = await about_task(client, "tasks/get", id)
+            lost = await send_task_request(client, "tasks/get", id)
             assert (lost.status, lost.task_id) == ("failed", id)
             assert lost.error is not None
             assert "This is not a no." in lost.error["message"]
-            await about_task(client, "tasks/cancel", id)
-            await about_task(client, "tasks/update", id, inputResponses={})
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            await send_task_request(client, "tasks/cancel", id)
+            await send_task_request(client, "tasks/update", id, inputResponses={})
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
             with pytest.raises(MCPError) as raised:
-                await about_task(client, "tasks/get", id)
+                await send_task_request(client, "tasks/get", id)
             assert raised.value.code == INVALID_PARAMS
 
     asyncio.run(work())
 
 
-def test_a_task_whose_question_cannot_be_read_just_now_is_there_again_afterwards(tmp_path: Path) -> None:
+def test_a_task_with_a_temporarily_unreadable_question_recovers(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, SURE)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, SURE)
             events = directory(tmp_path, id) / "events.jsonl"
             events.rename(events.with_suffix(".aside"))
-            events.symlink_to("/dev/null")  # nothing that it would read
+            events.symlink_to("/dev/null")  # a file with no content to read
             with pytest.raises(MCPError) as raised:
-                await about_task(client, "tasks/get", id)
+                await send_task_request(client, "tasks/get", id)
             assert raised.value.code == INTERNAL_ERROR
             assert "This is not a no." in str(raised.value)
             events.with_suffix(".aside").rename(events)
-            assert (await about_task(client, "tasks/get", id)).status == "input_required"
+            assert (await send_task_request(client, "tasks/get", id)).status == "input_required"
 
     asyncio.run(work())
 
 
-def test_a_withdrawn_question_ends_its_task_with_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_withdrawn_question_ends_its_task_with_an_error(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, SURE)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, SURE)
             (question,) = await FileStore(tmp_path).pending()
             assert question.asker is not None
-            errands = Errands(FileStore(tmp_path), question.asker, SYSTEM)
-            errand = await errands.found(question.conversation)
-            assert errand is not None
-            await errands.close(errand, "")
+            calls = ExternalCallService(FileStore(tmp_path), question.asker, SYSTEM)
+            external_call = await calls.find_call(question.conversation)
+            assert external_call is not None
+            await calls.close(external_call, "")
             done = await until(client, id, "completed")
             assert done.result is not None
             assert done.result["isError"] is True
-            assert done.result["content"][0]["text"] == "The question was withdrawn; nobody has answered it."
+            assert (
+                done.result["content"][0]["text"]
+                == "The question was withdrawn; nobody has answered it."
+            )
         assert await recorded(tmp_path) == []
 
     asyncio.run(work())
 
 
-def test_nobody_finds_a_question_by_guessing(tmp_path: Path) -> None:
+def test_task_ids_cannot_be_guessed(tmp_path: Path) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            id = await begun(client, tasks, SURE)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            id = await start_task(client, tasks, SURE)
             number, _, secret = id.partition("-")
-            for guess in (number, f"{number}-", f"{number}-{'a' * 12}", f"-{secret}", secret, f"{id}-", f"{id}.1", f"{id}.0", f"{id}.x"):
+            for guess in (
+                number,
+                f"{number}-",
+                f"{number}-{'a' * 12}",
+                f"-{secret}",
+                secret,
+                f"{id}-",
+                f"{id}.1",
+                f"{id}.0",
+                f"{id}.x",
+            ):
                 with pytest.raises(MCPError) as raised:
-                    await about_task(client, "tasks/get", guess)
+                    await send_task_request(client, "tasks/get", guess)
                 assert raised.value.code == INVALID_PARAMS, guess
             checked = await client.call_tool("check_answer", {"id": number, "ticket": 1})
             assert checked.is_error
@@ -303,16 +404,19 @@ def test_nobody_finds_a_question_by_guessing(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-def test_two_questions_at_once_are_two_tasks_answered_in_the_other_order(tmp_path: Path) -> None:
+def test_two_concurrent_questions_are_two_tasks_answered_in_any_order(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
 
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
-            first, second = await begun(client, tasks, SURE), await begun(client, tasks, ENV)
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, tasks):
+            first, second = (
+                await start_task(client, tasks, SURE),
+                await start_task(client, tasks, ENV),
+            )
             questions = {question.conversation: question.id for question in await store.pending()}
             await store.answer(questions[conversation(second)], "dev", via="inbox")
             await until(client, second, "completed")
-            assert (await about_task(client, "tasks/get", first)).status == "input_required"
+            assert (await send_task_request(client, "tasks/get", first)).status == "input_required"
             await store.answer(questions[conversation(first)], True, via="inbox")
             await until(client, first, "completed")
             assert [(await read(client, id))["answer"] for id in (first, second)] == [True, "dev"]
@@ -321,35 +425,41 @@ def test_two_questions_at_once_are_two_tasks_answered_in_the_other_order(tmp_pat
 
 
 @pytest.mark.parametrize("id", ["nothing", "../../etc/passwd", ""])
-def test_a_task_that_nobody_has_begun_is_an_error(tmp_path: Path, id: str) -> None:
+def test_an_unknown_task_is_an_error(tmp_path: Path, id: str) -> None:
     async def work() -> None:
-        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, _):
-            kinds: dict[str, dict[str, Any]] = {"get": {}, "update": {"inputResponses": {}}, "cancel": {}}
+        async with client_of(server_on(tmp_path), TaskExtension()) as (client, _):
+            kinds: dict[str, dict[str, Any]] = {
+                "get": {},
+                "update": {"inputResponses": {}},
+                "cancel": {},
+            }
             for kind, params in kinds.items():
                 with pytest.raises(MCPError) as raised:
-                    await about_task(client, f"tasks/{kind}", id, **params)
+                    await send_task_request(client, f"tasks/{kind}", id, **params)
                 assert raised.value.code == INVALID_PARAMS
 
     asyncio.run(work())
 
 
-def test_who_does_not_say_that_it_can_gets_no_task_and_may_not_ask_about_one(tmp_path: Path) -> None:
+def test_a_client_without_the_capability_gets_no_task(tmp_path: Path) -> None:
     async def work() -> None:
         async with Client(server_on(tmp_path), mode=MODERN) as client:
             first = await client.call_tool("ask_user", SURE)
             assert first.structured_content is not None
             assert first.structured_content["status"] == "waiting"
             with pytest.raises(MCPError) as raised:
-                await about_task(client, "tasks/get", first.structured_content["id"])
+                await send_task_request(client, "tasks/get", first.structured_content["id"])
             assert raised.value.code == MISSING_REQUIRED_CLIENT_CAPABILITY
 
     asyncio.run(work())
 
 
 @pytest.mark.parametrize(("era", "offered"), [(LEGACY, False), ("auto", True)])
-def test_only_the_newer_era_hears_of_tasks(tmp_path: Path, era: str, *, offered: bool) -> None:
+def test_only_the_newer_version_supports_tasks(tmp_path: Path, era: str, *, offered: bool) -> None:
     async def work() -> None:
         async with Client(server_on(tmp_path), mode=era) as client:
-            assert ("io.modelcontextprotocol/tasks" in (client.server_capabilities.extensions or {})) is offered
+            assert (
+                "io.modelcontextprotocol/tasks" in (client.server_capabilities.extensions or {})
+            ) is offered
 
     asyncio.run(work())

@@ -22,14 +22,14 @@ def test_requests_and_answers_are_written_to_the_log(caplog: pytest.LogCaptureFi
     assert "I will" in response.removeprefix("response ")
 
 
-def test_an_error_is_written_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="midturn.models"), pytest.raises(ModelError):
         ask(LoggedModel(ScriptedModel([{"error": {"message": "overloaded"}}])))
 
     assert caplog.records[-1].getMessage() == 'failure {"status": null, "message": "overloaded"}'
 
 
-def test_a_wrapped_model_passes_on_what_it_wraps() -> None:
+def test_a_wrapper_forwards_the_attributes_of_its_model() -> None:
     import asyncio
 
     model = LoggedModel(ScriptedModel())

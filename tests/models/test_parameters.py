@@ -5,22 +5,29 @@ import typing
 import pytest
 
 from midturn.errors import ConfigError, ModelError
-from midturn.models.profiles import KNOWN, Retention, check_parameters, retention
+from midturn.models.profiles import KNOWN_PARAMETERS, Retention, check_parameters, retention
 
 
-def test_known_parameters_and_a_providers_own_pass() -> None:
+def test_known_parameters_and_provider_parameters_are_passed() -> None:
     check_parameters("m", {"temperature": 0.2, "thinking": "high", "anthropic_effort": "low"})
 
 
-def test_a_misspelt_parameter_is_named_with_the_nearest() -> None:
-    with pytest.raises(ModelError, match=r"^anthropic/x: there is no parameter `temprature`\. Did you mean `temperature`\?$"):
+def test_a_misspelt_parameter_is_reported_with_the_nearest() -> None:
+    with pytest.raises(
+        ModelError,
+        match=r"^anthropic/x: unknown parameter `temprature`\. Did you mean `temperature`\?$",
+    ):
         check_parameters("anthropic/x", {"temprature": 0.2})
 
 
-def test_every_known_parameter_means_something_to_the_library() -> None:
-    settings = pytest.importorskip("pydantic_ai.settings", reason="no provider's extra is installed")
+def test_the_library_supports_every_known_parameter() -> None:
+    settings = pytest.importorskip(
+        "pydantic_ai.settings", reason="no provider's extra is installed"
+    )
 
-    assert set(KNOWN) <= set(typing.cast("dict[str, object]", settings.ModelSettings.__annotations__))
+    assert set(KNOWN_PARAMETERS) <= set(
+        typing.cast("dict[str, object]", settings.ModelSettings.__annotations__)
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,11 +44,14 @@ def test_every_known_parameter_means_something_to_the_library() -> None:
         ("3d", "12h"),
     ],
 )
-def test_a_cache_setting_becomes_what_providers_offer(cache: str, means: bool | Retention) -> None:  # noqa: FBT001 (the expected value)
+def test_a_cache_setting_is_translated_for_each_provider(
+    cache: str,
+    means: bool | Retention,  # noqa: FBT001 (the expected value)
+) -> None:
     assert retention(cache) == means
 
 
 @pytest.mark.parametrize("cache", ["", "forever", "5", "m5", "-1h"])
-def test_anything_else_is_refused(cache: str) -> None:
-    with pytest.raises(ConfigError, match="Write `off`, `short`, `long`, or a duration"):
+def test_other_values_are_refused(cache: str) -> None:
+    with pytest.raises(ConfigError, match="Use `off`, `short`, `long`, or a duration"):
         retention(cache)

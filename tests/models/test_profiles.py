@@ -11,8 +11,8 @@ from midturn.models.profiles import (
     TAIL,
     TAIL_AS_MAIN,
     TOOL,
+    AskStrategy,
     Family,
-    How,
     Profile,
     how_to_ask,
     how_to_shape,
@@ -25,7 +25,7 @@ from midturn.question.persisted_question import PersistedQuestion
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
-def tries(shares_cache: bool, **profile: Any) -> list[How]:  # noqa: FBT001 (a column of the table)
+def tries(shares_cache: bool, **profile: Any) -> list[AskStrategy]:  # noqa: FBT001 (a column of the table)
     question = PersistedQuestion(text="Deploy?", answer_type=BooleanType())
     asked = [InquiryAsked("deploy", "confirm", question, shares_cache, trial) for trial in (1, 2)]
     return [how_to_ask(Profile(**profile), each) for each in asked]
@@ -40,38 +40,57 @@ def tries(shares_cache: bool, **profile: Any) -> list[How]:  # noqa: FBT001 (a c
         ("openai-compatible", [NATIVE, NATIVE], [NATIVE_ALONE, NATIVE_ALONE]),
     ],
 )
-def test_the_table_of_the_documents(family: Family, shared: list[How], other: list[How]) -> None:
+def test_profiles_match_the_documented_table(
+    family: Family, shared: list[AskStrategy], other: list[AskStrategy]
+) -> None:
     assert tries(True, family=family) == shared
     assert tries(False, family=family) == other
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("shares_cache", [True, False])
-def test_a_model_without_a_field_for_shapes_is_asked_in_words_then_made_to_call(family: Family, shares_cache: bool) -> None:  # noqa: FBT001
+def test_a_model_without_structured_output_is_asked_in_words_then_by_tool_call(
+    family: Family,
+    shares_cache: bool,  # noqa: FBT001
+) -> None:
     assert tries(shares_cache, family=family, native=False) == [TAIL, TOOL]
     assert tries(shares_cache, family=family, native=False, forced_tool=False) == [TAIL, TAIL]
 
 
-def test_a_model_that_takes_no_shape_beside_tools_is_asked_in_words_first() -> None:
+def test_a_model_without_structured_output_beside_tools_is_asked_in_words_first() -> None:
     assert tries(True, family="google", native_with_tools=False) == [TAIL, NATIVE_ALONE]
     assert tries(False, family="google", native_with_tools=False) == [NATIVE_ALONE, NATIVE_ALONE]
 
 
-def test_a_shape_that_the_user_wants_leaves_the_tools_to_the_model() -> None:
-    assert how_to_shape(Profile(family="openai"), tools=True) == How("native", choice="main")
-    assert how_to_shape(Profile(family="google", native_with_tools=False), tools=True) == TAIL_AS_MAIN
-    assert how_to_shape(Profile(family="google", native_with_tools=False), tools=False) == How("native", choice="main")
-    assert how_to_shape(Profile(family="openai-compatible", native=False), tools=False) == TAIL_AS_MAIN
+def test_a_schema_requested_by_the_user_leaves_tools_available() -> None:
+    assert how_to_shape(Profile(family="openai"), tools=True) == AskStrategy(
+        "native", choice="main"
+    )
+    assert (
+        how_to_shape(Profile(family="google", native_with_tools=False), tools=True) == TAIL_AS_MAIN
+    )
+    assert how_to_shape(
+        Profile(family="google", native_with_tools=False), tools=False
+    ) == AskStrategy("native", choice="main")
+    assert (
+        how_to_shape(Profile(family="openai-compatible", native=False), tools=False) == TAIL_AS_MAIN
+    )
 
 
-def test_models_that_write_no_text_are_known_by_their_names() -> None:
+def test_models_without_text_output_are_recognized_by_name() -> None:
     for mute in ("text-embedding-4", "gemini-3-pro-image", "whisper-1", "gpt-6-tts", "imagen-5"):
         assert not writes_text(mute)
-    for speaks in ("claude-haiku-5-5", "gpt-6-astra", "gemini-3.8-flash", "llama", "qwen/qwen3-coder"):
+    for speaks in (
+        "claude-haiku-5-5",
+        "gpt-6-astra",
+        "gemini-3.8-flash",
+        "llama",
+        "qwen/qwen3-coder",
+    ):
         assert writes_text(speaks)
 
 
-def test_which_thinking_ends_at_the_users_words() -> None:
+def test_models_whose_thinking_ends_at_user_text() -> None:
     for ends in (
         "claude-haiku-4-5",
         "claude-haiku-5-5",

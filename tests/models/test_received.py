@@ -8,21 +8,21 @@ from midturn.models.library_messages import Arguments, clean, read_arguments
 
 
 @given(st.text())
-def test_text_stays_as_it_is(text: str) -> None:
+def test_text_is_unchanged(text: str) -> None:
     assert clean(text) == text
 
 
-def test_halves_of_a_character_are_joined_and_lone_ones_replaced() -> None:
+def test_surrogate_pairs_are_joined_and_lone_ones_replaced() -> None:
     assert clean("a\ud83d\ude00b") == "a\U0001f600b"
     assert clean("a\ud83db") == "a�b"
 
 
 @given(st.text(alphabet=st.characters(codec=None, categories=("L", "Cs")), max_size=6))
-def test_whatever_comes_can_be_written(text: str) -> None:
+def test_any_input_can_be_recorded(text: str) -> None:
     assert msgspec.json.encode(clean(text))
 
 
-def test_an_object_is_taken_as_it_is_and_nothing_is_none() -> None:
+def test_an_object_is_unchanged_and_null_is_none() -> None:
     assert read_arguments('{"path": "a", "n": 1.5}') == Arguments({"path": "a", "n": 1.5})
     assert read_arguments({"path": "a"}) == Arguments({"path": "a"})
     assert read_arguments(None) == read_arguments(" ") == Arguments({})
@@ -41,7 +41,7 @@ def test_an_object_is_taken_as_it_is_and_nothing_is_none() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_anything_else_stays_the_models_own_text(sent: str, problem: str) -> None:
+def test_other_arguments_stay_text(sent: str, problem: str) -> None:
     arguments = read_arguments(sent)
 
     assert arguments.value == sent

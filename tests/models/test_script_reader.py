@@ -49,7 +49,7 @@ def written(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
+def test_toml_and_json_give_the_same_script(tmp_path: Path) -> None:
     script = read_script(written(tmp_path, "s.json", JSON_SCRIPT))
 
     assert read_script(written(tmp_path, "s.toml", TOML_SCRIPT)) == script
@@ -58,7 +58,7 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
     assert script.inquiries[0].answers[0].answer is True
 
 
-def test_every_problem_is_listed_with_its_place() -> None:
+def test_every_problem_is_listed_with_its_location() -> None:
     document: dict[str, Any] = {
         "replies": [
             {"texte": "typo"},
@@ -79,7 +79,7 @@ def test_every_problem_is_listed_with_its_place() -> None:
         "/replies/1/calls/0: `name` is missing.",
         "/replies/1/calls/0/arguments: ",
         "/replies/2/error/status: ",
-        "/replies/2/usage/cost: unknown key. Known are ",
+        "/replies/2/usage/cost: unknown key. Known keys: ",
         "/inquiries/0/answers: ",
         "/inquiries/1: `answers` is missing.",
         "/replys: unknown key. Did you mean `replies`?",
@@ -88,10 +88,19 @@ def test_every_problem_is_listed_with_its_place() -> None:
 
 
 NONSENSE: list[tuple[Any, str]] = [
-    ({"replies": [{"expect": "x"}]}, "/replies/0: it says nothing."),
-    ({"replies": [{"calls": [{"name": "t"}], "error": {}}]}, "/replies/0: it has both `calls` and `error`."),
-    ({"inquiries": [{"answers": [{"reason": "r"}]}]}, "/inquiries/0/answers/0: it needs either `answer` or `error`."),
-    ({"inquiries": [{"answers": [{"answer": 1, "error": {}}]}]}, "/inquiries/0/answers/0: it needs either"),
+    ({"replies": [{"expect": "x"}]}, "/replies/0: the reply is empty."),
+    (
+        {"replies": [{"calls": [{"name": "t"}], "error": {}}]},
+        "/replies/0: `calls` and `error` are both set.",
+    ),
+    (
+        {"inquiries": [{"answers": [{"reason": "r"}]}]},
+        "/inquiries/0/answers/0: set either `answer` or `error`.",
+    ),
+    (
+        {"inquiries": [{"answers": [{"answer": 1, "error": {}}]}]},
+        "/inquiries/0/answers/0: set either",
+    ),
     ([], "is not a valid script"),
     ({"replies": {}}, "/replies: "),
     ({"replies": [{"text": object()}]}, "is not a valid script"),
@@ -99,7 +108,7 @@ NONSENSE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("document", "message"), NONSENSE)
-def test_what_makes_no_sense_is_refused(document: Any, message: str) -> None:
+def test_contradictory_scripts_are_refused(document: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=r"s\.json") as caught:
         build_script(document, origin="s.json")
 
@@ -111,11 +120,13 @@ def test_what_makes_no_sense_is_refused(document: Any, message: str) -> None:
     [
         ("s.json", '{"replies": [}', "line 1 column 14"),
         ("s.toml", "a = 1\nb = @\n", "line 2"),
-        ("s.yaml", "replies: []", "a `.toml` or a `.json` file"),
+        ("s.yaml", "replies: []", "a `.toml` or `.json` file"),
         ("s.json", "[" * 100_000, "s.json"),
     ],
 )
-def test_a_file_that_cannot_be_parsed_is_named_with_the_place(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_a_file_that_cannot_be_parsed_is_named_with_the_location(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
     path = written(tmp_path, name, text)
 
     with pytest.raises(ConfigError) as caught:
@@ -126,11 +137,11 @@ def test_a_file_that_cannot_be_parsed_is_named_with_the_place(tmp_path: Path, na
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.json: the script cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"nowhere\.json: cannot read the script: No such file"):
         read_script(tmp_path / "nowhere.json")
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_binary_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_bytes(b"\xff\xfe\x00")
 
@@ -138,14 +149,16 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         read_script(path)
 
 
-def test_a_null_answer_is_an_answer() -> None:
-    script = build_script({"inquiries": [{"answers": [{"reason": "skip", "answer": None}]}]}, origin="s")
+def test_a_null_answer_is_accepted() -> None:
+    script = build_script(
+        {"inquiries": [{"answers": [{"reason": "skip", "answer": None}]}]}, origin="s"
+    )
 
     assert script.inquiries[0].answers[0].answer is None
 
 
-def test_a_fifo_is_no_script_and_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_fifo_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "play.toml")
 
-    with pytest.raises(ConfigError, match="it is not a regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         read_script(tmp_path / "play.toml")

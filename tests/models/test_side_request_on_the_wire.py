@@ -1,4 +1,8 @@
-"""A question to a model on the wire: what of the main request it repeats, and how the answer's shape is demanded."""
+"""Side requests on the wire.
+
+Checks which part of the main request they repeat, and how they demand the shape of the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,17 @@ from typing import Any
 import pytest
 
 from midturn.events.types import ToolCallRequest
-from midturn.models.reached_model import ReachedModel
+from midturn.models.reached_model import LazyProviderModel
 from midturn.models.wrapper import RetryingModel
 from midturn.runtime.side_request import ChosenAssistant
 from midturn.runtime.side_responder import Consultation, consult
-from midturn.turn.step import AssistantFailed, AssistantReplied
+from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request
 from support.providers.answers import Answer, Fails, Says, ToolUse
 from support.providers.loopback import Loopback
 from support.wire_models import OnWire, converse, on_every_wire
-from support.wire_prefix import around, rendered, shared
+from support.wire_prefix import other_fields, rendered, shared
 
 GOOD = Says(text='{"reason": "Looks right.", "answer": true}')
 PROSE = Says(text="Sure, go ahead!")
@@ -28,8 +32,12 @@ HAIKU = OnWire("anthropic", "anthropic", "claude-haiku-4-5", "anthropic")
 OTHER = ChosenAssistant(model="other", parameters={"temperature": 0.2})
 
 
-def ask(model: ReachedModel, settings: ChosenAssistant, clock: FakeClock | None = None) -> AssistantReplied | AssistantFailed:
-    asked = Consultation(asked=REQUEST, tool="fs_modify_file", main=main_request(asked_events()), settings=settings)
+def ask(
+    model: LazyProviderModel, settings: ChosenAssistant, clock: FakeClock | None = None
+) -> AssistantReplied | AssistantFailed:
+    asked = Consultation(
+        asked=REQUEST, tool="fs_modify_file", main=main_request(asked_events()), settings=settings
+    )
 
     async def send() -> AssistantReplied | AssistantFailed:
         try:
@@ -41,9 +49,13 @@ def ask(model: ReachedModel, settings: ChosenAssistant, clock: FakeClock | None 
 
 
 def bodies(wire: OnWire, settings: ChosenAssistant, *answers: Answer) -> list[Any]:
-    """Return the main request's body, and those of the side requests."""
+    """Return the body of the main request and the bodies of the side requests."""
     events = asked_events()
-    cycle = next(place for place, event in enumerate(events) if isinstance(event, ToolCallRequest) and event.event_id == "c1")
+    cycle = next(
+        place
+        for place, event in enumerate(events)
+        if isinstance(event, ToolCallRequest) and event.event_id == "c1"
+    )
     with Loopback(Says(text="I will patch it."), *answers) as server:
         model = wire.at(server)
         converse(model, main_request(events[: cycle - 1]))
@@ -59,15 +71,18 @@ def test_the_main_request_is_a_prefix_of_the_side_request(wire: OnWire) -> None:
 
     part = shared(rendered(wire.family, main), rendered(wire.family, side))
 
-    print(f"\n{wire.family}: {part:.1%} of the main request's {len(rendered(wire.family, main))} bytes are repeated")  # noqa: T201
+    print(  # noqa: T201
+        f"\n{wire.family}: {part:.1%} of the main request's {len(rendered(wire.family, main))}"
+        " bytes are repeated"
+    )
     assert part == 1
 
 
 @on_every_wire
-def test_fields_beside_the_prefix_are_those_of_the_table(wire: OnWire) -> None:
+def test_fields_after_the_prefix_match_the_table(wire: OnWire) -> None:
     main, side = bodies(wire, MAIN, GOOD)
 
-    before, after = around(wire.family, main), around(wire.family, side)
+    before, after = other_fields(wire.family, main), other_fields(wire.family, side)
     differs = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     assert (
         differs
@@ -78,11 +93,19 @@ def test_fields_beside_the_prefix_are_those_of_the_table(wire: OnWire) -> None:
             "openai-compatible": {"tool_choice", "response_format"},
         }[wire.family]
     )
-    assert shape_of(wire, side) == {"anthropic": "tail", "openai": "tail", "google": "native", "openai-compatible": "native"}[wire.family]
+    assert (
+        shape_of(wire, side)
+        == {
+            "anthropic": "tail",
+            "openai": "tail",
+            "google": "native",
+            "openai-compatible": "native",
+        }[wire.family]
+    )
 
 
 @on_every_wire
-def test_the_second_try_demands_the_shape_in_the_providers_own_field(wire: OnWire) -> None:
+def test_the_second_attempt_uses_the_providers_schema_field(wire: OnWire) -> None:
     *_, second = bodies(wire, MAIN, PROSE, GOOD)
 
     assert shape_of(wire, second) == "native"
@@ -91,7 +114,7 @@ def test_the_second_try_demands_the_shape_in_the_providers_own_field(wire: OnWir
 
 
 @on_every_wire
-def test_another_model_is_asked_in_its_own_field_and_calls_nothing(wire: OnWire) -> None:
+def test_another_model_is_asked_with_its_schema_field_and_without_tools(wire: OnWire) -> None:
     _, side = bodies(wire, OTHER, GOOD)
 
     assert shape_of(wire, side) == "native"
@@ -103,7 +126,7 @@ def test_another_model_is_asked_in_its_own_field_and_calls_nothing(wire: OnWire)
 
 
 @on_every_wire
-def test_a_call_in_place_of_an_answer_is_not_run_and_counts_as_wrong(wire: OnWire) -> None:
+def test_a_call_instead_of_an_answer_is_not_run_and_counts_as_wrong(wire: OnWire) -> None:
     call = Says(calls=(ToolUse("fs_read_file", {"path": "plan.md"}),))
 
     *_, second = bodies(wire, MAIN, call, GOOD)
@@ -112,13 +135,13 @@ def test_a_call_in_place_of_an_answer_is_not_run_and_counts_as_wrong(wire: OnWir
 
 
 @on_every_wire
-def test_no_message_of_ours_uses_our_own_word_for_it(wire: OnWire) -> None:
+def test_messages_do_not_use_internal_terms(wire: OnWire) -> None:
     for body in bodies(wire, MAIN, PROSE, GOOD):
         assert "inquiry" not in json.dumps(body).lower()
 
 
 @on_every_wire
-def test_a_side_request_is_tried_again_like_any_other(wire: OnWire) -> None:
+def test_a_side_request_is_retried(wire: OnWire) -> None:
     clock = FakeClock()
     with Loopback(Fails(status=429, retry_after="3"), Says(text="{", after="cut"), GOOD) as server:
         reply = ask(wire.at(server), MAIN, clock)
@@ -129,7 +152,7 @@ def test_a_side_request_is_tried_again_like_any_other(wire: OnWire) -> None:
 
 
 @on_every_wire
-def test_a_model_that_stays_down_is_a_failure_that_says_why(wire: OnWire) -> None:
+def test_a_model_that_stays_down_is_a_failure_with_a_reason(wire: OnWire) -> None:
     with Loopback(Fails(status=500, message="the cooling is out")) as server:
         reply = ask(wire.at(server), MAIN)
 
@@ -138,7 +161,9 @@ def test_a_model_that_stays_down_is_a_failure_that_says_why(wire: OnWire) -> Non
 
 
 @on_every_wire
-def test_a_model_without_a_field_for_shapes_is_asked_in_words_and_then_made_to_call(wire: OnWire) -> None:
+def test_a_model_without_structured_output_is_asked_in_words_then_by_tool_call(
+    wire: OnWire,
+) -> None:
     if wire.family == "anthropic":  # Sonnet 5.5 cannot be made to call a tool, Haiku can
         wire = HAIKU
     forced = Says(calls=(ToolUse("give_answer", {"reason": "Looks right.", "answer": True}),))
@@ -153,7 +178,7 @@ def test_a_model_without_a_field_for_shapes_is_asked_in_words_and_then_made_to_c
 
 
 @on_every_wire
-def test_a_model_that_cannot_be_made_to_call_is_asked_in_words_again(wire: OnWire) -> None:
+def test_a_model_without_forced_calls_is_asked_in_words_again(wire: OnWire) -> None:
     with Loopback(PROSE, GOOD) as server:
         reply = ask(wire.at(server, overrides={"native": False, "forced_tool": False}), MAIN)
 
@@ -161,7 +186,7 @@ def test_a_model_that_cannot_be_made_to_call_is_asked_in_words_again(wire: OnWir
     assert [shape_of(wire, received.json) for received in server.received] == ["tail", "tail"]
 
 
-def test_gemini_2_is_asked_in_words_because_it_takes_no_shape_beside_tools() -> None:
+def test_gemini_2_is_asked_in_words_because_tools_exclude_a_schema() -> None:
     gemini = OnWire("google", "google", "gemini-2.5-flash", "google")
     pytest.importorskip("google.genai", reason="the extra `midturn[google]` is not installed")
     with Loopback(PROSE, GOOD) as server:
@@ -172,7 +197,7 @@ def test_gemini_2_is_asked_in_words_because_it_takes_no_shape_beside_tools() -> 
     assert (shape_of(gemini, second), "tools" in second) == ("native", False)
 
 
-def test_the_openai_side_request_has_the_main_threads_cache_key() -> None:
+def test_the_openai_side_request_has_the_cache_key_of_the_main_request() -> None:
     pytest.importorskip("openai", reason="the extra `midturn[openai]` is not installed")
     main, side = bodies(OnWire("openai", "openai", "gpt-6-astra", "openai", "/v1"), MAIN, GOOD)
 
@@ -180,7 +205,7 @@ def test_the_openai_side_request_has_the_main_threads_cache_key() -> None:
 
 
 def test_a_thinking_haiku_gets_the_question_inside_the_paused_result() -> None:
-    """Words of the user after a result would end its thinking, and the cache of all that it thought before."""
+    """Text of the user after a result would end the model's thinking and invalidate its cache."""
     pytest.importorskip("anthropic", reason="the extra `midturn[anthropic]` is not installed")
     settings = ChosenAssistant(model="main", parameters={"thinking": True}, shares_cache=True)
     with Loopback(GOOD) as server:
@@ -192,11 +217,15 @@ def test_a_thinking_haiku_gets_the_question_inside_the_paused_result() -> None:
 
 
 def choice_field(wire: OnWire, body: Any) -> Any:
-    return body.get("toolConfig", {}).get("functionCallingConfig") if wire.family == "google" else body.get("tool_choice")
+    return (
+        body.get("toolConfig", {}).get("functionCallingConfig")
+        if wire.family == "google"
+        else body.get("tool_choice")
+    )
 
 
 def choice_of(wire: OnWire, body: Any) -> str:
-    """Return the tool choice; without tools nothing can be called."""
+    """Return the tool choice of a request: `auto` if it is not set, `none` without tools."""
     field = choice_field(wire, body)
     if field is None:
         return "auto" if "tools" in body else "none"
@@ -204,7 +233,7 @@ def choice_of(wire: OnWire, body: Any) -> str:
 
 
 def shape_of(wire: OnWire, body: Any) -> str:
-    """Say where the shape of the answer is demanded."""
+    """Return the field in which the shape of the answer is demanded."""
     native = {
         "anthropic": lambda: body.get("output_config", body.get("output_format")),
         "openai": lambda: body.get("text", {}).get("format"),

@@ -1,4 +1,4 @@
-"""Metrics of OpenTelemetry: read back from its in-memory reader, and as Prometheus reads them."""
+"""OpenTelemetry metrics, read from its in-memory reader and in Prometheus format."""
 
 from __future__ import annotations
 
@@ -43,29 +43,48 @@ async def publish() -> str:
 
 @pytest.fixture
 def reader() -> Iterator[InMemoryMetricReader]:
-    """What is measured; nothing is any more afterwards."""
+    """The metrics. The instrumentation is removed after the test."""
     yield InMemoryMetricReader()
     otel.uninstrument()
 
 
 def agent(store: ConversationStore, tool: str = "ship") -> mt.Agent:
     return mt.Agent(
-        mt.ScriptedModel([{"calls": [{"name": tool}]}, {"text": "Done."}] * 5), tools=[ship, publish], store=store, detached="defer"
+        mt.ScriptedModel([{"calls": [{"name": tool}]}, {"text": "Done."}] * 5),
+        tools=[ship, publish],
+        store=store,
+        detached="defer",
     )
 
 
 def measured(reader: InMemoryMetricReader) -> Mapping[str, list[tuple[dict[str, Any], Any]]]:
-    """Return what was measured, by name: the attributes, and the value, or how many there are of a histogram."""
+    """Return the measured values by name: attributes with the value, or with the count of a
+    histogram.
+    """
     data = reader.get_metrics_data()
-    found = [metric for resource in data.resource_metrics for scope in resource.scope_metrics for metric in scope.metrics] if data else []
-    return {one.name: [(dict(point.attributes or {}), _value(point)) for point in one.data.data_points] for one in found}
+    found = (
+        [
+            metric
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        ]
+        if data
+        else []
+    )
+    return {
+        one.name: [(dict(point.attributes or {}), _value(point)) for point in one.data.data_points]
+        for one in found
+    }
 
 
 def _value(point: Any) -> Any:
     return point.count if hasattr(point, "count") else point.value
 
 
-def test_answers_are_counted_by_outcome_way_and_kind_of_answerer(reader: InMemoryMetricReader) -> None:
+def test_answers_are_counted_by_outcome_interface_and_responder(
+    reader: InMemoryMetricReader,
+) -> None:
     store = mt.MemoryStore()
     otel.measure(MeterProvider([reader]))
     agent(store).run_sync("Ship it.", prompter=mt.ScriptedPrompter({"ship.sure": True}))
@@ -82,14 +101,16 @@ def test_answers_are_counted_by_outcome_way_and_kind_of_answerer(reader: InMemor
         assert ({**PERSON, "midturn.answered.via": "web"}, 2) in found[name]
         assert ({**PERSON, "midturn.answered.via": "inbox"}, 1) in found[name]
         assert sum(value for _, value in found[name]) == 5
-    assert any(attributes["midturn.outcome"] == "cancelled" for attributes, _ in found["midturn.answers"])
+    assert any(
+        attributes["midturn.outcome"] == "cancelled" for attributes, _ in found["midturn.answers"]
+    )
     assert found["midturn.turns.active"] == [({}, 0)]
     assert found["midturn.turns.resumed"] == [({}, 3)]
     assert "eve" not in str(found)
     assert WORDS not in str(found)
 
 
-def test_decisions_about_calls_are_answers_too(reader: InMemoryMetricReader) -> None:
+def test_decisions_count_as_answers(reader: InMemoryMetricReader) -> None:
     store = mt.MemoryStore()
     otel.measure(MeterProvider([reader]))
     asked = agent(store, "publish").run_sync("Publish it.")
@@ -97,14 +118,29 @@ def test_decisions_about_calls_are_answers_too(reader: InMemoryMetricReader) -> 
 
     answers = measured(reader)["midturn.answers"]
 
-    assert answers == [({"midturn.outcome": "skipped", "midturn.answered.by": "user", "midturn.answered.via": "web"}, 1)]
+    assert answers == [
+        (
+            {
+                "midturn.outcome": "skipped",
+                "midturn.answered.by": "user",
+                "midturn.answered.via": "web",
+            },
+            1,
+        )
+    ]
 
 
-def test_answers_that_are_not_taken_are_counted_by_why(reader: InMemoryMetricReader) -> None:
+def test_refused_answers_are_counted_by_reason(reader: InMemoryMetricReader) -> None:
     store = mt.MemoryStore()
     otel.measure(MeterProvider([reader]))
     question = agent(store).run_sync("Ship it.").pending[0]
-    for id, value in (("nonsense", True), ("1-nothing", True), (question.id, "perhaps"), (question.id, True), (question.id, True)):
+    for id, value in (
+        ("nonsense", True),
+        ("1-nothing", True),
+        (question.id, "perhaps"),
+        (question.id, True),
+        (question.id, True),
+    ):
         try:
             store.answer_sync(id, value)
         except mt.MidturnError:
@@ -116,8 +152,10 @@ def test_answers_that_are_not_taken_are_counted_by_why(reader: InMemoryMetricRea
     assert {attributes["error.type"]: value for attributes, value in refused} == expected
 
 
-def test_open_questions_and_their_age_are_those_of_the_store(reader: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(otel, "_LOOK", 0.0)
+def test_open_questions_and_age_are_read_from_the_store(
+    reader: InMemoryMetricReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otel, "_CACHE_SECONDS", 0.0)
     store = mt.MemoryStore()
     otel.measure(MeterProvider([reader]), store=store)
     assert measured(reader)["midturn.questions.open"] == [({}, 0)]
@@ -132,7 +170,9 @@ def test_open_questions_and_their_age_are_those_of_the_store(reader: InMemoryMet
     assert measured(reader)["midturn.questions.open"] == [({}, 2)]
 
 
-def test_a_store_that_is_away_is_told_as_no_number(reader: InMemoryMetricReader, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreachable_store_exports_no_value(
+    reader: InMemoryMetricReader, caplog: pytest.LogCaptureFixture
+) -> None:
     store = mt.MemoryStore()
 
     def away() -> list[mt.OpenQuestion]:
@@ -144,7 +184,7 @@ def test_a_store_that_is_away_is_told_as_no_number(reader: InMemoryMetricReader,
     assert not caplog.records
 
 
-def test_a_worker_says_how_long_a_due_turn_has_waited(reader: InMemoryMetricReader) -> None:
+def test_worker_exports_the_age_of_due_turns(reader: InMemoryMetricReader) -> None:
     store = mt.MemoryStore()
     otel.measure(MeterProvider([reader]))
 
@@ -161,7 +201,7 @@ def test_a_worker_says_how_long_a_due_turn_has_waited(reader: InMemoryMetricRead
     assert measured(reader)["midturn.claim.duration"] == [({}, 1)]
 
 
-def test_measuring_again_counts_once_and_ends_with_uninstrument(reader: InMemoryMetricReader) -> None:
+def test_instrumenting_twice_counts_once(reader: InMemoryMetricReader) -> None:
     store = mt.MemoryStore()
     provider = MeterProvider([reader])
     otel.measure(provider, store=store)
@@ -177,14 +217,17 @@ def test_measuring_again_counts_once_and_ends_with_uninstrument(reader: InMemory
     assert sum(value for _, value in measured(reader)["midturn.answers"]) == 1
 
 
-def test_prometheus_reads_them() -> None:
+def test_prometheus_can_read_the_metrics() -> None:
     provider = MeterProvider([PrometheusMetricReader()])
     store = mt.MemoryStore()
     otel.measure(provider, store=store)
     try:
         waiting, asked = (agent(store).run_sync("Ship it.") for _ in range(2))
         store.answer_sync(asked.pending[0].id, True, via="web")
-        families = {family.name: family for family in text_string_to_metric_families(generate_latest(REGISTRY).decode())}
+        families = {
+            family.name: family
+            for family in text_string_to_metric_families(generate_latest(REGISTRY).decode())
+        }
     finally:
         otel.uninstrument()
         provider.shutdown()
@@ -192,9 +235,15 @@ def test_prometheus_reads_them() -> None:
     assert waiting.status == "suspended"
     assert [sample.value for sample in families["midturn_questions_open"].samples] == [1.0]
     (answers,) = families["midturn_answers"].samples
-    assert (answers.name, answers.value, answers.labels["midturn_answered_via"]) == ("midturn_answers_total", 1.0, "web")
+    assert (answers.name, answers.value, answers.labels["midturn_answered_via"]) == (
+        "midturn_answers_total",
+        1.0,
+        "web",
+    )
     assert families["midturn_answer_duration_seconds"].type == "histogram"
-    assert {sample.labels["quantile"] for sample in families["midturn_questions_age_seconds"].samples} == {"0.5", "0.9", "1.0"}
+    assert {
+        sample.labels["quantile"] for sample in families["midturn_questions_age_seconds"].samples
+    } == {"0.5", "0.9", "1.0"}
     assert {"midturn_turns_active"} <= families.keys()
 
 
@@ -212,19 +261,24 @@ agent = mt.Agent(mt.ScriptedModel([{"text": "Done."}]), store=mt.open_store("con
 """
 
 
-def test_a_worker_measures_where_the_environment_configures_opentelemetry(tmp_path: Path) -> None:
+def test_worker_exports_metrics_if_opentelemetry_is_configured(tmp_path: Path) -> None:
     agent(FileStore(tmp_path / "conversations")).run_sync("Ship it.")
     (tmp_path / "shop.py").write_text(SHOP.replace("sys.argv[-1]", repr(port := free_port())))
     command = [sys.executable, "-m", "midturn", "worker", "shop:agent"]
-    homes = {name: str(tmp_path) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    homes = {
+        name: str(tmp_path)
+        for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    }
     environment = {"PATH": os.environ["PATH"], "OTEL_SERVICE_NAME": "shop", **homes}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as worker:
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as worker:
         try:
             assert worker.stderr
-            assert "working on turns" in worker.stderr.readline()
-            text = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=20).text
+            assert "midturn: worker started (up to" in worker.stderr.readline()
+            text = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=120).text
         finally:
             worker.terminate()
-            worker.communicate(timeout=60)
+            worker.communicate(timeout=120)
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert [sample.value for sample in families["midturn_questions_open"].samples] == [1.0]

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, read back from its in-memory exporter."""
+"""OpenTelemetry spans, read from its in-memory exporter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def deploy(env: str, ctx: mt.ToolContext) -> str:
 
 @pytest.fixture
 def spans() -> Iterator[InMemorySpanExporter]:
-    """What is exported; nothing is instrumented any more afterwards."""
+    """The exported spans. The instrumentation is removed after the test."""
     exporter = InMemorySpanExporter()
     yield exporter
     otel.uninstrument()
@@ -45,7 +45,10 @@ def instrumented(exporter: InMemorySpanExporter, *, content: bool = False) -> No
 
 def agent() -> mt.Agent:
     call = {"name": "deploy", "arguments": {"env": WORDS}}
-    return mt.Agent(mt.ScriptedModel([{"calls": [call], "usage": TALK}, {"text": WORDS, "usage": TALK}]), tools=[deploy])
+    return mt.Agent(
+        mt.ScriptedModel([{"calls": [call], "usage": TALK}, {"text": WORDS, "usage": TALK}]),
+        tools=[deploy],
+    )
 
 
 def by_name(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
@@ -56,10 +59,14 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-REPLIES: dict[str, Any] = {"deploy.confirm": True, "deploy.note": WORDS, "deploy.token": mt.SecretValue("hunter2")}
+REPLIES: dict[str, Any] = {
+    "deploy.confirm": True,
+    "deploy.note": WORDS,
+    "deploy.token": mt.SecretValue("hunter2"),
+}
 
 
-def test_a_turn_its_requests_calls_and_questions_are_spans(spans: InMemorySpanExporter) -> None:
+def test_turns_requests_calls_and_questions_are_spans(spans: InMemorySpanExporter) -> None:
     instrumented(spans)
     result = agent().run_sync("Ship it.", prompter=mt.ScriptedPrompter(REPLIES))
     found = by_name(spans)
@@ -73,17 +80,24 @@ def test_a_turn_its_requests_calls_and_questions_are_spans(spans: InMemorySpanEx
         assert span.parent.span_id == turn.context.span_id
         assert attributes(span)["gen_ai.conversation.id"] == result.conversation
     request = attributes(found["chat scripted"])
-    assert (request["gen_ai.operation.name"], request["gen_ai.usage.input_tokens"], request["gen_ai.usage.output_tokens"]) == (
+    assert (
+        request["gen_ai.operation.name"],
+        request["gen_ai.usage.input_tokens"],
+        request["gen_ai.usage.output_tokens"],
+    ) == (
         "chat",
         100,
         10,
     )
     assert attributes(found["execute_tool deploy"])["gen_ai.tool.name"] == "deploy"
     confirm = attributes(found["ask confirm"])
-    assert (confirm["midturn.question.outcome"], confirm["midturn.answered.by"]) == ("answered", "user")
+    assert (confirm["midturn.question.outcome"], confirm["midturn.answered.by"]) == (
+        "answered",
+        "user",
+    )
 
 
-def test_no_span_holds_what_anybody_wrote_unless_it_is_asked_for(spans: InMemorySpanExporter) -> None:
+def test_spans_have_no_content_unless_enabled(spans: InMemorySpanExporter) -> None:
     instrumented(spans)
     agent().run_sync(WORDS, prompter=mt.ScriptedPrompter(REPLIES))
     assert all(WORDS not in span.to_json() for span in spans.get_finished_spans())
@@ -97,27 +111,31 @@ def test_no_span_holds_what_anybody_wrote_unless_it_is_asked_for(spans: InMemory
     assert all("hunter2" not in span.to_json() for span in spans.get_finished_spans())
 
 
-def test_the_span_of_a_question_is_as_long_as_the_wait_also_when_nobody_runs_the_turn(spans: InMemorySpanExporter) -> None:
+def test_question_span_covers_the_whole_wait(spans: InMemorySpanExporter) -> None:
     async def scene() -> None:
         made = agent()
         result = await made.run("Ship it.")
         (question,) = result.pending
         assert "ask confirm" not in by_name(spans)
-        instrumented(spans)  # the process in which somebody answers
+        instrumented(spans)  # the process in which the user answers
         await made.store.answer(question.id, value=True, user="u42", via="web")
         span = by_name(spans)["ask confirm"]
         pair = (await made.store.read(result.conversation)).pairs()[0]
         assert pair.response is not None
         assert span.start_time is not None
         assert span.end_time is not None
-        assert (span.end_time - span.start_time) / 1e9 == pytest.approx((pair.response.at - pair.request.at).total_seconds(), abs=1e-3)
+        assert (span.end_time - span.start_time) / 1e9 == pytest.approx(
+            (pair.response.at - pair.request.at).total_seconds(), abs=1e-3
+        )
         said = attributes(span)
         assert (said["midturn.answered.user"], said["midturn.answered.via"]) == ("u42", "web")
 
     asyncio.run(scene())
 
 
-def test_a_run_that_goes_on_and_an_answer_from_outside_are_linked_to_the_run_that_left_the_turn_open(spans: InMemorySpanExporter) -> None:
+def test_continued_runs_and_external_answers_link_to_the_first_run(
+    spans: InMemorySpanExporter,
+) -> None:
     instrumented(spans)
     made = agent()
     result = made.run_sync("Ship it.")
@@ -125,21 +143,28 @@ def test_a_run_that_goes_on_and_an_answer_from_outside_are_linked_to_the_run_tha
     made.resume_sync(result.conversation)
     made.run_sync("Again.", conversation=result.conversation)
 
-    first, second, third = [span for span in spans.get_finished_spans() if span.name == "invoke_agent midturn"]
+    first, second, third = [
+        span for span in spans.get_finished_spans() if span.name == "invoke_agent midturn"
+    ]
     assert first.context is not None
     for span in (by_name(spans)["ask confirm"], second):
         assert [link.context.span_id for link in span.links] == [first.context.span_id]
     assert (list(first.links), list(third.links)) == ([], [])
 
 
-def test_what_goes_wrong_is_an_error_with_its_type(spans: InMemorySpanExporter, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_are_recorded_with_their_type(
+    spans: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
+) -> None:
     @mt.tool
     def broken() -> str:
         """Break."""
         raise KeyError("nope")
 
     instrumented(spans)
-    mt.Agent(mt.ScriptedModel([{"calls": [{"name": "broken", "arguments": {}}]}, {"text": "Oh."}]), tools=[broken]).run_sync("Go.")
+    mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "broken", "arguments": {}}]}, {"text": "Oh."}]),
+        tools=[broken],
+    ).run_sync("Go.")
     span = by_name(spans)["execute_tool broken"]
 
     assert attributes(span)["error.type"] == "KeyError"
@@ -153,6 +178,11 @@ def test_an_inquirer_has_spans_too(spans: InMemorySpanExporter) -> None:
     store = mt.MemoryStore()
     inquirer = mt.Inquirer(store, store.new_sync(), mt.ScriptedPrompter({"deploy.confirm": True}))
     with inquirer.turn_sync("Ship it."):
-        inquirer.run_sync("deploy", "1", {}, lambda call: str(call.ask_sync(mt.Question.boolean("confirm", "Sure?"))))
+        inquirer.run_sync(
+            "deploy",
+            "1",
+            {},
+            lambda call: str(call.ask_sync(mt.Question.boolean("confirm", "Sure?"))),
+        )
 
     assert {"ask confirm", "execute_tool deploy", "invoke_agent midturn"} <= set(by_name(spans))

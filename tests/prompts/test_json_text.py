@@ -1,4 +1,4 @@
-"""JSON that a person types, and the shape that a schema asks for."""
+"""JSON that a person types, and the skeleton made from a schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from midturn.terminal.prompts.answer_text import json_path, problem_text, skelet
 
 @pytest.mark.parametrize(
     ("pointer", "path"),
-    [("", "$"), ("/replicas", "$.replicas"), ("/hosts/0/name", "$.hosts[0].name"), ("/a~1b/c~0d", '$["a/b"]["c~d"]'), ("/", '$[""]')],
+    [
+        ("", "$"),
+        ("/replicas", "$.replicas"),
+        ("/hosts/0/name", "$.hosts[0].name"),
+        ("/a~1b/c~0d", '$["a/b"]["c~d"]'),
+        ("/", '$[""]'),
+    ],
 )
 def test_pointers_are_shown_as_paths(pointer: str, path: str) -> None:
     assert json_path(pointer) == path
@@ -23,8 +29,18 @@ def test_pointers_are_shown_as_paths(pointer: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("schema", "shape"),
     [
-        ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}, {"a": ""}),
-        ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}, {"a": "", "b": 0}),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+                "required": ["a"],
+            },
+            {"a": ""},
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}},
+            {"a": "", "b": 0},
+        ),
         ({"properties": {"a": {"type": ["null", "string"]}}}, {"a": ""}),
         ({"type": "array", "items": {"type": "string"}}, [""]),
         ({"items": {"type": "object", "properties": {"a": {"type": "boolean"}}}}, [{"a": False}]),
@@ -36,7 +52,19 @@ def test_pointers_are_shown_as_paths(pointer: str, path: str) -> None:
         ({"enum": ["x", "y"]}, "x"),
         ({"const": 3}, 3),
         ({"type": "string", "default": "d"}, "d"),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "required": ["n"], "properties": {"n": {"type": "null"}}}}}, {"n": None}),
+        (
+            {
+                "$ref": "#/$defs/a",
+                "$defs": {
+                    "a": {
+                        "type": "object",
+                        "required": ["n"],
+                        "properties": {"n": {"type": "null"}},
+                    }
+                },
+            },
+            {"n": None},
+        ),
         ({"$ref": "#/nowhere"}, None),
         ({}, None),
         ({"type": "object", "required": ["missing"]}, {"missing": None}),
@@ -46,17 +74,22 @@ def test_a_skeleton_has_the_required_keys(schema: JsonObject, shape: Json) -> No
     assert skeleton(schema) == shape
 
 
-def test_a_schema_that_refers_to_itself_has_a_shape_too() -> None:
+def test_a_recursive_schema_has_a_skeleton() -> None:
     nested: JsonObject = {
         "$ref": "#/$defs/n",
-        "$defs": {"n": {"type": "object", "required": ["n"], "properties": {"n": {"$ref": "#/$defs/n"}}}},
+        "$defs": {
+            "n": {"type": "object", "required": ["n"], "properties": {"n": {"$ref": "#/$defs/n"}}}
+        },
     }
 
     assert skeleton(nested) is not None
 
 
-def test_a_schema_that_grows_for_ever_has_a_shape_of_bounded_size() -> None:
-    """Ten keys, each of which is the whole again."""
-    tree: JsonObject = {"type": "object", "properties": {f"k{number}": {"$ref": "#"} for number in range(10)}}
+def test_an_exponentially_growing_schema_has_a_bounded_skeleton() -> None:
+    """The schema has ten keys, each of which contains the whole schema again."""
+    tree: JsonObject = {
+        "type": "object",
+        "properties": {f"k{number}": {"$ref": "#"} for number in range(10)},
+    }
 
     assert len(json.dumps(skeleton(tree))) < 10_000

@@ -1,4 +1,4 @@
-"""A text from outside, shown in one line."""
+"""Text from outside, shown in one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from midturn.terminal.prompts.answer_text import quoted
 from midturn.terminal.prompts.keys import one_line
 
 
-def test_a_tab_and_a_line_break_are_signs_that_no_other_text_is_shown_as() -> None:
+def test_tabs_and_line_breaks_have_unique_symbols() -> None:
     assert one_line("a\tb\nc") == "a⇥b⏎ c"
     assert one_line("a⇥b⏎ c") == "a⟨U+21E5⟩b⟨U+23CE⟩ c"
 
@@ -17,5 +17,5 @@ def test_a_tab_and_a_line_break_are_signs_that_no_other_text_is_shown_as() -> No
     ("words", "marks"),
     [("calm", '""'), ('say "calm"', "''"), ('it\'s "calm"', "“”"), ('“it\'s "calm"”', '""')],
 )
-def test_words_stand_in_quotation_marks_that_are_not_in_them(words: str, marks: str) -> None:
+def test_quoted_text_contains_no_closing_quotation_mark(words: str, marks: str) -> None:
     assert quoted(words) == f"{marks[0]}{words}{marks[1]}"

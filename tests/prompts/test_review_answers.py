@@ -1,4 +1,4 @@
-"""What the review of a form shows, in whichever mode."""
+"""The answers that the review of a form shows, for rich and plain prompts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from midturn.terminal.prompts.body import subject_lines
 
 
 def reviewed(question: Question[object], answer: Json) -> list[str]:
-    """Return the lines for a form of one question."""
+    """Return the review lines of a form with one question."""
     subject = FormSubject((question,), {question.id: answer})
-    return subject_lines(Prompt(question=Question.boolean("go", "Go?"), kind="review", subject=subject))
+    return subject_lines(
+        Prompt(question=Question.boolean("go", "Go?"), kind="review", subject=subject)
+    )
 
 
 @pytest.mark.parametrize(
@@ -27,13 +29,15 @@ def reviewed(question: Question[object], answer: Json) -> list[str]:
     ],
 )
 def test_a_question_that_was_not_asked_is_not_shown(question: Question[object]) -> None:
-    """Least of all as a no that nobody gave."""
+    """In particular, it is not shown as a "no"."""
     assert reviewed(question, None) == []
 
 
-def test_an_optional_question_that_was_left_out_is_shown_as_skipped() -> None:
-    assert reviewed(Question.boolean("it", "Deploy?", optional=True), None) == ["1. Deploy? (skipped)"]
+def test_a_skipped_optional_question_is_shown_as_skipped() -> None:
+    assert reviewed(Question.boolean("it", "Deploy?", optional=True), None) == [
+        "1. Deploy? (skipped)"
+    ]
 
 
-def test_an_answer_stands_behind_its_question() -> None:
+def test_an_answer_follows_its_question() -> None:
     assert reviewed(Question.multi_select("it", "Which?", ["a", "b"]), ["b"]) == ["1. Which? b"]

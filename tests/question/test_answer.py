@@ -1,4 +1,4 @@
-"""The one checker of answers."""
+"""Checks of answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ OTHER = Question.select("other", "Which?", ["a"], allow_other=True)
 MANY_OTHER = Question.multi_select("others", "Which?", ["a", "b"], allow_other=True)
 WORDS = Question.text("words", "Say.")
 SECRET = Question.secret("word", "Passphrase?")
-SHAPE = Question.schema("shape", "Shape?", {"type": "object", "properties": {"port": {"type": "integer"}}, "required": ["port"]})
+SHAPE = Question.schema(
+    "shape",
+    "Shape?",
+    {"type": "object", "properties": {"port": {"type": "integer"}}, "required": ["port"]},
+)
 
 
 def refused(question: Question[Any], value: object) -> str:
@@ -52,13 +56,15 @@ def refused(question: Question[Any], value: object) -> str:
         (SHAPE, {"port": 80, "more": None}, {"port": 80, "more": None}),
     ],
 )
-def test_an_answer_that_fits_is_returned_as_it_is_recorded(question: Question[Any], value: Any, answer: Any) -> None:
+def test_a_valid_answer_is_returned_in_recorded_form(
+    question: Question[Any], value: Any, answer: Any
+) -> None:
     checked = question.check(value)
     assert msgspec.json.encode(checked) == msgspec.json.encode(answer)
 
 
 @pytest.mark.parametrize("value", ["true", "yes", 1, 0, 1.0, None, [], {}, "", [True], {"x": 1}])
-def test_nothing_but_true_and_false_is_a_boolean(value: Any) -> None:
+def test_only_true_and_false_are_booleans(value: Any) -> None:
     assert "true or false" in refused(YES_NO, value)
 
 
@@ -89,28 +95,40 @@ def test_nothing_but_true_and_false_is_a_boolean(value: Any) -> None:
         (SHAPE, {}),
     ],
 )
-def test_what_does_not_fit_is_refused(question: Question[Any], value: Any) -> None:
+def test_invalid_answers_are_refused(question: Question[Any], value: Any) -> None:
     assert refused(question, value)
 
 
-def test_an_error_names_what_is_allowed_and_what_was_meant() -> None:
-    assert refused(PICK, "EU-1") == '"EU-1" is none of the options. Choose "eu-1", 3, true, 0.5. Did you mean "eu-1"?'
-    assert refused(MANY, ["a", "B"]) == '/1: "B" is none of the options. Choose "a", "b", 3. Did you mean "b"?'
+def test_an_error_names_allowed_values_and_the_nearest_match() -> None:
+    assert (
+        refused(PICK, "EU-1")
+        == '"EU-1" is not one of the options. Choose "eu-1", 3, true, 0.5. Did you mean "eu-1"?'
+    )
+    assert (
+        refused(MANY, ["a", "B"])
+        == '/1: "B" is not one of the options. Choose "a", "b", 3. Did you mean "b"?'
+    )
     assert refused(MANY, []) == "0 choices are given; 1 to 2 are allowed."
-    assert refused(Question.multi_select("m", "M?", ["a", "b"], min=2), ["a"]) == "1 choice is given; exactly 2 are allowed."
+    assert (
+        refused(Question.multi_select("m", "M?", ["a", "b"], min=2), ["a"])
+        == "1 choice is given; exactly 2 are allowed."
+    )
     assert refused(OTHER, "z").endswith('Choose "a", or {"other": "<text>"}.')
     assert refused(SHAPE, {"port": "80"}) == '/port: must be a whole number, not "80".'
-    assert refused(Question.number("n", "N?", type=int, max=9), 12) == "the answer must be at most 9, not 12."
+    assert (
+        refused(Question.number("n", "N?", type=int, max=9), 12)
+        == "the answer must be at most 9, not 12."
+    )
 
 
-def test_a_long_list_of_options_is_cut_in_the_error() -> None:
+def test_a_long_list_of_options_is_shortened_in_the_error() -> None:
     question = Question.select("n", "Which?", [f"option {number}" for number in range(200)])
     assert "(200 options)" in refused(question, "x")
     assert len(refused(question, "x" * 10_000)) < 300
 
 
 @pytest.mark.parametrize("question", [YES_NO, PICK, MANY, WORDS, SECRET, SHAPE])
-def test_null_is_an_answer_only_where_the_question_is_optional(question: Question[Any]) -> None:
+def test_null_is_an_answer_only_to_an_optional_question(question: Question[Any]) -> None:
     assert refused(question, None)
     assert msgspec.structs.replace(question, optional=True).check(None) is None
 
@@ -119,9 +137,12 @@ def test_a_schema_may_allow_null() -> None:
     assert Question.schema("n", "N?", {"type": ["integer", "null"]}).check(None) is None
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"a": "\udc00"}, {1: 1}, {b"x"}, b"x", 1 << 2000])
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), "\ud800", {"a": "\udc00"}, {1: 1}, {b"x"}, b"x", 1 << 2000],
+)
 @pytest.mark.parametrize("question", [YES_NO, WORDS, Question.schema("any", "Any?", {})])
-def test_what_no_json_can_hold_is_no_answer(question: Question[Any], value: Any) -> None:
+def test_values_outside_json_are_refused(question: Question[Any], value: Any) -> None:
     assert refused(question, value)
 
 
@@ -136,24 +157,27 @@ def test_depth_is_limited() -> None:
         question.check([[[1]]], depth_limit=2)
 
 
-def test_a_secret_comes_back_sealed() -> None:
+def test_a_secret_is_returned_wrapped() -> None:
     assert SECRET.check("hunter2") == SecretValue("hunter2")
     assert SECRET.check(SecretValue("hunter2")) == SecretValue("hunter2")
 
 
-@pytest.mark.parametrize("value", [["hunter2"], {"hunter2": 1}, b"hunter2", "hunter2\ud800", SecretValue("hunter2\ud800")])
+@pytest.mark.parametrize(
+    "value",
+    [["hunter2"], {"hunter2": 1}, b"hunter2", "hunter2\ud800", SecretValue("hunter2\ud800")],
+)
 def test_an_error_never_shows_a_secret(value: Any) -> None:
     assert "hunter2" not in refused(SECRET, value)
 
 
 @pytest.mark.parametrize("question", [YES_NO, PICK, WORDS, MANY, OTHER])
-def test_a_sealed_secret_answers_nothing_else_and_stays_sealed(question: Question[Any]) -> None:
+def test_a_wrapped_secret_answers_only_secret_questions(question: Question[Any]) -> None:
     assert "hunter2" not in refused(question, SecretValue("hunter2"))
 
 
 @given(authored_questions(), JSON)
 def test_a_checked_answer_is_canonical(authored: dict[str, Any], value: Any) -> None:
-    """Checking it again changes nothing, and it is JSON that can be written."""
+    """Checking it again returns the same value, which can be written as JSON."""
     question = Question.from_json(authored)
     try:
         answer = question.check(value)
@@ -167,7 +191,11 @@ def test_a_checked_answer_is_canonical(authored: dict[str, Any], value: Any) -> 
     assert json_equal(answer, msgspec.json.decode(msgspec.json.encode(answer)))
 
 
-@given(st.lists(st.sampled_from(["a", "b", 3, 3.0, "3", True, {"other": "x"}, {"other": "y"}]), max_size=5))
+@given(
+    st.lists(
+        st.sampled_from(["a", "b", 3, 3.0, "3", True, {"other": "x"}, {"other": "y"}]), max_size=5
+    )
+)
 def test_choices_come_in_option_order_without_repeats(values: list[Any]) -> None:
     question = Question.multi_select("m", "M?", ["a", SelectOption(3), "b"], allow_other=True)
     try:
@@ -209,7 +237,9 @@ def test_choices_come_in_option_order_without_repeats(values: list[Any]) -> None
         (SECRET, '"hunter2"', '"hunter2"'),
     ],
 )
-def test_words_on_a_command_line_mean_what_fits(question: Question[Any], words: str, answer: Any) -> None:
+def test_command_line_words_are_parsed_by_answer_type(
+    question: Question[Any], words: str, answer: Any
+) -> None:
     meant = answer_from_words(question, words)
     assert meant == answer
     question.check(meant)
@@ -236,7 +266,9 @@ def test_null_skips_an_optional_question() -> None:
         (WORDS, "\udc80"),
     ],
 )
-def test_words_that_fit_nothing_are_refused_in_their_own_terms(question: Question[Any], words: str) -> None:
+def test_invalid_words_are_refused_with_a_message_for_their_type(
+    question: Question[Any], words: str
+) -> None:
     assert refused(question, answer_from_words(question, words))
 
 
@@ -257,7 +289,7 @@ def test_words_that_fit_nothing_are_refused_in_their_own_terms(question: Questio
         (Question.select("s", "S?", ["a"], optional=True), "null", None),
     ],
 )
-def test_what_a_person_types_is_parsed(question: Question[Any], words: str, answer: Any) -> None:
+def test_typed_input_is_parsed(question: Question[Any], words: str, answer: Any) -> None:
     assert question.parse(words) == answer
     assert question.persisted().parse(words) == answer
 
@@ -270,19 +302,21 @@ def test_a_typed_secret_is_a_secret() -> None:
     ("question", "words", "says"),
     [
         (YES_NO, "maybe", "'maybe' is neither yes nor no. Answer yes or no."),
-        (PICK, "eu-3", "'eu-3' is none of the options. They are: 1 eu-1, 2 3, 3 true, 4 0.5."),
-        (PICK, "3", "3 is a number and a name here: write 3. for the number, =3 for the name."),
-        (MANY, "1-9", "'1-9' is none of the options. They are: 1 a, 2 b, 3 3."),
+        (PICK, "eu-3", "'eu-3' is not one of the options. They are: 1 eu-1, 2 3, 3 true, 4 0.5."),
+        (PICK, "3", "3 is both a number and a name: write 3. for the number, =3 for the name."),
+        (MANY, "1-9", "'1-9' is not one of the options. They are: 1 a, 2 b, 3 3."),
         (Question.number("n", "N?", type=int, min=1), "0", "must be"),
     ],
 )
-def test_what_cannot_be_parsed_is_refused_in_a_sentence_for_the_person(question: Question[Any], words: str, says: str) -> None:
+def test_unparsable_input_is_refused_with_a_message_for_people(
+    question: Question[Any], words: str, says: str
+) -> None:
     with pytest.raises(AnswerError, match=re.escape(says)):
         question.parse(words)
 
 
 @given(st.text(), authored_questions())
-def test_any_words_are_an_answer_or_refused(words: str, authored: dict[str, Any]) -> None:
+def test_any_words_are_accepted_or_refused(words: str, authored: dict[str, Any]) -> None:
     question = Question.from_json(authored)
     read = answer_from_words(question, words)
     with suppress(AnswerError):
@@ -290,5 +324,5 @@ def test_any_words_are_an_answer_or_refused(words: str, authored: dict[str, Any]
 
 
 @pytest.mark.parametrize("words", ["[" * 100_000, "9" * 5_000, "1e400", '{"a":' * 2_000])
-def test_monstrous_words_are_only_words(words: str) -> None:
+def test_extreme_words_are_handled(words: str) -> None:
     assert answer_from_words(WORDS, words) == words

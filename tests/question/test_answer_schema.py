@@ -17,7 +17,10 @@ from midturn.runtime.side_responder import inquiry_schema
 from support.asked_questions import authored_questions
 from support.json_values import JSON
 
-HEAD = '{"type":"object","properties":{"reason":{"type":"string","description":"Brief explanation of why you chose this answer."},"answer":'
+HEAD = (
+    '{"type":"object","properties":{"reason":{"type":"string","description":"Brief explanation of'
+    ' why you chose this answer."},"answer":'
+)
 TAIL = '},"required":["reason","answer"],"additionalProperties":false}'
 
 
@@ -26,9 +29,15 @@ TAIL = '},"required":["reason","answer"],"additionalProperties":false}'
     [
         (Question.boolean("q", "Q?"), '{"type":"boolean"}'),
         (Question.select("q", "Q?", ["a", SelectOption(2, "two"), True]), '{"enum":["a",2,true]}'),
-        (Question.multi_select("q", "Q?", ["a", "b"], min=1), '{"type":"array","items":{"enum":["a","b"]}}'),
+        (
+            Question.multi_select("q", "Q?", ["a", "b"], min=1),
+            '{"type":"array","items":{"enum":["a","b"]}}',
+        ),
         (Question.text("q", "Q?"), '{"type":"string"}'),
-        (Question.schema("q", "Q?", {"type": "integer", "minimum": 1}), '{"type":"integer","minimum":1}'),
+        (
+            Question.schema("q", "Q?", {"type": "integer", "minimum": 1}),
+            '{"type":"integer","minimum":1}',
+        ),
         (Question.text("q", "Q?", optional=True), '{"anyOf":[{"type":"string"},{"type":"null"}]}'),
         (
             Question.select("q", "Q?", ["a"], allow_other=True),
@@ -36,26 +45,33 @@ TAIL = '},"required":["reason","answer"],"additionalProperties":false}'
         ),
     ],
 )
-def test_it_is_the_same_to_the_byte(question: Question[Any], answer: str) -> None:
+def test_the_schema_is_stable_to_the_byte(question: Question[Any], answer: str) -> None:
     assert msgspec.json.encode(inquiry_schema(question)).decode() == HEAD + answer + TAIL
     assert msgspec.json.encode(answer_schema(question)).decode() == answer
 
 
-def test_it_depends_on_the_type_alone() -> None:
-    """So the cache of a provider is hit by the next question of that type."""
+def test_the_schema_depends_only_on_the_type() -> None:
+    """So the next question of the same type hits the provider's cache."""
     one = Question.boolean("a", "A?", default=True, context="x", exclusive=True)
     assert inquiry_schema(one) == inquiry_schema(Question.boolean("b", "B?"))
 
 
-def test_definitions_move_to_the_top_and_references_still_lead_to_them() -> None:
+def test_definitions_move_to_the_top_and_references_are_updated() -> None:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
-        "properties": {"a": {"$ref": "#/$defs/d"}, "b": {"$ref": "#/properties/a"}, "c": {"const": {"$ref": "#/properties/a"}}},
+        "properties": {
+            "a": {"$ref": "#/$defs/d"},
+            "b": {"$ref": "#/properties/a"},
+            "c": {"const": {"$ref": "#/properties/a"}},
+        },
         "allOf": [{"not": {"required": ["z"]}}],
         "$defs": {"d": {"type": "integer"}},
     }
-    for question in (Question.schema("q", "Q?", schema), Question.schema("q", "Q?", schema, optional=True)):
+    for question in (
+        Question.schema("q", "Q?", schema),
+        Question.schema("q", "Q?", schema, optional=True),
+    ):
         whole = inquiry_schema(question)
         assert whole["$defs"] == schema["$defs"]
         validator = jsonschema_rs.Draft202012Validator(dict(whole), offline=True)
@@ -65,13 +81,13 @@ def test_definitions_move_to_the_top_and_references_still_lead_to_them() -> None
         assert validator.is_valid({"reason": "", "answer": None}) is question.optional
 
 
-def test_a_secret_has_none() -> None:
-    with pytest.raises(ValueError, match="never asked of a model"):
+def test_a_secret_has_no_answer_schema() -> None:
+    with pytest.raises(ValueError, match="cannot be asked for a secret"):
         inquiry_schema(Question.secret("q", "Q?"))
 
 
 @given(authored_questions(), JSON)
-def test_an_answer_that_fits_the_question_fits_the_schema(authored: dict[str, Any], value: Any) -> None:
+def test_a_valid_answer_is_valid_under_the_schema(authored: dict[str, Any], value: Any) -> None:
     question = Question.from_json(authored)
     if isinstance(question.answer_type, SecretType):
         return
@@ -79,4 +95,6 @@ def test_an_answer_that_fits_the_question_fits_the_schema(authored: dict[str, An
         answer = question.check(value)
     except AnswerError:
         return
-    assert jsonschema_rs.Draft202012Validator(dict(inquiry_schema(question)), offline=True).is_valid({"reason": "r", "answer": answer})
+    assert jsonschema_rs.Draft202012Validator(
+        dict(inquiry_schema(question)), offline=True
+    ).is_valid({"reason": "r", "answer": answer})

@@ -1,4 +1,4 @@
-"""JSON that somebody wrote, read strictly: the one reader for people, models and commands."""
+"""The strict JSON reader, used for input of people, models and commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def test_json_is_read() -> None:
         ("[" * 100_000, "not accepted: nested too deeply", None),
     ],
 )
-def test_what_is_no_json_is_refused_with_its_place(text: str, message: str, offset: int | None) -> None:
+def test_invalid_json_is_refused_with_its_location(
+    text: str, message: str, offset: int | None
+) -> None:
     with pytest.raises(NotJson) as caught:
         read_json(text)
 

@@ -1,4 +1,4 @@
-"""Canonical names: which spellings name one person, and which names are refused."""
+"""Canonical names: spellings of the same person, and names that are rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from midturn.question.text import canonical_name, is_same_name, name_key
         "ana\U000e0041",
     ],
 )
-def test_spellings_of_one_name_have_one_canonical_form(spelling: str) -> None:
+def test_spellings_of_a_name_have_one_canonical_form(spelling: str) -> None:
     assert canonical_name(spelling) == "ana"
     assert is_same_name(spelling, "ana")
 
@@ -41,23 +41,27 @@ def test_spellings_of_one_name_have_one_canonical_form(spelling: str) -> None:
         ("Ana@Example.org", "ana@example.ORG"),
     ],
 )
-def test_composed_and_decomposed_names_are_one(one: str, other: str) -> None:
+def test_composed_and_decomposed_names_are_equal(one: str, other: str) -> None:
     assert canonical_name(one) == canonical_name(other)
 
 
-@pytest.mark.parametrize(("one", "other"), [("ana", "anna"), ("ana", "\u0430na"), ("a.b", "ab"), ("ana", "ana1")])
-def test_other_names_stay_apart(one: str, other: str) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"), [("ana", "anna"), ("ana", "\u0430na"), ("a.b", "ab"), ("ana", "ana1")]
+)
+def test_different_names_stay_different(one: str, other: str) -> None:
     assert canonical_name(one) != canonical_name(other)
 
 
-@pytest.mark.parametrize("name", ["ana\n", "a\x00na", "\x1b[31mroot", "a\x85na", "a\u2028na", "\ud800"])
+@pytest.mark.parametrize(
+    "name", ["ana\n", "a\x00na", "\x1b[31mroot", "a\x85na", "a\u2028na", "\ud800"]
+)
 def test_control_characters_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="control character U\\+"):
         canonical_name(name)
 
 
 @pytest.mark.parametrize("name", ["", " ", "\u200b", "\u3164", "\u00ad\ufe0f"])
-def test_a_name_without_a_visible_character_is_refused(name: str) -> None:
+def test_a_name_without_visible_characters_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is empty"):
         canonical_name(name)
 

@@ -1,4 +1,4 @@
-"""What pyright says about answers: these tests are checked when they are type-checked, too."""
+"""Static types of answers. Pyright checks these tests, too."""
 
 from __future__ import annotations
 
@@ -31,25 +31,35 @@ def test_a_boolean_answers_bool() -> None:
     assert_type(Question.boolean("a", "A?").typed(True), bool)
 
 
-def test_a_select_answers_what_its_options_are() -> None:
+def test_a_select_answers_the_type_of_its_options() -> None:
     assert_type(Question.select("a", "A?", ["x", "y"]), Question[str])
     assert_type(Question.select("a", "A?", [1, 2], default=2), Question[int])
     assert_type(Question.select("a", "A?", [SelectOption("x", "the first"), "y"]), Question[str])
     assert_type(Question.select("a", "A?", ["x", "y"], optional=True), Question[str | None])
     assert_type(Question.select("a", "A?", ["x"], allow_other=True), Question[str | OtherAnswer])
-    assert_type(Question.select("a", "A?", ["x"], allow_other=True, optional=True), Question[str | OtherAnswer | None])
+    assert_type(
+        Question.select("a", "A?", ["x"], allow_other=True, optional=True),
+        Question[str | OtherAnswer | None],
+    )
     assert_type(Question.select("a", "A?", Size), Question[Size])
-    assert_type(Question.select("a", "A?", Size, optional=True, default=Size.SMALL), Question[Size | None])
+    assert_type(
+        Question.select("a", "A?", Size, optional=True, default=Size.SMALL), Question[Size | None]
+    )
 
 
 def test_a_multi_select_answers_a_list() -> None:
     assert_type(Question.multi_select("a", "A?", ["x", "y"], min=1), Question[list[str]])
-    assert_type(Question.multi_select("a", "A?", [1, 2], default=[1], optional=True), Question[list[int] | None])
+    assert_type(
+        Question.multi_select("a", "A?", [1, 2], default=[1], optional=True),
+        Question[list[int] | None],
+    )
     assert_type(Question.multi_select("a", "A?", Size, default=[Size.LARGE]), Question[list[Size]])
-    assert_type(Question.multi_select("a", "A?", ["x"], allow_other=True), Question[list[str | OtherAnswer]])
+    assert_type(
+        Question.multi_select("a", "A?", ["x"], allow_other=True), Question[list[str | OtherAnswer]]
+    )
 
 
-def test_a_question_with_a_condition_may_have_no_answer() -> None:
+def test_a_conditional_question_may_have_no_answer() -> None:
     earlier = When("b", equals=True)
     assert_type(Question.boolean("a", "A?", when=earlier), Question[bool | None])
     assert_type(Question.text("a", "A?", when=earlier), Question[str | None])
@@ -81,7 +91,7 @@ def test_a_schema_answers_its_type() -> None:
     assert_type(Question.schema("a", "A?", {"type": "integer"}), Question[Json])
 
 
-def test_a_question_of_a_type_is_a_question_of_anything() -> None:
+def test_a_typed_question_is_a_question_of_any_type() -> None:
     questions: list[Question[Any]] = [Question.boolean("a", "A?"), Question.text("b", "B?")]
     wider: Question[object] = Question.boolean("a", "A?")
     assert wider == questions[0]

@@ -17,12 +17,22 @@ WORD = "hunter2-opensesame"
 SECRET = SecretValue(WORD)
 
 
-def test_only_reveal_gives_it_out() -> None:
+def test_only_reveal_returns_the_value() -> None:
     assert SECRET.reveal() == WORD
 
 
-@pytest.mark.parametrize("shown", [repr(SECRET), str(SECRET), f"{SECRET}", f"{SECRET!r:>40}", repr([SECRET]), repr({"a": SECRET})])
-def test_no_text_of_it_shows_it(shown: str) -> None:
+@pytest.mark.parametrize(
+    "shown",
+    [
+        repr(SECRET),
+        str(SECRET),
+        f"{SECRET}",
+        f"{SECRET!r:>40}",
+        repr([SECRET]),
+        repr({"a": SECRET}),
+    ],
+)
+def test_text_representations_hide_the_value(shown: str) -> None:
     assert WORD not in shown
 
 
@@ -35,18 +45,29 @@ def state(secret: Any) -> Any:
 
 
 TAKERS: list[Callable[[Any], Any]] = [
-    *(pickle.dumps, copy.copy, copy.deepcopy, json.dumps, msgspec.json.encode, msgspec.to_builtins, with_hook, state, hash, vars)
+    *(
+        pickle.dumps,
+        copy.copy,
+        copy.deepcopy,
+        json.dumps,
+        msgspec.json.encode,
+        msgspec.to_builtins,
+        with_hook,
+        state,
+        hash,
+        vars,
+    )
 ]
 
 
 @pytest.mark.parametrize("take", TAKERS)
-def test_nothing_that_copies_or_writes_values_gets_it(take: Callable[[Any], Any]) -> None:
+def test_copying_and_serialization_do_not_leak_the_value(take: Callable[[Any], Any]) -> None:
     with pytest.raises((TypeError, NotImplementedError)) as caught:
         take(SECRET)
     assert WORD not in "".join(traceback.format_exception(caught.value))
 
 
-def test_equal_secrets_are_equal_and_no_string_is() -> None:
+def test_a_secret_equals_only_an_equal_secret() -> None:
     assert SecretValue("a") == SecretValue("a")
     assert SecretValue("a") != SecretValue("b")
     assert SecretValue("a") != "a"

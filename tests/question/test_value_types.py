@@ -1,4 +1,4 @@
-"""One set of types: as a parameter, as an answer, as a result."""
+"""The same types work as parameters, as answers, and as results."""
 
 from __future__ import annotations
 
@@ -119,7 +119,12 @@ TYPES: dict[str, tuple[Any, Any, Any, Any]] = {
     "field": (Annotated[int, pydantic.Field(ge=1)], 1, 1, 0),
     "decimal": (Decimal, "1.50", Decimal("1.50"), "a lot"),
     "decimal in a dataclass": (Price, {"amount": "-2e3"}, Price(Decimal(-2000)), {"amount": "1,5"}),
-    "decimal in a model": (PriceModel, {"amount": "1.50"}, PriceModel(amount=Decimal("1.50")), {"amount": []}),
+    "decimal in a model": (
+        PriceModel,
+        {"amount": "1.50"},
+        PriceModel(amount=Decimal("1.50")),
+        {"amount": []},
+    ),
     "bytes": (bytes, "aGk=", b"hi", "%%%"),
     "bytes in a model": (Upload, {"data": "hi"}, Upload(data=b"hi"), {"data": 1}),
     "tagged union": (Card | Cash, {"type": "Cash", "coins": 3}, Cash(coins=3), {"type": "Bill"}),
@@ -132,13 +137,16 @@ TYPES: dict[str, tuple[Any, Any, Any, Any]] = {
 }
 
 
-def test_a_recursive_type_is_refused_and_the_reason_is_given() -> None:
-    with pytest.raises(QuestionError, match="A prompt shows every level of an answer, so recursive types are not allowed"):
+def test_a_recursive_type_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        QuestionError,
+        match="A prompt shows every level of an answer, so recursive types are not allowed",
+    ):
         Question.schema("a", "A?", Tree)
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_each_type_is_described_and_read_alike_wherever_it_stands(name: str) -> None:
+def test_each_type_has_the_same_schema_in_every_position(name: str) -> None:
     annotation, json, value, wrong = TYPES[name]
 
     assert value_type(annotation).read(json) == value
@@ -151,10 +159,13 @@ def test_each_type_is_described_and_read_alike_wherever_it_stands(name: str) -> 
     assert Question.from_json(question.to_json()).check(json) == json
 
 
-def test_a_typed_default_is_written_as_its_json() -> None:
-    assert Question.schema("a", "A?", Window, default=Window(day="mo")).default == {"day": "mo", "hours": []}
+def test_a_typed_default_is_written_as_json() -> None:
+    assert Question.schema("a", "A?", Window, default=Window(day="mo")).default == {
+        "day": "mo",
+        "hours": [],
+    }
 
 
-def test_a_type_that_nobody_can_describe_is_refused_with_what_to_use() -> None:
+def test_a_type_without_a_schema_is_refused_with_an_alternative() -> None:
     with pytest.raises(QuestionError, match="Pydantic models"):
         Question.schema("a", "A?", object)

@@ -1,4 +1,4 @@
-"""The walker against an oracle, on random forms and random walks."""
+"""The form walker compared with an oracle, on random forms and random replies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,27 @@ from midturn.question.json_value import SecretValue, json_equal
 from midturn.question.reply import Answered, WentBack
 from midturn.question.walker import Ask, Completed, FormWalker, MisplacedReplyError, Review, Step
 from support.depth import tries
-from support.walks import Action, Draw, action, answering, draws, expected_step, fold, forms, kind_of
+from support.form_oracle import (
+    Action,
+    Draw,
+    action,
+    answering,
+    draws,
+    expected_step,
+    fold,
+    forms,
+    kind_of,
+)
 
 MANY = settings(max_examples=tries(400), deadline=None)
 SOME = settings(max_examples=tries(100), deadline=None)
 
 
 def feed(walker: FormWalker, happened: Action) -> bool:
-    """Say whether the walk took it; what it refuses must not have moved it."""
+    """Apply an action, and return whether it was accepted.
+
+    A rejected action must not change the step.
+    """
     step = walker.step()
     try:
         walker.feed(happened)
@@ -33,7 +46,7 @@ def feed(walker: FormWalker, happened: Action) -> bool:
 
 
 def walk(form: Form, made_from: Sequence[Draw]) -> tuple[FormWalker, list[tuple[Step, Action]]]:
-    """Walk as far as the draws reach; return each step with the action that moved it on."""
+    """Walk until the draws are used up. Return each step with the action that followed it."""
     walker, taken = FormWalker(form), list[tuple[Step, Action]]()
     for draw in made_from:
         step = walker.step()
@@ -45,8 +58,11 @@ def walk(form: Form, made_from: Sequence[Draw]) -> tuple[FormWalker, list[tuple[
 
 @MANY
 @given(forms(), st.lists(draws, max_size=40))
-def test_a_walker_stands_where_the_fold_of_its_actions_says(form: Form, made_from: list[Draw]) -> None:
-    """After each action, a refused one included, the step is the oracle's, and asking again does not change it."""
+def test_each_step_equals_the_oracles_step(form: Form, made_from: list[Draw]) -> None:
+    """After each action, accepted or rejected, the step equals the oracle's step.
+
+    Reading the step again does not change it.
+    """
     walker, taken = FormWalker(form), list[Action]()
     for draw in made_from:
         step = expected_step(form, fold(form, taken))
@@ -60,7 +76,7 @@ def test_a_walker_stands_where_the_fold_of_its_actions_says(form: Form, made_fro
 
 @SOME
 @given(forms(longest=20), st.lists(draws, max_size=60))
-def test_no_question_is_asked_twice_unless_somebody_went_back(form: Form, made_from: list[Draw]) -> None:
+def test_no_question_is_asked_twice_without_back(form: Form, made_from: list[Draw]) -> None:
     asked = Counter[str]()
     for step, happened in walk(form, made_from)[1]:
         if isinstance(happened, WentBack):
@@ -72,7 +88,9 @@ def test_no_question_is_asked_twice_unless_somebody_went_back(form: Form, made_f
 
 @SOME
 @given(forms(), st.lists(answering, min_size=7, max_size=40))
-def test_a_result_has_every_id_in_order_and_answers_only_where_the_predicate_holds(form: Form, made_from: list[Draw]) -> None:
+def test_a_result_has_every_id_in_order_and_answers_match_their_predicates(
+    form: Form, made_from: list[Draw]
+) -> None:
     step = walk(form, made_from)[0].step()
     if isinstance(step, Ask):
         return
@@ -88,7 +106,9 @@ def test_a_result_has_every_id_in_order_and_answers_only_where_the_predicate_hol
 
 @SOME
 @given(forms(), st.lists(draws, max_size=40))
-def test_a_secret_is_never_offered_again_and_a_yes_only_before_a_review(form: Form, made_from: list[Draw]) -> None:
+def test_a_secret_is_never_offered_again_and_a_yes_only_before_a_review(
+    form: Form, made_from: list[Draw]
+) -> None:
     walker = FormWalker(form)
     said: dict[str, object] = {}
     for draw in made_from:
@@ -98,13 +118,18 @@ def test_a_secret_is_never_offered_again_and_a_yes_only_before_a_review(form: Fo
             assert not isinstance(step.prefill, SecretValue)
         assert "hunter2" not in repr((step, walker.draft, walker.drafts))
         reply = action(draw, step)
-        if feed(walker, reply) and isinstance(step, Ask) and isinstance(reply, Answered) and not reply.automatic:
+        if (
+            feed(walker, reply)
+            and isinstance(step, Ask)
+            and isinstance(reply, Answered)
+            and not reply.automatic
+        ):
             said[step.question.id] = reply.value
 
 
 @SOME
 @given(forms(), st.lists(draws, min_size=20, max_size=40))
-def test_a_finished_walk_takes_nothing_more(form: Form, made_from: list[Draw]) -> None:
+def test_a_finished_form_accepts_nothing_more(form: Form, made_from: list[Draw]) -> None:
     walker, _ = walk(form, made_from)
     if not isinstance(walker.step(), Ask | Review):
         with pytest.raises(MisplacedReplyError, match="finished"):

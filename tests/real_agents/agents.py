@@ -1,4 +1,6 @@
-"""The agents from npm as tests run them: a home of their own, dummy keys, a provider on loopback, and nothing inherited."""
+"""Agents from npm as the tests run them: own home, dummy keys, a provider on loopback, and no
+inherited environment.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ _GEMINI = {
 
 
 def with_options(printed: str, *options: str) -> str:
-    """Return printed settings in which our server is given options."""
+    """Return printed settings with additional options for our server."""
     given = ", ".join(json.dumps(option) for option in ("mcp", *options))
     changed, count = re.subn(r'"mcp"(?=\s*\])', lambda _: given, printed)
     assert count == 1, printed
@@ -42,10 +44,14 @@ def with_options(printed: str, *options: str) -> str:
 
 
 def check_again(tool: str) -> Callable[[str], list[tuple[str, dict[str, Any]]]]:
-    """Return a reply that looks for the answer to the question that was asked before, as its result says."""
+    """Return a reply that polls for the answer to the earlier question, with the ID from its
+    result.
+    """
 
     def calls(request: str) -> list[tuple[str, dict[str, Any]]]:
-        found = re.findall(r'check_answer \{\\*"id\\*": \\*"([^"\\]+)\\*", \\*"ticket\\*": (\d+)\}', request)
+        found = re.findall(
+            r'check_answer \{\\*"id\\*": \\*"([^"\\]+)\\*", \\*"ticket\\*": (\d+)\}', request
+        )
         assert found, request[-3000:]
         id, ticket = found[-1]
         return [(tool, {"id": id, "ticket": int(ticket)})]
@@ -53,24 +59,23 @@ def check_again(tool: str) -> Callable[[str], list[tuple[str, dict[str, Any]]]]:
     return calls
 
 
-def _nothing(home: Path, url: str) -> None:
-    """Write nothing."""
+def _nothing(home: Path, url: str) -> None: ...
 
 
 class Agent(Struct, frozen=True, kw_only=True):
-    """One of them.
+    """An agent program.
 
     Args:
-        key: How `midturn hook` calls it, and what its program is called.
-        package: What is installed, with its version.
-        headless: What it is started with with nobody at its terminal.
-        resumed: And what it goes on with its last session with.
-        environment: What it finds there; `URL` stands for the provider.
-        tool: Its tool that runs a command, and what that is given besides `command`.
-        settle: Writes settings that it needs.
-        servers: Where it is told of servers of tools.
-        asks: What it calls a tool of ours there.
-        trusting: What it is started with besides, so that it asks nobody whether our tools may ask.
+        key: Name of the agent for `midturn hook`, and of its program.
+        package: The npm package with its version.
+        headless: Arguments to start it without a terminal.
+        resumed: Arguments to continue its last session.
+        environment: Its environment variables; `URL` is replaced by the provider's URL.
+        tool: Its tool that runs a command, and the arguments besides `command`.
+        settle: Function that writes the required settings.
+        servers: Settings file for MCP servers.
+        asks: Its name for a tool of our server.
+        trusting: Further arguments, so that our tools need no permission to ask.
     """
 
     key: str
@@ -86,29 +91,35 @@ class Agent(Struct, frozen=True, kw_only=True):
     trusting: Sequence[str] = ()
 
     def program(self) -> Path:
-        """Install it; raises `Missing`."""
+        """Install the program; raises `Missing`."""
         return installed(self.key, self.package) / self.key
 
     def call(self, command: str) -> tuple[str, dict[str, Any]]:
-        """Return a call of its model that runs a command."""
+        """Return a call that runs a command."""
         name, besides = self.tool
         return name, {self.command: command, **besides}
 
     def told_of_our_server(self, midturn: CommandLine, *options: str) -> None:
-        """Give it `midturn mcp`, with the settings that we print for it; `options` are given to our server."""
+        """Add `midturn mcp` with the settings that midturn prints. `options` are arguments of
+        our server.
+        """
         file = midturn.home / self.servers
         file.parent.mkdir(exist_ok=True)
-        file.write_text(with_options(midturn.ok("mcp", "--print-config", self.key).stdout, *options))
+        file.write_text(
+            with_options(midturn.ok("mcp", "--print-config", self.key).stdout, *options)
+        )
 
     def start(self, midturn: CommandLine, provider: FakeProvider) -> subprocess.Popen[str]:
-        """Start it where nobody sits."""
+        """Start it without a terminal."""
         return self._started(midturn, provider, [*self.trusting, *self.headless])
 
     def resume(self, midturn: CommandLine, provider: FakeProvider) -> subprocess.Popen[str]:
-        """Have it go on with its last session."""
+        """Continue its last session."""
         return self._started(midturn, provider, self.resumed)
 
-    def _started(self, midturn: CommandLine, provider: FakeProvider, options: Sequence[str]) -> subprocess.Popen[str]:
+    def _started(
+        self, midturn: CommandLine, provider: FakeProvider, options: Sequence[str]
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [str(self.program()), *options, "Go"],
             stdin=subprocess.DEVNULL,
@@ -121,11 +132,21 @@ class Agent(Struct, frozen=True, kw_only=True):
         )
 
     def surroundings(self, midturn: CommandLine, provider: FakeProvider) -> dict[str, str]:
-        """Return its whole environment."""
+        """Return its complete environment."""
         self.settle(midturn.home, provider.url)
-        given = {name: value.replace("URL", provider.url) for name, value in self.environment.items()}
-        homes = {name: value for name, value in midturn.environment.items() if name.startswith("XDG_")}
-        return {**homes, "HOME": str(midturn.home), "PATH": midturn.environment["PATH"], "TERM": "xterm-256color", **given}
+        given = {
+            name: value.replace("URL", provider.url) for name, value in self.environment.items()
+        }
+        homes = {
+            name: value for name, value in midturn.environment.items() if name.startswith("XDG_")
+        }
+        return {
+            **homes,
+            "HOME": str(midturn.home),
+            "PATH": midturn.environment["PATH"],
+            "TERM": "xterm-256color",
+            **given,
+        }
 
 
 def _codex(home: Path, url: str) -> None:
@@ -173,8 +194,21 @@ AGENTS = {
             key="qwen",
             package="@qwen-code/qwen-code@0.24.4",
             headless=("--auth-type", "openai", "-m", "fake", "--approval-mode", "yolo", "-p"),
-            resumed=("--auth-type", "openai", "-m", "fake", "--approval-mode", "yolo", "--continue", "-p"),
-            environment={"OPENAI_API_KEY": "dummy", "OPENAI_BASE_URL": "URL/v1", "OPENAI_MODEL": "fake"},
+            resumed=(
+                "--auth-type",
+                "openai",
+                "-m",
+                "fake",
+                "--approval-mode",
+                "yolo",
+                "--continue",
+                "-p",
+            ),
+            environment={
+                "OPENAI_API_KEY": "dummy",
+                "OPENAI_BASE_URL": "URL/v1",
+                "OPENAI_MODEL": "fake",
+            },
             tool=("run_shell_command", {"description": "Make it", "is_background": False}),
             servers=".qwen/settings.json",
             asks="mcp__midturn__{}",

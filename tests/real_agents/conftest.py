@@ -6,14 +6,14 @@ import pytest
 
 from support.cli import CommandLine
 from support.installed import installed, or_skip
-from support.no_lie import nothing_is_on_record_that_nobody_decided
+from support.invented_decisions import no_invented_decisions
 
-__all__ = ["nothing_is_on_record_that_nobody_decided"]  # of every test here
+__all__ = ["no_invented_decisions"]  # runs for every test here
 
 
 @pytest.fixture(scope="session")
 def claude_program() -> Path:
-    """Claude Code from npm, beside the packages of the virtual environment."""
+    """Claude Code from npm, installed next to the packages of the virtual environment."""
     return or_skip(lambda: installed("claude", "@anthropic-ai/claude-code@2.1.330")) / "claude"
 
 

@@ -1,4 +1,4 @@
-"""Agents that speak the Agent Client Protocol, run by `midturn acp run`, against a provider on loopback."""
+"""ACP agents, run by `midturn acp run`, against a provider on loopback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, wait_for
 from support.installed import or_skip
 
-pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(600)]
 STARTED = {
     "gemini": ("--acp", "-m", "gemini-2.5-pro"),
     "qwen": ("--acp", "--approval-mode", "default", "--auth-type", "openai", "-m", "fake"),
@@ -20,41 +20,55 @@ STARTED = {
 
 @pytest.fixture(params=list(STARTED))
 def agent(request: pytest.FixtureRequest) -> Agent:
-    """An agent, installed."""
+    """An installed agent."""
     found = AGENTS[request.param]
     or_skip(found.program)
     return found
 
 
 def start(midturn: CommandLine, agent: Agent, provider: FakeProvider) -> Process:
-    """Start it, below us: what it finds is what it needs, and nothing else."""
+    """Start it as a child process with a minimal environment."""
     command = [str(agent.program()), *STARTED[agent.key]]
-    return midturn.start("acp", "run", "--prompt", "Go", "--", *command, **agent.surroundings(midturn, provider))
+    return midturn.start(
+        "acp", "run", "--prompt", "Go", "--", *command, **agent.surroundings(midturn, provider)
+    )
 
 
 @pytest.mark.parametrize("value", [["y"], ["n", "--reason", "Not now."]])
-def test_a_permission_is_given_or_refused_in_the_inbox(midturn: CommandLine, agent: Agent, value: list[str]) -> None:
+def test_permission_is_decided_in_the_inbox(
+    midturn: CommandLine, agent: Agent, value: list[str]
+) -> None:
     with FakeProvider([[agent.call("touch made")], "All done."]) as provider:
         run = start(midturn, agent, provider)
         (question,) = wait_for(midturn)
         midturn.ok("answer", question["id"], *value)
-        said, errors = run.communicate(timeout=120)
+        said, errors = run.communicate(timeout=300)
 
     assert run.returncode == 0, errors
     assert "All done." in said
     assert (midturn.root / "made").exists() == (value[0] == "y")
     assert ("The user said no: Not now." in provider.said) == (value[0] == "n")
-    assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user"]
+    assert [
+        event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)
+    ] == ["user"]
 
 
 @pytest.mark.parametrize("agent", list(STARTED), indirect=True)
-def test_what_is_always_allowed_is_not_asked_again(midturn: CommandLine, agent: Agent) -> None:
-    """Their hooks know no such thing; here they offer it, and keep it themselves."""
-    with FakeProvider([[agent.call("touch made")], [agent.call("touch made")], "All done."]) as provider:
+def test_always_allowed_call_is_not_asked_again(midturn: CommandLine, agent: Agent) -> None:
+    """Their hooks do not support permanent permissions. Through ACP, they offer them and store
+    them themselves.
+    """
+    with FakeProvider(
+        [[agent.call("touch made")], [agent.call("touch made")], "All done."]
+    ) as provider:
         run = start(midturn, agent, provider)
         (question,) = wait_for(midturn)
-        midturn.ok("answer", question["id"], "always" if len(question["asker"]["always"]) == 1 else "always 1")
-        said, errors = run.communicate(timeout=120)
+        midturn.ok(
+            "answer",
+            question["id"],
+            "always" if len(question["asker"]["always"]) == 1 else "always 1",
+        )
+        said, errors = run.communicate(timeout=300)
 
     assert run.returncode == 0, errors
     assert "All done." in said

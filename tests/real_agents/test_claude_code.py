@@ -1,4 +1,4 @@
-"""Claude Code itself, against a provider on loopback, in a home of its own: what its model really reads."""
+"""Claude Code against a provider on loopback, with its own home: what its model really reads."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from support.fake_messages import FakeMessages
 from support.fake_provider import Calls
 from support.hooks import answers, stored, until, wait_for
 
-pytestmark = [pytest.mark.real("Claude Code", may_be_missing=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("Claude Code", may_be_missing=True), pytest.mark.timeout(600)]
 
 
-def alone(midturn: CommandLine, provider: FakeMessages) -> dict[str, str]:
-    """Return the environment of `claude -p`: nothing of ours but its home, a dummy key and the provider."""
+def environment_of(midturn: CommandLine, provider: FakeMessages) -> dict[str, str]:
+    """Return the environment of `claude -p`: only its home, a dummy key and the provider."""
     return {
-        **{name: midturn.environment[name] for name in midturn.environment if name.startswith("XDG_")},
+        **{
+            name: midturn.environment[name]
+            for name in midturn.environment
+            if name.startswith("XDG_")
+        },
         "HOME": str(midturn.home),
         "PATH": midturn.environment["PATH"],
         "ANTHROPIC_BASE_URL": provider.url,
@@ -33,7 +37,9 @@ def alone(midturn: CommandLine, provider: FakeMessages) -> dict[str, str]:
     }
 
 
-def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options: str) -> subprocess.Popen[str]:
+def start(
+    midturn: CommandLine, program: Path, provider: FakeMessages, *options: str
+) -> subprocess.Popen[str]:
     """Start `claude -p`."""
     return subprocess.Popen(
         [str(program), "-p", "Go", *options],
@@ -42,21 +48,26 @@ def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options:
         stderr=subprocess.PIPE,
         text=True,
         cwd=midturn.root,
-        env=alone(midturn, provider),
+        env=environment_of(midturn, provider),
         start_new_session=True,
     )
 
 
 def ended(claude: subprocess.Popen[str]) -> str:
-    """Wait for its end; return what it said."""
-    said, errors = claude.communicate(timeout=120)
+    """Wait for its end; return its output."""
+    said, errors = claude.communicate(timeout=300)
     assert claude.returncode == 0, errors
     return said
 
 
-def test_a_yes_and_a_no_to_parallel_calls_from_the_inbox(midturn: CommandLine, claude_program: Path) -> None:
+def test_a_yes_and_a_no_to_parallel_calls_from_the_inbox(
+    midturn: CommandLine, claude_program: Path
+) -> None:
     midturn.ok("hook", "install", "claude")
-    calls = [("Bash", {"command": "touch one", "description": "One"}), ("Bash", {"command": "touch two", "description": "Two"})]
+    calls = [
+        ("Bash", {"command": "touch one", "description": "One"}),
+        ("Bash", {"command": "touch two", "description": "Two"}),
+    ]
     with FakeMessages([calls, "All done."]) as provider:
         claude = start(midturn, claude_program, provider)
         _answer(midturn, "touch one", "n", "--reason", "Not that one.")
@@ -66,16 +77,22 @@ def test_a_yes_and_a_no_to_parallel_calls_from_the_inbox(midturn: CommandLine, c
     assert provider.results[0] == "The user said no: Not that one."
     assert (midturn.root / "two").exists()
     assert not (midturn.root / "one").exists()
-    assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user", "user"]
+    assert [
+        event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)
+    ] == ["user", "user"]
 
 
-def test_an_answer_after_the_deadline_wakes_the_session_and_the_call_runs(midturn: CommandLine, claude_program: Path) -> None:
+def test_late_answer_wakes_the_session_and_the_call_runs(
+    midturn: CommandLine, claude_program: Path
+) -> None:
     midturn.ok("hook", "install", "claude")
     settings = midturn.home / ".claude" / "settings.json"
     hooks = json.loads(settings.read_text())
     hooks["hooks"]["PermissionRequest"][0]["hooks"][0]["command"] += " --wait 1"
     settings.write_text(json.dumps(hooks))
-    call: list[tuple[str, dict[str, Any]]] = [("Bash", {"command": "touch made", "description": "Make"})]
+    call: list[tuple[str, dict[str, Any]]] = [
+        ("Bash", {"command": "touch made", "description": "Make"})
+    ]
     with FakeMessages([call, "I wait.", call, "All done."]) as provider:
         claude = start(midturn, claude_program, provider)
         until(lambda: provider.results, bool)
@@ -89,7 +106,7 @@ def test_an_answer_after_the_deadline_wakes_the_session_and_the_call_runs(midtur
     assert (midturn.root / "made").exists()
 
 
-def test_what_is_always_allowed_is_not_asked_again(midturn: CommandLine, claude_program: Path) -> None:
+def test_always_allowed_call_is_not_asked_again(midturn: CommandLine, claude_program: Path) -> None:
     midturn.ok("hook", "install", "claude")
     call = [("Bash", {"command": "touch made", "description": "Make"})]
     with FakeMessages([call, call, "All done."]) as provider:
@@ -105,32 +122,49 @@ def test_what_is_always_allowed_is_not_asked_again(midturn: CommandLine, claude_
     assert len(stored(midturn)) == 1, "the second call was not asked about"
 
 
-def test_a_run_that_defers_ends_at_once_and_its_call_is_made_when_it_is_resumed_with_the_answer(
+def test_deferring_run_ends_and_its_call_runs_after_resuming(
     midturn: CommandLine, claude_program: Path
 ) -> None:
     midturn.ok("hook", "install", "claude", "--policy", "defer")
     call = [("Bash", {"command": "touch made", "description": "Make"})]
     with FakeMessages([call, "All done."]) as provider:
-        assert "tool_deferred" in ended(start(midturn, claude_program, provider, "--output-format", "json"))
+        assert "tool_deferred" in ended(
+            start(midturn, claude_program, provider, "--output-format", "json")
+        )
         (question,) = wait_for(midturn)
         assert question["asker"]["waits"] is False
         assert not (midturn.root / "made").exists()
-        environment = alone(midturn, provider)
+        environment = environment_of(midturn, provider)
         path = f"{claude_program.parent}:{environment['PATH']}"
-        assert "All done." in midturn.ok("answer", question["id"], "y", "--resume", **{**environment, "PATH": path}).stdout
+        assert (
+            "All done."
+            in midturn.ok(
+                "answer", question["id"], "y", "--resume", **{**environment, "PATH": path}
+            ).stdout
+        )
 
     assert (midturn.root / "made").exists()
     assert midturn.ok("inbox", "--json").json == []
-    assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user"]
+    assert [
+        event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)
+    ] == ["user"]
 
 
-def test_its_model_asks_with_our_tool_and_reads_the_answer(midturn: CommandLine, claude_program: Path) -> None:
+def test_its_model_asks_with_our_tool_and_reads_the_answer(
+    midturn: CommandLine, claude_program: Path
+) -> None:
     printed = midturn.ok("mcp", "--print-config", "claude").stdout
     (midturn.home / "servers.json").write_text(printed)
     asked = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
     with FakeMessages([[("mcp__midturn__ask_user", asked)], "All done."]) as provider:
         claude = start(
-            midturn, claude_program, provider, "--mcp-config", str(midturn.home / "servers.json"), "--allowedTools", "mcp__midturn"
+            midturn,
+            claude_program,
+            provider,
+            "--mcp-config",
+            str(midturn.home / "servers.json"),
+            "--allowedTools",
+            "mcp__midturn",
         )
         (question,) = wait_for(midturn)
         midturn.ok("answer", question["id"], "dev")
@@ -140,9 +174,13 @@ def test_its_model_asks_with_our_tool_and_reads_the_answer(midturn: CommandLine,
     assert question["asker"]["name"] == "Claude Code"
 
 
-def test_a_time_out_of_our_tool_is_no_no_and_the_answer_comes_with_the_next_look(midturn: CommandLine, claude_program: Path) -> None:
+def test_tool_timeout_is_not_a_no_and_the_next_poll_has_the_answer(
+    midturn: CommandLine, claude_program: Path
+) -> None:
     servers = midturn.home / "servers.json"
-    servers.write_text(with_options(midturn.ok("mcp", "--print-config", "claude").stdout, "--slice", "1"))
+    servers.write_text(
+        with_options(midturn.ok("mcp", "--print-config", "claude").stdout, "--slice", "1")
+    )
 
     def looks(request: str) -> Calls:
         (question,) = wait_for(midturn)
@@ -151,7 +189,15 @@ def test_a_time_out_of_our_tool_is_no_no_and_the_answer_comes_with_the_next_look
 
     asked: Calls = [("mcp__midturn__ask_user", {"question": "Ship it?", "answer_type": "boolean"})]
     with FakeMessages([asked, looks, "All done."]) as provider:
-        claude = start(midturn, claude_program, provider, "--mcp-config", str(servers), "--allowedTools", "mcp__midturn")
+        claude = start(
+            midturn,
+            claude_program,
+            provider,
+            "--mcp-config",
+            str(servers),
+            "--allowedTools",
+            "mcp__midturn",
+        )
         assert ended(claude) == "All done.\n"
 
     nobody, replied = provider.results
@@ -160,13 +206,25 @@ def test_a_time_out_of_our_tool_is_no_no_and_the_answer_comes_with_the_next_look
     assert "Nobody has answered" not in replied
 
 
-def test_an_answer_to_our_tool_that_comes_when_its_turn_is_over_wakes_the_session(midturn: CommandLine, claude_program: Path) -> None:
+def test_late_answer_to_our_tool_wakes_the_session(
+    midturn: CommandLine, claude_program: Path
+) -> None:
     midturn.ok("hook", "install", "claude")
     servers = midturn.home / "servers.json"
-    servers.write_text(with_options(midturn.ok("mcp", "--print-config", "claude").stdout, "--slice", "1"))
+    servers.write_text(
+        with_options(midturn.ok("mcp", "--print-config", "claude").stdout, "--slice", "1")
+    )
     asked: Calls = [("mcp__midturn__ask_user", {"question": "Ship it?", "answer_type": "boolean"})]
     with FakeMessages([asked, "I wait.", "All done."]) as provider:
-        claude = start(midturn, claude_program, provider, "--mcp-config", str(servers), "--allowedTools", "mcp__midturn")
+        claude = start(
+            midturn,
+            claude_program,
+            provider,
+            "--mcp-config",
+            str(servers),
+            "--allowedTools",
+            "mcp__midturn",
+        )
         until(lambda: provider.results, bool)
         (question,) = wait_for(midturn)
         midturn.ok("answer", question["id"], "n")
@@ -177,7 +235,7 @@ def test_an_answer_to_our_tool_that_comes_when_its_turn_is_over_wakes_the_sessio
     assert len(stored(midturn)) == 1
 
 
-def test_killed_while_it_asks_nothing_is_decided_and_the_answer_of_tomorrow_counts_when_it_is_resumed(
+def test_answer_after_a_kill_counts_when_the_agent_is_resumed(
     midturn: CommandLine, claude_program: Path
 ) -> None:
     midturn.ok("hook", "install", "claude")
@@ -186,8 +244,11 @@ def test_killed_while_it_asks_nothing_is_decided_and_the_answer_of_tomorrow_coun
         claude = start(midturn, claude_program, provider)
         wait_for(midturn)
         os.killpg(claude.pid, signal.SIGKILL)
-        claude.communicate(timeout=60)
-    (question,) = until(lambda: midturn.ok("inbox", "--json").json, lambda questions: not questions[0]["asker"]["waits"])
+        claude.communicate(timeout=300)
+    (question,) = until(
+        lambda: midturn.ok("inbox", "--json").json,
+        lambda questions: not questions[0]["asker"]["waits"],
+    )
     assert [answers(events) for events in stored(midturn)] == [[]]
 
     midturn.ok("answer", question["id"], "y")
@@ -199,12 +260,17 @@ def test_killed_while_it_asks_nothing_is_decided_and_the_answer_of_tomorrow_coun
 
 
 @pytest.mark.parametrize("value", [["y"], ["n", "--reason", "Not now."]])
-def test_a_permission_that_is_delegated_to_our_server_is_decided_in_the_inbox(
+def test_delegated_permission_is_decided_in_the_inbox(
     midturn: CommandLine, claude_program: Path, value: list[str]
 ) -> None:
     servers = midturn.home / "servers.json"
     servers.write_text(midturn.ok("mcp", "--print-config", "claude").stdout)
-    options = ("--mcp-config", str(servers), "--permission-prompt-tool", "mcp__midturn__permission_prompt")
+    options = (
+        "--mcp-config",
+        str(servers),
+        "--permission-prompt-tool",
+        "mcp__midturn__permission_prompt",
+    )
     call: Calls = [("Bash", {"command": "touch made", "description": "Make"})]
     with FakeMessages([call, "All done."]) as provider:
         claude = start(midturn, claude_program, provider, *options)
@@ -217,9 +283,13 @@ def test_a_permission_that_is_delegated_to_our_server_is_decided_in_the_inbox(
 
 
 def _answer(midturn: CommandLine, command: str, *value: str) -> None:
-    """Answer the question about one command, once it is open."""
+    """Wait for the question about a command and answer it."""
 
     def found() -> list[str]:
-        return [question["id"] for question in midturn.ok("inbox", "--json").json if question["arguments"]["command"] == command]
+        return [
+            question["id"]
+            for question in midturn.ok("inbox", "--json").json
+            if question["arguments"]["command"] == command
+        ]
 
     midturn.ok("answer", until(found, bool)[0], *value)

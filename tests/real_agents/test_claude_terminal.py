@@ -1,4 +1,6 @@
-"""Claude Code itself at a terminal: its own dialog and the inbox are open at the same time, and the first answer counts."""
+"""Claude Code at a terminal. Its own dialog and the inbox are open at the same time, and the
+first answer wins.
+"""
 
 from __future__ import annotations
 
@@ -16,22 +18,33 @@ from support.fake_messages import FakeMessages
 from support.hooks import answers, stored, until, wait_for
 from support.pty_session import PtySession
 
-pytestmark = [pytest.mark.real("Claude Code", may_be_missing=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("Claude Code", may_be_missing=True), pytest.mark.timeout(600)]
 KEY = "sk-dummy-0123456789012345678901234567890123456789"
-CALL: list[tuple[str, dict[str, Any]]] = [("Bash", {"command": "touch made", "description": "Make it"})]
+CALL: list[tuple[str, dict[str, Any]]] = [
+    ("Bash", {"command": "touch made", "description": "Make it"})
+]
 DIALOG = "Do you want to proceed?"
 OPTIONS = [{"label": "prod", "description": "Live"}, {"label": "dev", "description": "Here"}]
 QUESTION = {"question": "Which env?", "header": "Env", "multiSelect": False, "options": OPTIONS}
 
 
 @contextmanager
-def at_a_terminal(midturn: CommandLine, program: Path, provider: FakeMessages, *options: str) -> Generator[PtySession]:
-    """Start it with nothing of ours but its home, a dummy key and the provider; it has been used before, and asks by itself."""
+def at_a_terminal(
+    midturn: CommandLine, program: Path, provider: FakeMessages, *options: str
+) -> Generator[PtySession]:
+    """Start it with only its home, a dummy key and the provider. Its first-run dialogs are
+    done.
+    """
     known = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
         "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
-        "projects": {str(midturn.root): {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}},
+        "projects": {
+            str(midturn.root): {
+                "hasTrustDialogAccepted": True,
+                "hasCompletedProjectOnboarding": True,
+            }
+        },
     }
     (midturn.home / ".claude.json").write_text(json.dumps(known))
     midturn.ok("hook", "install", "claude")
@@ -47,7 +60,17 @@ def at_a_terminal(midturn: CommandLine, program: Path, provider: FakeMessages, *
     }
     given = [f"{name}={value}" for name, value in environment.items()]
     claude = [str(program), "--permission-mode", "default", "Go", *options]
-    command = ["/usr/bin/env", "-i", *given, "/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(midturn.root), *claude]
+    command = [
+        "/usr/bin/env",
+        "-i",
+        *given,
+        "/bin/sh",
+        "-c",
+        'cd "$1" && shift && exec "$@"',
+        "sh",
+        str(midturn.root),
+        *claude,
+    ]
     session = PtySession(command, size=(100, 40))
     try:
         yield session
@@ -58,24 +81,34 @@ def at_a_terminal(midturn: CommandLine, program: Path, provider: FakeMessages, *
 
 
 @pytest.mark.parametrize("value", [["y"], ["n", "--reason", "Not now."]])
-def test_a_call_is_decided_in_the_inbox_and_its_dialog_closes(midturn: CommandLine, claude_program: Path, value: list[str]) -> None:
-    with FakeMessages([CALL, "All done."]) as provider, at_a_terminal(midturn, claude_program, provider) as session:
-        session.wait_for(DIALOG, seconds=90)
+def test_call_is_decided_in_the_inbox_and_the_dialog_closes(
+    midturn: CommandLine, claude_program: Path, value: list[str]
+) -> None:
+    with (
+        FakeMessages([CALL, "All done."]) as provider,
+        at_a_terminal(midturn, claude_program, provider) as session,
+    ):
+        session.wait_for(DIALOG, seconds=300)
         (question,) = wait_for(midturn)
         midturn.ok("answer", question["id"], *value)
-        session.wait_for("All done.", seconds=90)
+        session.wait_for("All done.", seconds=300)
         assert DIALOG not in session.text
 
     assert (midturn.root / "made").exists() == (value[0] == "y")
     assert ("The user said no: Not now." in provider.results[0]) == (value[0] == "n")
 
 
-def test_what_is_decided_in_its_dialog_closes_in_the_inbox_without_a_name(midturn: CommandLine, claude_program: Path) -> None:
-    with FakeMessages([CALL, "All done."]) as provider, at_a_terminal(midturn, claude_program, provider) as session:
-        session.wait_for(DIALOG, seconds=90)
+def test_decision_in_the_dialog_closes_the_inbox_question_without_a_responder(
+    midturn: CommandLine, claude_program: Path
+) -> None:
+    with (
+        FakeMessages([CALL, "All done."]) as provider,
+        at_a_terminal(midturn, claude_program, provider) as session,
+    ):
+        session.wait_for(DIALOG, seconds=300)
         wait_for(midturn)
         session.send("1")
-        session.wait_for("All done.", seconds=90)
+        session.wait_for("All done.", seconds=300)
         wait_for(midturn, 0)
 
     (decided,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
@@ -84,20 +117,27 @@ def test_what_is_decided_in_its_dialog_closes_in_the_inbox_without_a_name(midtur
     assert (midturn.root / "made").exists()
 
 
-def test_a_no_in_its_dialog_is_told_in_its_own_words_and_has_no_name(midturn: CommandLine, claude_program: Path) -> None:
-    with FakeMessages([CALL, "All done."]) as provider, at_a_terminal(midturn, claude_program, provider) as session:
-        session.wait_for(DIALOG, seconds=90)
+def test_no_in_the_dialog_uses_the_agents_text_and_has_no_responder(
+    midturn: CommandLine, claude_program: Path
+) -> None:
+    with (
+        FakeMessages([CALL, "All done."]) as provider,
+        at_a_terminal(midturn, claude_program, provider) as session,
+    ):
+        session.wait_for(DIALOG, seconds=300)
         wait_for(midturn)
         session.send("\x1b")
-        session.wait_until(lambda: DIALOG not in session.text, "the end of its dialog", seconds=90)
+        session.wait_until(lambda: DIALOG not in session.text, "the end of its dialog", seconds=300)
         session.send("Then go on")
-        session.wait_for("Then go on", seconds=90)
+        session.wait_for("Then go on", seconds=300)
         session.send("\r")
-        session.wait_for("All done.", seconds=90)
+        session.wait_for("All done.", seconds=300)
         wait_for(midturn, 0)
 
     assert "The user doesn't want to proceed with this tool use" in provider.results[0]
-    assert "The user said no" not in provider.said, "these are our words for what was said in the inbox"
+    assert "The user said no" not in provider.said, (
+        "these are our words for what was said in the inbox"
+    )
     assert "Nobody has answered" not in provider.said
     (decided,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
     assert decided["state"] == "superseded"
@@ -105,24 +145,34 @@ def test_a_no_in_its_dialog_is_told_in_its_own_words_and_has_no_name(midturn: Co
     assert not (midturn.root / "made").exists()
 
 
-def test_its_models_question_is_answered_in_the_inbox(midturn: CommandLine, claude_program: Path) -> None:
+def test_model_question_is_answered_in_the_inbox(
+    midturn: CommandLine, claude_program: Path
+) -> None:
     asked: list[tuple[str, dict[str, Any]]] = [("AskUserQuestion", {"questions": [QUESTION]})]
-    with FakeMessages([asked, "All done."]) as provider, at_a_terminal(midturn, claude_program, provider) as session:
-        session.wait_for("Which env?", seconds=90)
+    with (
+        FakeMessages([asked, "All done."]) as provider,
+        at_a_terminal(midturn, claude_program, provider) as session,
+    ):
+        session.wait_for("Which env?", seconds=300)
         (question,) = wait_for(midturn)
         midturn.ok("answer", question["id"], "dev")
-        session.wait_for("All done.", seconds=90)
+        session.wait_for("All done.", seconds=300)
 
     assert '"Which env?"="dev"' in provider.results[0]
 
 
-def test_its_models_question_is_answered_in_its_dialog(midturn: CommandLine, claude_program: Path) -> None:
+def test_model_question_is_answered_in_the_dialog(
+    midturn: CommandLine, claude_program: Path
+) -> None:
     asked: list[tuple[str, dict[str, Any]]] = [("AskUserQuestion", {"questions": [QUESTION]})]
-    with FakeMessages([asked, "All done."]) as provider, at_a_terminal(midturn, claude_program, provider) as session:
-        session.wait_for("Which env?", seconds=90)
+    with (
+        FakeMessages([asked, "All done."]) as provider,
+        at_a_terminal(midturn, claude_program, provider) as session,
+    ):
+        session.wait_for("Which env?", seconds=300)
         wait_for(midturn)
         session.send("1")
-        session.wait_for("All done.", seconds=90)
+        session.wait_for("All done.", seconds=300)
         wait_for(midturn, 0)
 
     assert '"Which env?"="prod"' in provider.results[0]

@@ -1,4 +1,4 @@
-"""opencode itself, with its server: what it asks is answered here, or at its own prompt."""
+"""opencode with its server. Its questions are answered in the inbox or at its own prompt."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from support.fake_provider import FakeProvider, Reply
 from support.hooks import answers, stored, until, wait_for
 from support.installed import installed, or_skip
 
-pytestmark = [pytest.mark.real("opencode", may_be_missing=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("opencode", may_be_missing=True), pytest.mark.timeout(600)]
 CALL: Reply = [("bash", {"command": "touch made", "description": "Make it"})]
 QUESTIONS = [
     {
         "question": "Which env?",
         "header": "Env",
-        "options": [{"label": "prod", "description": "Live"}, {"label": "dev", "description": "Here"}],
+        "options": [
+            {"label": "prod", "description": "Live"},
+            {"label": "dev", "description": "Here"},
+        ],
     },
     {
         "question": "Which parts?",
@@ -37,7 +40,7 @@ QUESTIONS = [
 
 
 class Server:
-    """A server of it, with a session, and our bridge beside it."""
+    """A server of opencode with a session, and our bridge."""
 
     def __init__(self, midturn: CommandLine, provider: FakeProvider, slice: str) -> None:
         program = installed("opencode", "opencode-ai@1.18.33") / "opencode"
@@ -47,11 +50,25 @@ class Server:
             "models": {"fake": {"name": "fake"}},
         }
         asks = {"bash": "ask", "edit": "ask"}
-        servers = with_options(midturn.ok("mcp", "--print-config", "opencode").stdout, "--slice", slice)
-        settings = {**json.loads(servers), "provider": {"fake": fake}, "model": "fake/fake", "permission": asks, "autoupdate": False}
+        servers = with_options(
+            midturn.ok("mcp", "--print-config", "opencode").stdout, "--slice", slice
+        )
+        settings = {
+            **json.loads(servers),
+            "provider": {"fake": fake},
+            "model": "fake/fake",
+            "permission": asks,
+            "autoupdate": False,
+        }
         (midturn.root / "opencode.json").write_text(json.dumps(settings))
-        homes = {name: value for name, value in midturn.environment.items() if name.startswith("XDG_")}
-        own = {"HOME": str(midturn.home), "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        homes = {
+            name: value for name, value in midturn.environment.items() if name.startswith("XDG_")
+        }
+        own = {
+            "HOME": str(midturn.home),
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        }
         self.provider = provider
         self.session = ""
         self._program, self._root = program, midturn.root
@@ -70,43 +87,52 @@ class Server:
             env=self._environment,
         )
         assert process.stdout
-        return process, next(found[0] for line in process.stdout if (found := re.search(r"http://\S+", line)))
+        return process, next(
+            found[0] for line in process.stdout if (found := re.search(r"http://\S+", line))
+        )
 
     def kill(self) -> None:
-        """Kill it, as a system does that has no memory left."""
+        """Kill it with SIGKILL, as the out-of-memory killer does."""
         self.process.kill()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=300)
 
     def start_again(self) -> None:
-        """Start it where it was; its sessions are still there."""
+        """Start it again in the same directory. Its sessions are still there."""
         self.process, url = self._started(urlsplit(self.url).port or 0)
         assert url == self.url
 
     def close(self) -> None:
-        """End both; the server is not ours, and now and then does not end by itself."""
+        """Stop both. The server is external and sometimes has to be killed."""
         self.bridge.terminate()
-        self.bridge.communicate(timeout=60)
+        self.bridge.communicate(timeout=300)
         self.kill()
 
     def ask(self) -> None:
-        """Have its model begin, or go on."""
+        """Have its model start or continue."""
         self.session = self.session or self.call("/session", {})["id"]
-        self.call(f"/session/{self.session}/prompt_async", {"parts": [{"type": "text", "text": "Go"}]})
+        self.call(
+            f"/session/{self.session}/prompt_async", {"parts": [{"type": "text", "text": "Go"}]}
+        )
 
     def call(self, path: str, body: object = None) -> Any:
-        """Say something to the server, as its own interface does."""
+        """Send a request to the server, as opencode's own interface does."""
         data = None if body is None else json.dumps(body).encode()
-        with urlopen(Request(f"{self.url}{path}", data=data, headers={"content-type": "application/json"}), timeout=180) as answered:
+        with urlopen(
+            Request(f"{self.url}{path}", data=data, headers={"content-type": "application/json"}),
+            timeout=180,
+        ) as answered:
             return json.loads(answered.read() or b"null")
 
     def results(self) -> list[str]:
-        """Wait for what its model reads."""
+        """Wait for the results that its model reads."""
         return until(lambda: self.provider.results, bool)
 
 
 @contextmanager
 def asking(midturn: CommandLine, *replies: Reply, slice: str = "1") -> Generator[Server]:
-    """Start it, and have its model say these; `slice` is how many seconds a question of our server waits at a time."""
+    """Start it with these model replies. `slice` is the number of seconds a question of our
+    server waits at a time.
+    """
     with FakeProvider([*replies, "All done."]) as provider:
         server = or_skip(lambda: Server(midturn, provider, slice))
         try:
@@ -123,7 +149,9 @@ def opencode(midturn: CommandLine, request: pytest.FixtureRequest) -> Iterator[S
 
 
 @pytest.mark.parametrize("value", [["y"], ["n", "--reason", "Not now."]])
-def test_a_call_is_decided_in_the_inbox_while_its_own_prompt_waits(midturn: CommandLine, opencode: Server, value: list[str]) -> None:
+def test_call_is_decided_in_the_inbox_while_the_agents_prompt_is_open(
+    midturn: CommandLine, opencode: Server, value: list[str]
+) -> None:
     (question,) = wait_for(midturn)
     assert question["asker"]["name"] == "opencode"
     assert question["arguments"]["command"] == "touch made"
@@ -136,7 +164,9 @@ def test_a_call_is_decided_in_the_inbox_while_its_own_prompt_waits(midturn: Comm
     assert opencode.call("/permission") == []
 
 
-def test_what_is_decided_at_its_own_prompt_closes_here_without_a_name(midturn: CommandLine, opencode: Server) -> None:
+def test_decision_at_the_agents_prompt_closes_without_a_responder(
+    midturn: CommandLine, opencode: Server
+) -> None:
     wait_for(midturn)
     (waiting,) = opencode.call("/permission")
 
@@ -150,7 +180,7 @@ def test_what_is_decided_at_its_own_prompt_closes_here_without_a_name(midturn: C
 
 
 @pytest.mark.parametrize("opencode", [[("question", {"questions": QUESTIONS})]], indirect=True)
-def test_its_questions_are_a_form_here(midturn: CommandLine, opencode: Server) -> None:
+def test_questions_are_a_form(midturn: CommandLine, opencode: Server) -> None:
     (question,) = wait_for(midturn)
 
     midturn.ok("answer", question["id"], '{"q0": "dev", "q1": ["a", {"other": "the rest"}]}')
@@ -161,7 +191,9 @@ def test_its_questions_are_a_form_here(midturn: CommandLine, opencode: Server) -
 
 
 @pytest.mark.parametrize("opencode", [[("question", {"questions": QUESTIONS})]], indirect=True)
-def test_its_questions_are_answered_at_its_own_prompt(midturn: CommandLine, opencode: Server) -> None:
+def test_questions_are_answered_at_the_agents_prompt(
+    midturn: CommandLine, opencode: Server
+) -> None:
     wait_for(midturn)
     (waiting,) = opencode.call("/question")
 
@@ -174,13 +206,13 @@ def test_its_questions_are_answered_at_its_own_prompt(midturn: CommandLine, open
     assert closed["reason"] == "superseded"
 
 
-def test_a_no_at_its_own_prompt_is_its_own_and_has_no_name(midturn: CommandLine, opencode: Server) -> None:
+def test_no_at_the_agents_prompt_has_no_responder(midturn: CommandLine, opencode: Server) -> None:
     wait_for(midturn)
     (waiting,) = opencode.call("/permission")
 
     opencode.call(f"/permission/{waiting['id']}/reply", {"reply": "reject"})
     wait_for(midturn, 0)
-    opencode.ask()  # a no without words has ended its turn
+    opencode.ask()  # a no without a reason has ended its turn
 
     (result,) = opencode.results()
     assert "user rejected permission" in result
@@ -190,9 +222,15 @@ def test_a_no_at_its_own_prompt_is_its_own_and_has_no_name(midturn: CommandLine,
     assert decided["state"] == "superseded"
 
 
-@pytest.mark.parametrize("opencode", [[*CALL, ("bash", {"command": "touch other", "description": "Make it"})]], indirect=True)
-def test_calls_that_are_made_at_once_are_decided_each_by_itself(midturn: CommandLine, opencode: Server) -> None:
-    questions = {question["arguments"]["command"]: question["id"] for question in wait_for(midturn, 2)}
+@pytest.mark.parametrize(
+    "opencode",
+    [[*CALL, ("bash", {"command": "touch other", "description": "Make it"})]],
+    indirect=True,
+)
+def test_parallel_calls_are_decided_separately(midturn: CommandLine, opencode: Server) -> None:
+    questions = {
+        question["arguments"]["command"]: question["id"] for question in wait_for(midturn, 2)
+    }
     midturn.ok("answer", questions["touch other"], "y")
     midturn.ok("answer", questions["touch made"], "n", "--reason", "Not that one.")
 
@@ -203,8 +241,12 @@ def test_calls_that_are_made_at_once_are_decided_each_by_itself(midturn: Command
     assert not (midturn.root / "made").exists()
 
 
-@pytest.mark.parametrize("opencode", [[("midturn_ask_user", {"question": "Ship it?", "answer_type": "boolean"})]], indirect=True)
-def test_a_time_out_of_our_tool_is_no_no(midturn: CommandLine, opencode: Server) -> None:
+@pytest.mark.parametrize(
+    "opencode",
+    [[("midturn_ask_user", {"question": "Ship it?", "answer_type": "boolean"})]],
+    indirect=True,
+)
+def test_tool_timeout_is_not_a_no(midturn: CommandLine, opencode: Server) -> None:
     (nobody,) = opencode.results()
     (question,) = wait_for(midturn)
 
@@ -213,7 +255,7 @@ def test_a_time_out_of_our_tool_is_no_no(midturn: CommandLine, opencode: Server)
     assert question["asker"]["name"] == "opencode"
 
 
-def test_what_is_always_allowed_is_not_asked_again_by_it(midturn: CommandLine) -> None:
+def test_always_allowed_call_is_not_asked_again_by_the_agent(midturn: CommandLine) -> None:
     with asking(midturn, CALL, CALL) as opencode:
         (question,) = wait_for(midturn)
         midturn.ok("answer", question["id"], "always")
@@ -232,7 +274,9 @@ def test_what_is_always_allowed_is_not_asked_again_by_it(midturn: CommandLine) -
         (["--reply", "Ask Ada first."], "The user did not choose, and said: Ask Ada first."),
     ],
 )
-def test_its_model_reads_a_no_and_words_to_a_question_of_our_server(midturn: CommandLine, said: list[str], read: str) -> None:
+def test_model_reads_no_and_reply_to_our_servers_question(
+    midturn: CommandLine, said: list[str], read: str
+) -> None:
     ours: Reply = [("midturn_ask_user", {"question": "Ship it?", "answer_type": "boolean"})]
     with asking(midturn, ours, slice="300") as opencode:
         (question,) = wait_for(midturn)
@@ -244,10 +288,12 @@ def test_its_model_reads_a_no_and_words_to_a_question_of_our_server(midturn: Com
     assert len(answers(stored(midturn)[0])) == 1
 
 
-def test_a_bridge_that_is_killed_leaves_the_question_and_the_next_one_takes_it_up(midturn: CommandLine, opencode: Server) -> None:
+def test_killed_bridge_leaves_its_question_to_the_next(
+    midturn: CommandLine, opencode: Server
+) -> None:
     (question,) = wait_for(midturn)
     opencode.bridge.kill()
-    opencode.bridge.communicate(timeout=60)
+    opencode.bridge.communicate(timeout=300)
     assert answers(stored(midturn)[0]) == []
 
     midturn.ok("answer", question["id"], "y")
@@ -262,30 +308,42 @@ BOTH: Reply = [*CALL, ("question", {"questions": QUESTIONS})]
 
 
 def gone(midturn: CommandLine, count: int) -> list[dict[str, Any]]:
-    """Wait until nobody waits any more for the answers to so many open questions; return them."""
+    """Wait until nothing waits for the answers to `count` open questions; return them."""
 
     def nobody_waits(questions: list[dict[str, Any]]) -> bool:
-        return len(questions) == count and not any(question["asker"]["waits"] for question in questions)
+        return len(questions) == count and not any(
+            question["asker"]["waits"] for question in questions
+        )
 
     return until(lambda: midturn.ok("inbox", "--json").json, nobody_waits)
 
 
 @pytest.mark.parametrize("opencode", [BOTH], indirect=True)
-def test_where_it_is_killed_all_stays_open_and_is_taken_up_when_it_asks_again(midturn: CommandLine, opencode: Server) -> None:
+def test_killed_agent_leaves_questions_open_until_it_asks_again(
+    midturn: CommandLine, opencode: Server
+) -> None:
     wait_for(midturn, 2)
     opencode.kill()
     (permission,) = (question for question in gone(midturn, 2) if question["kind"] == "run")
     said = midturn.ok("answer", permission["id"], "y").stderr
-    assert "The process of opencode that asked is gone" in " ".join(said.split())
+    assert "The process of opencode has ended" in " ".join(said.split())
 
     opencode.start_again()
     opencode.provider.then(BOTH, "All done.")
     opencode.ask()
 
-    until((midturn.root / "made").exists, bool)  # the answer that was given meanwhile has reached it
-    (question,) = until(lambda: midturn.ok("inbox", "--json").json, lambda found: [one["asker"]["waits"] for one in found] == [True])
+    until(
+        (midturn.root / "made").exists, bool
+    )  # it has received the answer that was given meanwhile
+    (question,) = until(
+        lambda: midturn.ok("inbox", "--json").json,
+        lambda found: [one["asker"]["waits"] for one in found] == [True],
+    )
     midturn.ok("answer", question["id"], '{"q0": "dev", "q1": ["a"]}')
-    until(lambda: opencode.provider.results, lambda results: any('"Which env?"="dev"' in result for result in results))
+    until(
+        lambda: opencode.provider.results,
+        lambda results: any('"Which env?"="dev"' in result for result in results),
+    )
     wait_for(midturn, 0)
     assert len(stored(midturn)) == 2, "nobody was asked twice"
     assert opencode.bridge.poll() is None

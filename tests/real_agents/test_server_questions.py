@@ -1,4 +1,6 @@
-"""`midturn mcp` in the agents themselves, with nobody at their terminals: what their models read of a time-out, and of a person."""
+"""`midturn mcp` in real agents without terminals: what their models read of a timeout and of a
+person's answer.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, until, wait_for
 from support.installed import or_skip
 
-pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(600)]
 ASKED: dict[str, Any] = {"question": "Ship it?", "answer_type": "boolean"}
 
 
 @pytest.fixture(params=list(AGENTS))
 def agent(request: pytest.FixtureRequest, midturn: CommandLine) -> Agent:
-    """An agent, installed, with our server, which waits for a second only."""
+    """An installed agent with our server, which waits for only one second."""
     found = AGENTS[request.param]
     or_skip(found.program)
     found.told_of_our_server(midturn, "--slice", "1")
@@ -26,9 +28,13 @@ def agent(request: pytest.FixtureRequest, midturn: CommandLine) -> Agent:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [(["n"], "The user answered: no"), (["--reply", "Why?"], "The user did not choose, and said: Why?")]
+    ("value", "words"),
+    [
+        (["n"], "The user answered: no"),
+        (["--reply", "Why?"], "The user did not choose, and said: Why?"),
+    ],
 )
-def test_a_time_out_is_no_no_and_the_answer_comes_with_the_next_look(
+def test_timeout_is_not_a_no_and_the_next_poll_has_the_answer(
     midturn: CommandLine, agent: Agent, value: list[str], words: str
 ) -> None:
     asks = agent.asks.format("ask_person" if agent.key == "gemini" else "ask_user")
@@ -40,7 +46,7 @@ def test_a_time_out_is_no_no_and_the_answer_comes_with_the_next_look(
 
     with FakeProvider([[(asks, ASKED)], looks, "All done."]) as provider:
         process = agent.start(midturn, provider)
-        said, errors = process.communicate(timeout=120)
+        said, errors = process.communicate(timeout=300)
 
     assert process.returncode == 0, errors
     assert "All done." in said
@@ -55,15 +61,19 @@ def test_a_time_out_is_no_no_and_the_answer_comes_with_the_next_look(
 
 
 @pytest.mark.parametrize("agent", ["codex", "qwen", "copilot"], indirect=True)
-def test_an_answer_that_comes_when_its_turn_is_over_wakes_the_session(midturn: CommandLine, agent: Agent) -> None:
-    """Its hook, at the end of a turn, finds what our server has asked for the same session."""
+def test_answer_after_the_turn_wakes_the_session(midturn: CommandLine, agent: Agent) -> None:
+    """Its hook at the end of a turn finds the questions that our server has asked for the same
+    session.
+    """
     midturn.ok("hook", "install", agent.key)
-    with FakeProvider([[(agent.asks.format("ask_user"), ASKED)], "I wait.", "All done."]) as provider:
+    with FakeProvider(
+        [[(agent.asks.format("ask_user"), ASKED)], "I wait.", "All done."]
+    ) as provider:
         process = agent.start(midturn, provider)
         until(lambda: provider.results, bool)
         (question,) = wait_for(midturn)
         midturn.ok("answer", question["id"], "n")
-        said, errors = process.communicate(timeout=120)
+        said, errors = process.communicate(timeout=300)
 
     assert process.returncode == 0, errors
     assert "All done." in said

@@ -1,4 +1,4 @@
-"""Who answers, for every combination there is, by the table as people read it: `table.md`."""
+"""Routing of every possible combination, compared with the table in `table.md`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ from msgspec.structs import replace
 from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.routing.policy import DetachedPolicy, TargetKind
-from midturn.routing.table import AskAssistant, AskUser, Fail, Route, Suspend, UseCached, UseConfigured, UseDefault, route
+from midturn.routing.table import (
+    AskAssistant,
+    AskUser,
+    Fail,
+    Route,
+    Suspend,
+    UseCached,
+    UseConfigured,
+    UseDefault,
+    route,
+)
 
 Given: TypeAlias = Literal["none", "valid", "invalid"]
 _ROW = re.compile(r"\| (\d+) \| (.*) \| (.*) \| (.*) \|")
@@ -24,7 +34,10 @@ _BOTH = (False, True)
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One combination. `forced` is the configuration's override of the question's own `exclusive`."""
+    """One combination.
+
+    `forced` is the configured override of the question's own `exclusive`.
+    """
 
     cached: Given
     remembers: bool
@@ -39,12 +52,12 @@ class Case(Struct, frozen=True, kw_only=True):
 
     @property
     def human_only(self) -> bool:
-        """Whether only a person may answer."""
+        """Return whether only a person may answer."""
         return self.secret or (self.exclusive if self.forced is None else self.forced)
 
 
 class Row(Struct, frozen=True):
-    """One row of the table: its clauses all hold, then its result follows."""
+    """One row of the table: if all its clauses hold, its result follows."""
 
     number: int
     clauses: Sequence[str]
@@ -56,10 +69,14 @@ _CLAUSES: Mapping[str, Callable[[Case], bool]] = {
     "cached answer": lambda case: case.cached != "none",
     "`persistence = turn`": lambda case: case.remembers,
     "not `secret`": lambda case: not case.secret,
-    "not the answer that this call has already had to an equal question": lambda _: True,  # the turn passes none, then
+    "not the answer that this call has already had to an equal question": lambda _: (
+        True
+    ),  # the turn never passes such an answer
     "configured answer": lambda case: case.configured != "none",
     "invalid": lambda case: case.configured == "invalid",
-    "target is an assistant kind": lambda case: case.target in ("assistant", "assistant_with_escalation"),
+    "target is an assistant kind": lambda case: (
+        case.target in ("assistant", "assistant_with_escalation")
+    ),
     "`human_only`": lambda case: case.human_only,
     "client attached": lambda case: case.attached,
     "policy `defer`": lambda case: case.policy == "defer",
@@ -73,8 +90,15 @@ _CLAUSES: Mapping[str, Callable[[Case], bool]] = {
 
 def rows() -> list[Row]:
     """Read the table."""
-    found = (_ROW.fullmatch(line) for line in Path(__file__).with_name("table.md").read_text().splitlines())
-    return [Row(int(row[1]), row[2].replace(", and ", ", ").split(", "), row[3], row[4]) for row in found if row]
+    found = (
+        _ROW.fullmatch(line)
+        for line in Path(__file__).with_name("table.md").read_text().splitlines()
+    )
+    return [
+        Row(int(row[1]), row[2].replace(", and ", ", ").split(", "), row[3], row[4])
+        for row in found
+        if row
+    ]
 
 
 def holds(row: Row, case: Case) -> bool:
@@ -88,7 +112,7 @@ def _clause(clause: str, row: Row, case: Case) -> bool:
 
 
 def expected(row: Row, case: Case) -> Route:
-    """Say in our words what the row says in its own."""
+    """Return the route that a row of the table describes."""
     recorded = re.findall(r"`(\w+)`", row.recorded)
     match row.result.split(";")[0].split(" (")[0]:
         case "use it":
@@ -99,7 +123,7 @@ def expected(row: Row, case: Case) -> Route:
             }
             return kinds[recorded[0]]
         case "fail the call":
-            return Fail(recorded[0])  # type: ignore[arg-type]  (the table's own word)
+            return Fail(recorded[0])
         case "ask the assistant":
             return AskAssistant(escalate=case.target == "assistant_with_escalation")
         case "prompt the user":
@@ -123,12 +147,17 @@ def question(case: Case) -> Question[Any]:
     if case.secret:
         return Question.secret("token", "The token?")
     persistence = "turn" if case.remembers else "none"
-    asked = Question.boolean("confirm", "Apply it?", exclusive=case.exclusive, persistence=persistence)
+    asked = Question.boolean(
+        "confirm", "Apply it?", exclusive=case.exclusive, persistence=persistence
+    )
     return replace(asked, default=True) if case.has_default else asked
 
 
 def cases() -> Iterator[Case]:
-    """Yield every combination that a question can be in: a secret is always for humans, has no default and is never remembered."""
+    """Yield every combination that a question can have.
+
+    A secret is always for humans, has no default and is never remembered.
+    """
     given_kinds: tuple[Given, ...] = get_args(Given)
     dimensions = (
         given_kinds,
@@ -148,11 +177,11 @@ def cases() -> Iterator[Case]:
             yield case
 
 
-def test_the_table_has_the_twelve_rows_in_order() -> None:
+def test_the_table_has_twelve_rows_in_order() -> None:
     assert [row.number for row in rows()] == list(range(1, 13))
 
 
-def test_every_combination_goes_where_the_table_sends_it() -> None:
+def test_every_combination_is_routed_as_in_the_table() -> None:
     table, reached = rows(), set[int]()
     for case in cases():
         row = next(row for row in table if holds(row, case))
@@ -171,9 +200,15 @@ def test_every_combination_goes_where_the_table_sends_it() -> None:
     assert reached == set(range(1, 13))
 
 
-def test_no_model_and_no_default_answers_what_is_for_humans() -> None:
-    """Whatever the target and the policy are, and even a remembered secret is nobody's answer."""
+def test_exclusive_questions_are_never_answered_by_a_model_or_default() -> None:
+    """This holds for every target and policy. Not even a remembered secret is used."""
     for case in cases():
         if case.human_only and not (case.cached == "valid" and case.remembers and not case.secret):
-            found = route(question(case), target=case.target, attached=case.attached, detached=case.policy, exclusive=case.forced)
+            found = route(
+                question(case),
+                target=case.target,
+                attached=case.attached,
+                detached=case.policy,
+                exclusive=case.forced,
+            )
             assert isinstance(found, AskUser | Suspend | Fail), case

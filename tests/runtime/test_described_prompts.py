@@ -1,4 +1,4 @@
-"""A prompter that wants to know what it asks, as everybody outside the turn sees it."""
+"""A prompter receives the description of each question, as other processes see it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from midturn.events.open_question import OpenQuestion
 from midturn.events.prompt import Prompt
 from midturn.question.form import Form
 from midturn.question.reply import Answered, Reply
-from midturn.turn.step import TurnRequested
+from midturn.turn.inputs import TurnRequested
 from support.sessions import OneConversation
 
 
-class Listening(mt.Prompter):
-    """Says yes, and keeps what it was told before each prompt."""
+class RecordingPrompter(mt.Prompter):
+    """Answers yes, and stores the descriptions it receives before each prompt."""
 
     def __init__(self) -> None:
         self.told: list[OpenQuestion] = []
@@ -33,15 +33,26 @@ class Listening(mt.Prompter):
 @mt.tool
 def deploy(ctx: mt.ToolContext) -> Form | str:
     """Deploy."""
-    return "deployed" if ctx.answers else Form((mt.Question.boolean("confirm", "Sure?"), mt.Question.boolean("announce", "Announce it?")))
+    return (
+        "deployed"
+        if ctx.answers
+        else Form(
+            (
+                mt.Question.boolean("confirm", "Sure?"),
+                mt.Question.boolean("announce", "Announce it?"),
+            )
+        )
+    )
 
 
 def test_each_prompt_is_described_as_an_open_question() -> None:
-    """Its form and its time of asking included: what an inbox shows."""
-    conversation, prompter = OneConversation(), Listening()
+    """The description includes the form and the time of the question, as in the inbox."""
+    conversation, prompter = OneConversation(), RecordingPrompter()
     model = mt.ScriptedModel([{"calls": [{"name": "deploy"}]}, {"text": "Done."}])
 
-    asyncio.run(conversation.session(model, [deploy], prompter=prompter).run(TurnRequested("Ship it")))
+    asyncio.run(
+        conversation.session(model, [deploy], prompter=prompter).run(TurnRequested("Ship it"))
+    )
 
     assert [question.id for question in prompter.told] == [prompt.id for prompt in prompter.asked]
     assert {question.kind for question in prompter.told} <= {"run", "tool"}

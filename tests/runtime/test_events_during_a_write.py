@@ -1,4 +1,7 @@
-"""Events that happen while the journal writes: nothing is lost, and the order of answers does not change."""
+"""Events during a write of the journal.
+
+No event is lost, and the order of the answers does not change.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,23 @@ from midturn.events.types import Event, InquiryAnswered, inquiry_requests, turn_
 from midturn.runtime.driver import Driver
 from midturn.stores.memory_conversations import MemoryJournal, MemoryStore
 from midturn.turn.view import TurnView
-from support.curious_turns import WORDS, play_curious_turn
+from support.concurrent_questions import WORDS, play_concurrent_questions
 from support.yielding_store import YieldingStore
 
 SEEDS = 60
 
 
 async def _all_played(rounds: int | None) -> list[list[object]]:
-    return [await play_curious_turn(seed, MemoryStore() if rounds is None else YieldingStore(rounds)) for seed in range(SEEDS)]
+    return [
+        await play_concurrent_questions(
+            seed, MemoryStore() if rounds is None else YieldingStore(rounds)
+        )
+        for seed in range(SEEDS)
+    ]
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_random_turns_give_and_record_the_same_answers_if_every_write_yields(rounds: int) -> None:
+def test_random_turns_have_the_same_answers_if_every_write_yields(rounds: int) -> None:
     assert asyncio.run(_all_played(rounds)) == asyncio.run(_all_played(None))
 
 
@@ -42,7 +50,9 @@ class Person(mt.Prompter):
         return mt.Answered(True if prompt.kind == "run" else "yes")
 
 
-async def _interrupted_during(write: int, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Sequence[Event], int]:
+async def _interrupted_during(
+    write: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, Sequence[Event], int]:
     """Run a turn that asks twice, and report an interrupt during one of its writes."""
     drivers: list[Driver] = []
     drive = Driver.run
@@ -60,13 +70,16 @@ async def _interrupted_during(write: int, monkeypatch: pytest.MonkeyPatch) -> tu
         patched.setattr(Driver, "run", run)
         store = YieldingStore(during=during)
         agent = mt.Agent(
-            mt.ScriptedModel([{"calls": [{"name": "careful"}]}, {"text": "Done."}]), tools=[careful], store=store, prompter=Person()
+            mt.ScriptedModel([{"calls": [{"name": "careful"}]}, {"text": "Done."}]),
+            tools=[careful],
+            store=store,
+            prompter=Person(),
         )
         result = await agent.run("Go")
     return result.status, (await store.read(result.conversation)).events, store.conversations.writes
 
 
-def test_an_interrupt_during_any_write_ends_the_turn_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_during_any_write_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     _, whole, writes = asyncio.run(_interrupted_during(0, monkeypatch))
     assert writes > 3
     for write in range(1, writes + 1):
@@ -85,30 +98,37 @@ def test_an_interrupt_during_the_first_write_is_recorded(monkeypatch: pytest.Mon
 
 
 async def _answered_during(write: int) -> tuple[Sequence[Event], bool]:
-    """Run a turn, and submit an answer to an open question from outside during one of its writes."""
+    """Run a turn, and submit an answer from outside during one of its writes."""
     submitted: list[asyncio.Task[bool]] = []
 
     async def submit(id: str) -> bool:
         try:
             await store.answer(id, "from outside")
-        except (NotOpen, AlreadyAnswered):  # the person at the prompt was faster
+        except (NotOpen, AlreadyAnswered):  # the answer at the prompt came first
             return False
         return True
 
     async def during(number: int, journal: MemoryJournal) -> None:
-        if number >= write and not submitted and (open_ids := TurnView.last(journal.events).open_ids):
+        if (
+            number >= write
+            and not submitted
+            and (open_ids := TurnView.last(journal.events).open_ids)
+        ):
             submitted.append(asyncio.create_task(submit(f"{journal.conversation}-{open_ids[0]}")))
 
     store = YieldingStore(during=during)
     agent = mt.Agent(
-        mt.ScriptedModel([{"calls": [{"name": "careful"}]}, {"text": "Done."}]), tools=[careful], store=store, prompter=Person()
+        mt.ScriptedModel([{"calls": [{"name": "careful"}]}, {"text": "Done."}]),
+        tools=[careful],
+        store=store,
+        prompter=Person(),
     )
     result = await agent.run("Go")
     was_accepted = [await task for task in submitted]
     return (await store.read(result.conversation)).events, was_accepted == [True]
 
 
-def test_each_question_has_one_response_if_an_answer_comes_during_a_write() -> None:
+def test_each_question_has_one_response_if_an_answer_arrives_during_a_write() -> None:
     for write in range(1, 8):
         events, was_accepted = asyncio.run(_answered_during(write))
         answers = [event.answer for event in events if isinstance(event, InquiryAnswered)]
@@ -117,7 +137,7 @@ def test_each_question_has_one_response_if_an_answer_comes_during_a_write() -> N
 
 
 class Absent(mt.Prompter):
-    """Waits for ever: only an answer from outside closes its prompt."""
+    """Waits forever. Only an answer from outside closes the prompt."""
 
     concurrent = True
 
@@ -136,7 +156,9 @@ def test_answers_submitted_during_writes_are_all_recorded() -> None:
         async def during(number: int, journal: MemoryJournal) -> None:
             for event_id in TurnView.last(journal.events).open_ids:
                 if event_id not in submitted and number:
-                    submitted[event_id] = asyncio.create_task(store.answer(f"{journal.conversation}-{event_id}", f"to {event_id}"))
+                    submitted[event_id] = asyncio.create_task(
+                        store.answer(f"{journal.conversation}-{event_id}", f"to {event_id}")
+                    )
 
         async def both(ctx: mt.ToolContext) -> str:
             """Ask twice at once."""

@@ -9,7 +9,16 @@ import pytest
 
 from midturn.errors import ContextTooLong, ModelError
 from midturn.events.types import ChatRequest, InquiryRequest
-from midturn.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
+from midturn.exchange import (
+    Finished,
+    ModelEvent,
+    ModelRequest,
+    StructuredPart,
+    TextDelta,
+    TextPart,
+    ToolCallPart,
+    Usage,
+)
 from midturn.models.scripted import FunctionModel, ScriptedModel
 from midturn.models.wrapper import RetryingModel
 from midturn.ports import Model
@@ -17,7 +26,7 @@ from midturn.question.answer_type import MultiSelectType, SecretType, SelectOpti
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.runtime.side_request import LEFT_OUT, ChosenAssistant
 from midturn.runtime.side_responder import Consultation, consult
-from midturn.turn.step import AssistantFailed, AssistantReplied
+from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request
 
@@ -25,7 +34,12 @@ SETTINGS = ChosenAssistant(model="anthropic/claude-haiku-4-5")
 
 
 def consultation(asked: InquiryRequest = REQUEST) -> Consultation:
-    return Consultation(asked=asked, tool="fs_modify_file", main=main_request(asked_events(asked)), settings=SETTINGS)
+    return Consultation(
+        asked=asked,
+        tool="fs_modify_file",
+        main=main_request(asked_events(asked)),
+        settings=SETTINGS,
+    )
 
 
 def answer(model: Model, asked: InquiryRequest = REQUEST) -> AssistantReplied | AssistantFailed:
@@ -34,15 +48,21 @@ def answer(model: Model, asked: InquiryRequest = REQUEST) -> AssistantReplied | 
 
 def of_type(answer_type: Any, **terms: Any) -> InquiryRequest:
     question = PersistedQuestion(text="Which?", answer_type=answer_type, **terms)
-    return InquiryRequest(id="i", source=REQUEST.source, question=question, call="c1", question_id="which")
+    return InquiryRequest(
+        id="i", source=REQUEST.source, question=question, call="c1", question_id="which"
+    )
 
 
 def script(*answers: dict[str, Any]) -> ScriptedModel:
-    return ScriptedModel(inquiries=[{"tool": "fs_modify_file", "question": "apply_changes", "answers": list(answers)}])
+    return ScriptedModel(
+        inquiries=[
+            {"tool": "fs_modify_file", "question": "apply_changes", "answers": list(answers)}
+        ]
+    )
 
 
 class Recorder:
-    """A model that gives its answers one after the other, and keeps what it was asked."""
+    """A model that returns its answers in order, and stores the requests."""
 
     def __init__(self, *said: Any, window: int | None = None) -> None:
         self.requests: list[ModelRequest] = []
@@ -51,37 +71,44 @@ class Recorder:
         self._window = window
 
     async def context_window(self) -> int | None:
-        """Return what the test said."""
+        """Return the value set by the test."""
         return self._window
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Give the next answer, or raise it."""
+        """Stream the next answer, or raise it."""
         self.requests.append(request)
         said = self._said.pop(0)
 
-        def give(_: ModelRequest) -> Any:
+        def answer_once(_: ModelRequest) -> Any:
             if isinstance(said, Exception):
                 raise said
             return said
 
-        return FunctionModel(give).stream(request)
+        return FunctionModel(answer_once).stream(request)
 
 
-def test_a_good_answer_is_taken_with_its_reason_and_position() -> None:
+def test_a_valid_answer_is_used_with_its_reason_and_position() -> None:
     reply = answer(script({"reason": "Looks right.", "answer": True}))
 
-    assert reply == AssistantReplied(REQUEST.event_id, True, "scripted", "Looks right.", {"scripted": {"next": 1, "inquiry": 0}})
+    assert reply == AssistantReplied(
+        REQUEST.event_id, True, "scripted", "Looks right.", {"scripted": {"next": 1, "inquiry": 0}}
+    )
 
 
 def test_the_tokens_of_all_requests_are_counted() -> None:
     reply = answer(
-        Recorder(Finished((TextPart("hm"),), Usage(10, 1)), Finished((StructuredPart({"answer": True, "reason": "r"}),), Usage(5, 2)))
+        Recorder(
+            Finished((TextPart("hm"),), Usage(10, 1)),
+            Finished((StructuredPart({"answer": True, "reason": "r"}),), Usage(5, 2)),
+        )
     )
 
-    assert reply.metadata == {"usage": {"input_tokens": 15, "output_tokens": 3, "model": "recorder"}}
+    assert reply.metadata == {
+        "usage": {"input_tokens": 15, "output_tokens": 3, "model": "recorder"}
+    }
 
 
-def test_a_wrong_answer_is_given_back_once() -> None:
+def test_a_wrong_answer_is_returned_to_the_model_once() -> None:
     model = Recorder({"reason": "r", "answer": "yes"}, {"reason": "r", "answer": True})
 
     assert answer(model) == AssistantReplied(REQUEST.event_id, True, "recorder", "r")
@@ -104,11 +131,14 @@ def test_a_second_wrong_answer_is_a_failure() -> None:
     reply = answer(model)
 
     assert isinstance(reply, AssistantFailed)
-    assert reply.error == "its second answer was wrong too: `answer`: the answer must be true or false, not 1."
+    assert (
+        reply.error
+        == "its second answer was wrong too: `answer`: the answer must be true or false, not 1."
+    )
     assert len(model.requests) == 2
 
 
-def test_the_answer_is_the_canonical_one() -> None:
+def test_the_answer_is_canonical() -> None:
     kind = MultiSelectType((SelectOption("a"), SelectOption("b")))
 
     reply = answer(Recorder({"reason": "r", "answer": ["b", "a"]}), of_type(kind))
@@ -117,56 +147,69 @@ def test_the_answer_is_the_canonical_one() -> None:
     assert reply.answer == ["a", "b"]
 
 
-def test_null_answers_a_question_that_may_be_skipped() -> None:
-    reply = answer(Recorder({"reason": "r", "answer": None}), of_type(REQUEST.question.answer_type, optional=True))
+def test_null_answers_an_optional_question() -> None:
+    reply = answer(
+        Recorder({"reason": "r", "answer": None}),
+        of_type(REQUEST.question.answer_type, optional=True),
+    )
 
     assert isinstance(reply, AssistantReplied)
     assert reply.answer is None
 
 
-def test_the_shape_is_asked_for_byte_by_byte() -> None:
+def test_the_requested_schema_is_stable_to_the_byte() -> None:
     model = Recorder({"reason": "r", "answer": True})
     answer(model)
 
-    assert msgspec.json.encode(model.requests[0].schema).decode() == (
-        '{"type":"object","properties":{"reason":{"type":"string","description":"Brief explanation of why you chose this answer."},'
+    assert (
+        msgspec.json.encode(model.requests[0].schema).decode()
+        == '{"type":"object","properties":{"reason":{"type":"string","description":"Brief'
+        ' explanation of why you chose this answer."},'
         '"answer":{"type":"boolean"}},"required":["reason","answer"],"additionalProperties":false}'
     )
 
 
 @pytest.mark.parametrize("kind", [SecretType(), UnknownType("colour", {"type": "colour"})])
-def test_no_model_is_asked_for_a_secret_or_for_what_is_not_known(kind: Any) -> None:
+def test_no_model_is_asked_for_secrets_or_unknown_types(kind: Any) -> None:
     model = Recorder()
 
     assert isinstance(answer(model, of_type(kind)), AssistantFailed)
     assert model.requests == []
 
 
-def test_a_model_that_is_down_is_asked_again_and_then_fails() -> None:
+def test_an_unavailable_model_is_retried_and_then_fails() -> None:
     clock = FakeClock()
-    model = RetryingModel(script({"error": {"status": 500, "message": "boom"}}), clock, chance=lambda: 0.5)
+    model = RetryingModel(
+        script({"error": {"status": 500, "message": "boom"}}), clock, chance=lambda: 0.5
+    )
 
     reply = answer(model)
 
-    assert reply == AssistantFailed(REQUEST.event_id, "boom", {"scripted": {"next": 5, "inquiry": 0}})
+    assert reply == AssistantFailed(
+        REQUEST.event_id, "boom", {"scripted": {"next": 5, "inquiry": 0}}
+    )
     assert clock.slept == [0.5, 1, 2, 4]
 
 
-def test_a_script_without_an_answer_fails_this_question_alone() -> None:
+def test_a_script_without_an_answer_fails_only_this_question() -> None:
     reply = answer(ScriptedModel())
 
     assert isinstance(reply, AssistantFailed)
-    assert "has no answer to `apply_changes` of `fs_modify_file`" in reply.error
+    assert "has no answer for `apply_changes` of `fs_modify_file`" in reply.error
 
 
-def test_whatever_a_model_raises_is_a_failure() -> None:
-    assert answer(Recorder(ValueError("a bug\nin two lines"))) == AssistantFailed(REQUEST.event_id, "ValueError: a bug in two lines")
+def test_any_exception_of_a_model_is_a_failure() -> None:
+    assert answer(Recorder(ValueError("a bug\nin two lines"))) == AssistantFailed(
+        REQUEST.event_id, "ValueError: a bug in two lines"
+    )
 
 
 def test_cancelling_stops_the_request() -> None:
     async def cancelled() -> None:
         async with asyncio.timeout(0.01):
-            await consult(script({"reason": "r", "answer": True, "delay_ms": 60_000}), consultation())
+            await consult(
+                script({"reason": "r", "answer": True, "delay_ms": 60_000}), consultation()
+            )
 
     with pytest.raises(TimeoutError):
         asyncio.run(cancelled())
@@ -176,7 +219,7 @@ def dropped(requests: Sequence[ModelRequest]) -> list[bool]:
     return [LEFT_OUT in request.events for request in requests]
 
 
-def test_older_events_are_dropped_where_the_model_reads_less() -> None:
+def test_older_events_are_dropped_to_fit_the_context_window() -> None:
     model = Recorder({"reason": "r", "answer": True}, window=400)
 
     answer(model)
@@ -185,20 +228,20 @@ def test_older_events_are_dropped_where_the_model_reads_less() -> None:
     assert REQUEST.question.text in str(model.requests[0].events[-1])
 
 
-def test_a_model_that_finds_it_too_long_is_sent_less() -> None:
+def test_a_too_long_request_is_shortened_and_sent_again() -> None:
     model = Recorder(ContextTooLong("too long"), {"reason": "r", "answer": True})
 
     assert isinstance(answer(model), AssistantReplied)
     assert dropped(model.requests) == [False, True]
 
 
-def test_a_question_that_is_too_long_by_itself_fails() -> None:
+def test_a_question_that_is_too_long_alone_fails() -> None:
     model = Recorder(*[ContextTooLong("too long")] * 4)
 
     assert answer(model) == AssistantFailed(REQUEST.event_id, "too long")
 
 
-def test_an_answer_without_an_end_is_a_failure() -> None:
+def test_an_incomplete_answer_is_a_failure() -> None:
     async def nothing(_: ModelRequest):  # noqa: ANN202
         return
         yield
@@ -206,15 +249,17 @@ def test_an_answer_without_an_end_is_a_failure() -> None:
     reply = answer(FunctionModel(nothing))
 
     assert isinstance(reply, AssistantFailed)
-    assert "stopped before its answer was complete" in reply.error
+    assert "stopped before its response was complete" in reply.error
 
 
-def test_a_failing_model_says_so_without_metadata() -> None:
-    assert answer(Recorder(ModelError("Wrong key", status=401))) == AssistantFailed(REQUEST.event_id, "Wrong key")
+def test_a_failing_model_is_reported_without_metadata() -> None:
+    assert answer(Recorder(ModelError("Wrong key", status=401))) == AssistantFailed(
+        REQUEST.event_id, "Wrong key"
+    )
 
 
-def test_an_answer_that_does_not_end_is_left() -> None:
-    """And counts as a wrong one."""
+def test_an_endless_answer_is_abandoned() -> None:
+    """It counts as a wrong answer."""
     sent = 0
 
     async def endless(_: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -231,23 +276,27 @@ def test_an_answer_that_does_not_end_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [Finished((TextPart("x" * 2_000_000),)), Finished((ToolCallPart("c", "deploy", {"to": "x" * 2_000_000}),))]
+    "wrong",
+    [
+        Finished((TextPart("x" * 2_000_000),)),
+        Finished((ToolCallPart("c", "deploy", {"to": "x" * 2_000_000}),)),
+    ],
 )
-def test_of_a_long_wrong_answer_only_the_beginning_is_sent_back(wrong: Finished) -> None:
+def test_only_the_beginning_of_a_long_wrong_answer_is_sent_back(wrong: Finished) -> None:
     model = Recorder(wrong, {"reason": "r", "answer": True})
 
     assert isinstance(answer(model), AssistantReplied)
     assert len(str(model.requests[1].events)) - len(str(model.requests[0].events)) < 6_000
 
 
-def test_a_long_reason_is_cut() -> None:
+def test_a_long_reason_is_shortened() -> None:
     reply = answer(Recorder({"reason": "y" * 100_000, "answer": False}))
 
     assert isinstance(reply, AssistantReplied)
     assert reply.reason == "y" * 2_048 + "…"
 
 
-def test_an_error_of_several_lines_is_told_in_one() -> None:
+def test_a_multi_line_error_is_shown_in_one_line() -> None:
     assert answer(Recorder(ModelError("It cannot be used:\n  set $KEY"))) == AssistantFailed(
         REQUEST.event_id, "It cannot be used: set $KEY"
     )

@@ -1,4 +1,4 @@
-"""Importing midturn opens no connection, starts no process, and writes nothing; what SECURITY.md points to is there."""
+"""Importing midturn has no side effects, and the references in SECURITY.md exist."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ MODULES = (
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_importing_opens_no_connection_starts_no_process_and_writes_nothing(module: str) -> None:
-    done = subprocess.run([sys.executable, "-c", WATCH, module], capture_output=True, text=True, check=True)
+def test_importing_has_no_side_effects(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH, module], capture_output=True, text=True, check=True
+    )
 
     assert done.stdout == "[]\n"
 
 
-def test_every_test_that_the_security_policy_points_to_is_there() -> None:
+def test_every_test_named_in_the_security_policy_exists() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
 
     assert len(named) > 15
@@ -54,22 +56,30 @@ PINS = ("requirements.txt", "tools/audit-requirements.txt", "fuzz/requirements.t
 
 
 @pytest.mark.parametrize("name", PINS)
-def test_everything_that_is_installed_is_pinned_with_its_hashes_and_without_an_address(name: str) -> None:
+def test_all_dependencies_are_pinned_with_hashes(name: str) -> None:
     lines = (ROOT / name).read_text().replace("\\\n", " ").splitlines()
     pinned = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
     assert pinned
-    assert not [line for line in pinned if "==" not in line or "--hash=sha256:" not in line or "://" in line]
+    assert not [
+        line for line in pinned if "==" not in line or "--hash=sha256:" not in line or "://" in line
+    ]
 
 
-def test_what_builds_us_is_the_one_whose_hashes_are_pinned() -> None:
+def test_the_build_backend_is_pinned_with_hashes() -> None:
     (required,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
 
     assert f"\n{required} \\\n    --hash=sha256:" in (ROOT / "requirements.txt").read_text()
 
 
-def test_every_action_of_the_pipeline_is_a_commit() -> None:
-    used = [line for file in (ROOT / ".github/workflows").iterdir() for line in re.findall(r"uses: *(.*)", file.read_text())]
+def test_every_action_of_the_pipeline_is_pinned_to_a_commit() -> None:
+    used = [
+        line
+        for file in (ROOT / ".github/workflows").iterdir()
+        for line in re.findall(r"uses: *(.*)", file.read_text())
+    ]
 
     assert used
-    assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", line)] == []
+    assert [
+        line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", line)
+    ] == []

@@ -1,4 +1,6 @@
-"""Both kinds of store, for the tests of what they have in common, and a database for those that need one."""
+"""Fixtures: both kinds of store for shared tests, and PostgreSQL schemas for the tests that need
+one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,6 @@ _NUMBERS = itertools.count(1)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Folder]:
-    """A directory, open."""
     with Folder.at(tmp_path) as opened:
         yield opened
 
@@ -36,11 +37,11 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def url(cluster: Cluster) -> str:
-    """Return the address of a schema that nobody has used."""
+    """Return the address of an unused schema."""
     return f"{cluster.url}&midturn_schema=s{next(_NUMBERS)}"
 
 
 @pytest.fixture
 def other_url(cluster: Cluster) -> str:
-    """Return the address of another schema that nobody has used."""
+    """Return the address of another unused schema."""
     return f"{cluster.url}&midturn_schema=s{next(_NUMBERS)}"

@@ -1,6 +1,6 @@
-"""Two workers, two people: each round, both questions of a turn are answered at once, by another worker each.
+"""Two workers answer the two questions of a turn at the same time, in many rounds.
 
-`MIDTURN_ROUNDS=200` plays the long form.
+`MIDTURN_ROUNDS=200` runs the long version.
 """
 
 from __future__ import annotations
@@ -23,30 +23,41 @@ async def deploy(env: str, ctx: mt.ToolContext) -> str:
 
 
 def agent(directory: Path) -> mt.Agent:
-    """Make what each worker has: its own agent on its own opening of the store."""
+    """Return a worker's own agent on its own instance of the store."""
     calls = [{"name": "deploy", "arguments": {"env": env}} for env in ("a", "b")]
-    return mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[deploy], store=mt.open_store(directory))
+    return mt.Agent(
+        mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]),
+        tools=[deploy],
+        store=mt.open_store(directory),
+    )
 
 
-async def answered(worker: mt.Agent, question: mt.OpenQuestion) -> None:
-    """Answer, and go on with the turn where nobody else does: what a handler of a web service does."""
+async def answer_and_resume(worker: mt.Agent, question: mt.OpenQuestion) -> None:
+    """Answer and resume the turn unless another handler does, as a web service would."""
     receipt = await worker.store.answer(question.id, value=True, user=question.id)
     if receipt.held:
         return
-    with suppress(mt.StoreLocked, mt.NotOpen):  # the other handler was faster
+    with suppress(mt.StoreLocked, mt.NotOpen):  # the other handler was first
         await worker.resume(receipt.conversation)
 
 
 async def played(directory: Path) -> None:
     workers = [agent(directory), agent(directory)]
     result = await workers[0].run("Ship it.")
-    await asyncio.gather(*(answered(worker, question) for worker, question in zip(workers, result.pending, strict=True)))
+    await asyncio.gather(
+        *(
+            answer_and_resume(worker, question)
+            for worker, question in zip(workers, result.pending, strict=True)
+        )
+    )
     read = await workers[0].store.read(result.conversation)
     if read.turns[-1].open:
         await workers[0].resume(result.conversation)
         read = await workers[0].store.read(result.conversation)
     assert sum(isinstance(event, InquiryAnswered) for event in read.events) == 2
-    assert sorted(event.content for event in read.events if isinstance(event, ToolCallResponse)) == ["a: True", "b: True"]
+    assert sorted(
+        event.content for event in read.events if isinstance(event, ToolCallResponse)
+    ) == ["a: True", "b: True"]
 
 
 def test_no_answer_is_refused_lost_or_taken_twice(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Values that nest as deep as they may: what is recorded of them can be read again, and what could not is not recorded."""
+"""Values at the maximum nesting depth can be recorded and read again. Deeper values are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from midturn.stores.store import ConversationStore
 
 
 def nested(depth: int) -> Any:
-    """Return a list in a list in a list."""
+    """Return nested lists of this depth."""
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -37,7 +39,9 @@ async def fold(ctx: mt.ToolContext) -> str:
     return f"{first == DEEPEST} {answers[ANOTHER] == DEEPEST}"
 
 
-ANOTHER = mt.Question.schema("second", "Another?", {"type": "array"}, default=nested(DEPTH_LIMIT - 1))
+ANOTHER = mt.Question.schema(
+    "second", "Another?", {"type": "array"}, default=nested(DEPTH_LIMIT - 1)
+)
 WHY = mt.Question.text("why", "Why?")
 
 
@@ -46,7 +50,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
     return FileStore(tmp_path) if request.param == "files" else MemoryStore()
 
 
-def test_an_answer_as_deep_as_may_be_is_on_record(store: ConversationStore) -> None:
+def test_answer_at_the_maximum_depth_is_recorded(store: ConversationStore) -> None:
     model = mt.ScriptedModel([{"calls": [{"name": "fold"}]}, {"text": "Done."}])
     agent = mt.Agent(model, tools=[fold], store=store)
     result = agent.run_sync("Fold it.")
@@ -59,19 +63,27 @@ def test_an_answer_as_deep_as_may_be_is_on_record(store: ConversationStore) -> N
         result = agent.resume_sync(result.conversation)
 
     assert result.status == "completed"
-    assert [event.content for event in store.read_sync(result.conversation).events if isinstance(event, ToolCallResponse)] == ["True True"]
+    assert [
+        event.content
+        for event in store.read_sync(result.conversation).events
+        if isinstance(event, ToolCallResponse)
+    ] == ["True True"]
 
 
-def test_what_nobody_could_read_again_is_not_recorded(store: ConversationStore) -> None:
+def test_too_deep_value_is_not_recorded(store: ConversationStore) -> None:
     async def work() -> str:
         async with await store.create("deep") as journal:
-            await journal.append([TurnStart(event_id="e1"), ChatRequest(event_id="e2", content="Go.")])
+            await journal.append(
+                [TurnStart(event_id="e1"), ChatRequest(event_id="e2", content="Go.")]
+            )
             for depth in (DEFAULT_LIMITS.json_depth, 2 * DEFAULT_LIMITS.json_depth):
-                call = ToolCallRequest(event_id=f"c{depth}", id="c", name="t", arguments={"it": nested(depth)})
+                call = ToolCallRequest(
+                    event_id=f"c{depth}", id="c", name="t", arguments={"it": nested(depth)}
+                )
                 if depth == DEFAULT_LIMITS.json_depth:
                     await journal.append([call])
                 else:
-                    with pytest.raises(StoreError, match="nests deeper than"):
+                    with pytest.raises(StoreError, match="nested deeper than"):
                         await journal.append([call])
             return journal.conversation
 

@@ -1,11 +1,11 @@
-"""Directories of conversations: their names, and that no two get the same id."""
+"""Conversation directories: names, unique ids, links and leftovers."""
 
 from __future__ import annotations
 
 import os
 import time
 from pathlib import Path
-from unittest.mock import Mock
+from typing import Any
 
 import pytest
 
@@ -17,7 +17,7 @@ from midturn.stores.metadata import conversation_id, slug, title
 from midturn.stores.opening import FileStore, open_store
 from midturn.stores.sync_forms import drive
 from support.processes import Forked, kill, line, output
-from support.stored import asking, create, every, keep, release
+from support.stored import all_conversation_ids, asking, create, keep, release
 
 CREATOR = """
 import sys
@@ -51,7 +51,7 @@ def test_a_slug_is_safe_in_any_file_system(words: str, expected: str) -> None:
     assert conversation_id(f"17-{slug(words)}") == "17"
 
 
-def test_a_title_is_the_first_line_that_says_something() -> None:
+def test_title_is_the_first_nonempty_line() -> None:
     assert title("\n  \n Ship it \nnow") == "Ship it"
     assert len(title("word " * 100)) <= 80
     assert title("half \ud800") == "half ?"
@@ -60,7 +60,9 @@ def test_a_title_is_the_first_line_that_says_something() -> None:
 def test_an_event_id_can_be_typed() -> None:
     ids = {event_id() for _ in range(1_000)}
     assert len(ids) == 1_000
-    assert all((len(each) == 12 and each.isalnum() and each.islower()) or each.isdigit() for each in ids)
+    assert all(
+        (len(each) == 12 and each.isalnum() and each.islower()) or each.isdigit() for each in ids
+    )
 
 
 def test_an_id_is_the_time_in_microseconds(tmp_path: Path) -> None:
@@ -73,13 +75,12 @@ def test_an_id_is_the_time_in_microseconds(tmp_path: Path) -> None:
     assert conversation_id(journal.path.name) == journal.conversation
 
 
-def test_conversations_that_are_made_at_once_by_two_processes_get_different_ids(tmp_path: Path) -> None:
-    """As fast as they can."""
+def test_concurrent_creations_get_different_ids(tmp_path: Path) -> None:
     makers = [Forked(CREATOR, name, tmp_path) for name in ("here", "there")]
     ids = [each for maker in makers for each in output(maker).split()]
 
     assert len(set(ids)) == 50
-    assert sorted(ids, key=int) == every(open_store(tmp_path))
+    assert sorted(ids, key=int) == all_conversation_ids(open_store(tmp_path))
 
 
 def test_an_id_is_unique_in_all_folders_of_a_workspace(tmp_path: Path) -> None:
@@ -88,26 +89,30 @@ def test_an_id_is_unique_in_all_folders_of_a_workspace(tmp_path: Path) -> None:
     ids = [each for maker in makers for each in output(maker).split()]
 
     assert len(set(ids)) == 50
-    assert sorted(ids, key=int) == every(FileStore(*folders)) == every(FileStore(*folders[::-1]))
+    assert (
+        sorted(ids, key=int)
+        == all_conversation_ids(FileStore(*folders))
+        == all_conversation_ids(FileStore(*folders[::-1]))
+    )
     assert len(list(folders[0].glob("1*"))) == len(list(folders[1].glob("1*"))) == 25
 
 
-def test_nothing_is_made_before_there_is_a_conversation(tmp_path: Path) -> None:
+def test_no_directory_before_the_first_conversation(tmp_path: Path) -> None:
     store = open_store(tmp_path / "var" / "conversations")
 
-    assert every(store) == []
+    assert all_conversation_ids(store) == []
     assert store.pending_sync() == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_conversation_is_left_alone(tmp_path: Path) -> None:
+def test_other_directories_are_ignored(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     kept = keep(store, asking()[0])
     (tmp_path / "notes").mkdir()
     (tmp_path / ".new-5").mkdir()
     (tmp_path / "17-file").touch()
 
-    assert every(store) == [kept]
+    assert all_conversation_ids(store) == [kept]
 
 
 def test_an_unknown_id_is_named(tmp_path: Path) -> None:
@@ -115,18 +120,20 @@ def test_an_unknown_id_is_named(tmp_path: Path) -> None:
         open_store(tmp_path).read_sync("17")
 
 
-def test_an_id_leads_nowhere_else(tmp_path: Path) -> None:
+def test_id_cannot_escape_the_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="There is no conversation"):
         open_store(tmp_path).read_sync("../17-a")
 
 
-def test_a_copied_directory_has_to_be_named_in_full(tmp_path: Path) -> None:
+def test_copied_directory_needs_its_full_name(tmp_path: Path) -> None:
     for name in ("17-a", "17-b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "events.jsonl").touch()
     store = open_store(tmp_path)
 
-    with pytest.raises(StoreError, match=r"Several directories .*17-a, .*17-b\. Give the directory's whole name"):
+    with pytest.raises(
+        StoreError, match=r"Several directories .*17-a, .*17-b\. Give the directory's whole name"
+    ):
         store.read_sync("17")
     assert store.read_sync("17-b").path == tmp_path / "17-b"
 
@@ -138,7 +145,9 @@ def test_a_conversation_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path
         create(open_store(tmp_path / "file" / "conversations"))
 
 
-def test_the_store_does_not_move_with_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_does_not_move_with_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     store = open_store("var")
     monkeypatch.chdir("/")
@@ -148,7 +157,7 @@ def test_the_store_does_not_move_with_the_working_directory(tmp_path: Path, monk
     assert (tmp_path / "var").is_dir()
 
 
-def test_an_id_leads_to_its_directory_without_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_id_is_resolved_without_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(tmp_path)
     kept = keep(store, asking()[0])
     assert (tmp_path / f".{kept}").readlink() == Path(f"{kept}-ship-it")
@@ -162,7 +171,9 @@ def test_an_id_leads_to_its_directory_without_a_listing(tmp_path: Path, monkeypa
     assert keep(store, asking()[0]) != kept
 
 
-def test_an_older_store_or_a_clone_is_listed_once_and_gets_its_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_store_is_listed_once_and_gets_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(tmp_path)
     first, second = keep(store, asking()[0]), keep(store, asking()[0])
     for link in tmp_path.glob(".1*"):
@@ -174,7 +185,7 @@ def test_an_older_store_or_a_clone_is_listed_once_and_gets_its_links(tmp_path: P
 
 
 @pytest.mark.parametrize("target", ["/etc", "../elsewhere", "18-other", ".", "17-linked"])
-def test_a_link_that_leads_elsewhere_is_ignored(tmp_path: Path, target: str) -> None:
+def test_link_outside_the_store_is_ignored(tmp_path: Path, target: str) -> None:
     for name in ("17-real", "18-other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "events.jsonl").touch()
@@ -190,7 +201,7 @@ def test_ids_of_jp_are_kept_and_sort_before_ours(tmp_path: Path) -> None:
     (tmp_path / "17700000000-roses").mkdir()
     (tmp_path / "17700000000-roses" / "events.jsonl").touch()
 
-    assert every(store) == ["17700000000", kept]
+    assert all_conversation_ids(store) == ["17700000000", kept]
     assert store.read_sync("17700000000").events == ()
 
 
@@ -204,21 +215,30 @@ def test_a_removed_conversation_leaves_no_link(tmp_path: Path) -> None:
     assert not list((tmp_path / "open").glob("1*"))
 
 
-def test_ids_are_listed_again_only_where_something_was_made_or_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_are_listed_again_only_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in (3, 1, 2):
         (tmp_path / f"{number}-x").mkdir()
     long_ago = time.time_ns() - 60_000_000_000
     os.utime(tmp_path, ns=(long_ago, long_ago))
-    listed = Mock(wraps=os.scandir)
-    monkeypatch.setattr(os, "scandir", listed)
+    listed: list[Path] = []
+    scandir = os.scandir
+
+    def scan(path: Path) -> Any:
+        if path == tmp_path:  # threads of earlier tests list other stores
+            listed.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
     directories = Directories(tmp_path)
 
     assert [directories.ids() for _ in range(3)] == [["1", "2", "3"]] * 3
-    assert listed.call_count == 1
+    assert len(listed) == 1
 
-    (tmp_path / "4-x").mkdir()  # just now: another one may be made before the clock of the file system goes on
+    (tmp_path / "4-x").mkdir()  # a directory made now may have the same file-system timestamp
     assert [directories.ids() for _ in range(2)] == [["1", "2", "3", "4"]] * 2
-    assert listed.call_count == 3
+    assert len(listed) == 3
 
 
 KILLED = """
@@ -241,32 +261,34 @@ else:
 
 
 def hidden(folder: Path) -> list[str]:
-    """Return what is left of conversations that are none."""
-    return sorted(path.name for path in folder.iterdir() if path.name.startswith((".new-", ".removed-")))
+    """Return the hidden leftovers of conversations."""
+    return sorted(
+        path.name for path in folder.iterdir() if path.name.startswith((".new-", ".removed-"))
+    )
 
 
-def test_what_a_killed_process_left_half_made_or_half_removed_goes_after_an_hour(tmp_path: Path) -> None:
+def test_leftovers_of_killed_processes_are_removed_after_an_hour(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     gone, kept = (keep(store, asking()[0]) for _ in range(2))
     for process in (Forked(KILLED, tmp_path), Forked(KILLED, tmp_path, gone)):
         assert line(process) == "now"
         kill(process)
-    assert every(open_store(tmp_path)) == [kept]
+    assert all_conversation_ids(open_store(tmp_path)) == [kept]
     assert len(hidden(tmp_path)) == 2
 
     for name in hidden(tmp_path):
         os.utime(tmp_path / name, (time.time() - 7200, time.time() - 7200))
-    assert every(open_store(tmp_path)) == [kept]
+    assert all_conversation_ids(open_store(tmp_path)) == [kept]
     assert hidden(tmp_path) == []
     links = [path.name for path in tmp_path.iterdir() if path.is_symlink()]
     assert links == [f".{kept}"]
 
 
-def test_no_link_to_a_conversation_goes_with_what_was_left(tmp_path: Path) -> None:
+def test_cleanup_keeps_links_to_conversations(tmp_path: Path) -> None:
     kept = keep(open_store(tmp_path), asking()[0])
     (tmp_path / f".removed-{kept}-x-1").mkdir()
     os.utime(tmp_path / f".removed-{kept}-x-1", (0, 0))
     (tmp_path / ".new-link").symlink_to(tmp_path)
-    assert every(open_store(tmp_path)) == [kept]
+    assert all_conversation_ids(open_store(tmp_path)) == [kept]
     assert hidden(tmp_path) == [".new-link"]
     assert (tmp_path / f".{kept}").is_symlink()

@@ -1,4 +1,6 @@
-"""What a worker on files looks at: those that wait for people are left in peace, and none that may go on is overlooked."""
+"""Which conversations a worker on files reads: it skips those that wait for people and finds
+every turn that can continue.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from midturn.stores import conversation, file_conversations, ready_turns
-from midturn.stores.file_watcher import FolderBell
+from midturn.stores.file_watcher import DirectoryWatcher
 from midturn.stores.open_index import OpenIndex
 from midturn.stores.opening import open_store
 from midturn.stores.store import ConversationStore
@@ -31,7 +33,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def store(tmp_path: Path) -> ConversationStore:
-    """The store of another process: people answer there."""
+    """The store as opened by another process, in which users answer."""
     return open_store(tmp_path)
 
 
@@ -41,8 +43,8 @@ def worker(tmp_path: Path) -> ConversationStore:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note which conversations are read."""
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Collect the conversations that are read."""
     seen: list[str] = []
     original = conversation.unfinished_turn
 
@@ -56,36 +58,40 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def _deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no kernel that tells of what others touch: it is another one's."""
+    """Simulate a host that receives no inotify events for changes of other hosts."""
 
-    def listen(bell: FolderBell) -> None:
-        bell._has_missed = False  # type: ignore[attr-defined]
+    def start(watcher: DirectoryWatcher) -> None:
+        watcher._may_have_missed = False
 
-    monkeypatch.setattr(FolderBell, "listen", listen)
+    monkeypatch.setattr(DirectoryWatcher, "start", start)
 
 
 def claimed(worker: ConversationStore) -> list[str]:
-    """Claim what is due, and let go of it again."""
+    """Claim the ready turns and release them again."""
     found = drive(worker.claim(10))
     for journal in found:
         release(journal)
     return [journal.conversation for journal in found]
 
 
-def test_what_waits_for_people_is_read_once(store: ConversationStore, worker: ConversationStore, looks: list[str]) -> None:
+def test_waiting_conversation_is_read_once(
+    store: ConversationStore, worker: ConversationStore, reads: list[str]
+) -> None:
     kept = [keep(store, asking()[0]) for _ in range(4)]
     assert claimed(worker) == claimed(worker) == []
-    assert sorted(looks) == kept
+    assert sorted(reads) == kept
 
-    looks.clear()
+    reads.clear()
     store.answer_sync(f"{kept[2]}-e4", True)
-    looks.clear()
+    reads.clear()
     assert claimed(worker) == [kept[2]]
-    assert set(looks) == {kept[2]}
+    assert set(reads) == {kept[2]}
 
 
 @pytest.mark.usefixtures("_deaf")
-def test_an_answer_from_another_host_is_found_by_what_it_leaves(store: ConversationStore, worker: ConversationStore) -> None:
+def test_answer_from_another_host_is_found_by_its_file(
+    store: ConversationStore, worker: ConversationStore
+) -> None:
     kept = [keep(store, asking()[0]) for _ in range(4)]
     assert claimed(worker) == []
 
@@ -95,15 +101,15 @@ def test_an_answer_from_another_host_is_found_by_what_it_leaves(store: Conversat
 
 
 @pytest.mark.usefixtures("_deaf")
-def test_it_is_found_by_and_by_where_nothing_else_tells_of_it(
+def test_unnoticed_answer_is_found_after_a_while(
     store: ConversationStore, worker: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clocks of its file system take long steps, say."""
+    """For example because the file system has coarse timestamps."""
 
     def same(_: OpenIndex) -> tuple[int, int]:
         return 1, 1
 
-    monkeypatch.setattr(ready_turns, "_COMPARED", 2)
+    monkeypatch.setattr(ready_turns, "_COMPARED_FILES", 2)
     kept = [keep(store, asking()[0]) for _ in range(5)]
     assert claimed(worker) == []
     monkeypatch.setattr(OpenIndex, "mark", same)
@@ -114,12 +120,15 @@ def test_it_is_found_by_and_by_where_nothing_else_tells_of_it(
     assert kept[4] in [each for _ in range(6) for each in claimed(worker)]
 
 
-def test_more_than_one_look_takes_are_looked_at_without_a_pause(
+def test_large_store_is_read_without_pauses(
     store: ConversationStore, worker: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker begins with a store in which any number wait: what is answered meanwhile goes first."""
-    monkeypatch.setattr(ready_turns, "_READ", 2)
-    monkeypatch.setattr(file_conversations, "_LOOK", 3600.0)
+    """A worker starts on a store with many waiting turns.
+
+    Turns answered meanwhile are continued first.
+    """
+    monkeypatch.setattr(ready_turns, "_MAX_CHANGED", 2)
+    monkeypatch.setattr(file_conversations, "_POLL_INTERVAL", 3600.0)
     kept = [keep(store, asking()[0]) for _ in range(9)]
     store.answer_sync(f"{kept[7]}-e4", True)
     assert claimed(worker) == []
@@ -128,15 +137,20 @@ def test_more_than_one_look_takes_are_looked_at_without_a_pause(
     assert claimed(worker) == [kept[8]]
 
     async def until_found() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while kept[7] not in claimed(worker):
-                await worker.port.woken()
+                await worker.port.wait_for_work()
 
     asyncio.run(until_found())
 
 
-def test_an_answer_that_a_dead_holder_was_given_is_found(store: ConversationStore, worker: ConversationStore, tmp_path: Path) -> None:
-    """Nothing is recorded by such a holder: it was given its conversation after the worker had left that in peace."""
+def test_answer_queued_for_a_dead_process_is_found(
+    store: ConversationStore, worker: ConversationStore, tmp_path: Path
+) -> None:
+    """The dead process recorded nothing.
+
+    It got the lock after the worker had marked the conversation as idle.
+    """
     kept = keep(store, asking()[0])
     assert claimed(worker) == []
     holder = Forked(HOLDER, tmp_path, kept)
@@ -149,7 +163,9 @@ def test_an_answer_that_a_dead_holder_was_given_is_found(store: ConversationStor
     assert claimed(worker) == [kept]
 
 
-def test_a_turn_that_begins_is_watched_until_its_process_lets_go(worker: ConversationStore, tmp_path: Path) -> None:
+def test_new_turn_is_read_until_its_lock_is_released(
+    worker: ConversationStore, tmp_path: Path
+) -> None:
     assert claimed(worker) == []
     holder = Forked(
         """
@@ -173,7 +189,9 @@ sys.stdin.read()
     assert claimed(worker) == [begun]
 
 
-def test_an_index_in_the_place_of_another_is_listened_to(store: ConversationStore, worker: ConversationStore, tmp_path: Path) -> None:
+def test_replaced_index_is_watched(
+    store: ConversationStore, worker: ConversationStore, tmp_path: Path
+) -> None:
     kept = [keep(store, asking()[0]) for _ in range(2)]
     assert claimed(worker) == []
     shutil.rmtree(tmp_path / "open")
@@ -183,7 +201,9 @@ def test_an_index_in_the_place_of_another_is_listened_to(store: ConversationStor
     assert claimed(worker) == [kept[1]]
 
 
-def test_what_is_over_is_taken_out_of_the_index(store: ConversationStore, worker: ConversationStore, tmp_path: Path) -> None:
+def test_ended_turn_is_removed_from_the_index(
+    store: ConversationStore, worker: ConversationStore, tmp_path: Path
+) -> None:
     kept = keep(store, finished())
     waits = keep(store, asking()[0])
     (tmp_path / "open" / kept).touch()
@@ -194,8 +214,11 @@ def test_what_is_over_is_taken_out_of_the_index(store: ConversationStore, worker
     assert os.path.lexists(tmp_path / "open" / waits)
 
 
-def test_one_that_cannot_be_read_is_left_out_until_it_can(
-    store: ConversationStore, worker: ConversationStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_unreadable_conversation_is_skipped_until_readable(
+    store: ConversationStore,
+    worker: ConversationStore,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     kept = keep(store, asking()[0])
     (path,) = tmp_path.glob(f"{kept}-*")

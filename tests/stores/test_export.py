@@ -1,4 +1,4 @@
-"""A conversation as a file for somebody else."""
+"""Exports of a conversation: JSON lines, `jp` and Markdown."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from midturn.events.window import standing_decisions, turns
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.json_value import Json
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.stores.export import History, export_jp, export_jsonl, export_markdown
+from midturn.stores.export import CopiedHistory, export_jp, export_jsonl, export_markdown
 from midturn.stores.jp import jp_time
 from support.tapes import Tape
 
@@ -57,17 +57,20 @@ def _hidden(text: str) -> str:
 # As JSON lines
 
 
-def test_lines_come_out_as_they_are() -> None:
+def test_lines_are_exported_unchanged() -> None:
     lines = [b'{ "type": "newer", "x": 1.0 }', b"{broken", b'{"type":"turn_start","index":0}']
     assert b"".join(export_jsonl(lines)) == b"\n".join(lines) + b"\n"
 
 
-def test_an_answer_in_a_redacted_response_stays_behind() -> None:
+def test_answer_in_a_redacted_response_is_not_exported() -> None:
     line = b'{"type":"inquiry_response","event_id":"e","outcome":"redacted","id":"i","answer":"hunter2","via":1}'
-    assert b"".join(export_jsonl([line])) == b'{"type":"inquiry_response","event_id":"e","outcome":"redacted","id":"i","via":1}\n'
+    assert (
+        b"".join(export_jsonl([line]))
+        == b'{"type":"inquiry_response","event_id":"e","outcome":"redacted","id":"i","via":1}\n'
+    )
 
 
-def test_the_word_redacted_in_a_text_changes_nothing() -> None:
+def test_word_redacted_in_a_text_is_not_redaction() -> None:
     line = b'{"type":"chat_request",  "content":"say \\"redacted\\"", "answer": 1}'
     assert b"".join(export_jsonl([line])) == line + b"\n"
 
@@ -75,18 +78,30 @@ def test_the_word_redacted_in_a_text_changes_nothing() -> None:
 # As `jp` writes them
 
 
-def test_our_events_come_out_in_the_older_shape() -> None:
+def test_events_are_exported_in_the_older_format() -> None:
     tape = Tape()
     tape.start()
     tape.record(ChatRequest(content="Ship it", author="ann"))
-    call = tape.record(ToolCallRequest(id="call_1", name="deploy", arguments={"env": "production"}, metadata={"signature": "abc", "n": 1}))
+    call = tape.record(
+        ToolCallRequest(
+            id="call_1",
+            name="deploy",
+            arguments={"env": "production"},
+            metadata={"signature": "abc", "n": 1},
+        )
+    )
     tape.answer(tape.ask(call))
     tape.result(call, "shipped")
     tape.record(ChatResponse(structured={"done": True}))
     tape.end()
     assert _jp(tape) == [
         {"timestamp": "2026-11-21 10:00:01.0", "type": "turn_start"},
-        {"timestamp": "2026-11-21 10:00:02.0", "type": "chat_request", "content": "Ship it", "author": "ann"},
+        {
+            "timestamp": "2026-11-21 10:00:02.0",
+            "type": "chat_request",
+            "content": "Ship it",
+            "author": "ann",
+        },
         {
             "timestamp": "2026-11-21 10:00:03.0",
             "type": "tool_call_request",
@@ -102,7 +117,13 @@ def test_our_events_come_out_in_the_older_shape() -> None:
             "source": {"source": "tool", "name": "deploy"},
             "question": {"text": "Deploy to production?", "answer_type": {"type": "boolean"}},
         },
-        {"timestamp": "2026-11-21 10:00:05.0", "type": "inquiry_response", "outcome": "answered", "id": "call_1.confirm.1", "answer": True},
+        {
+            "timestamp": "2026-11-21 10:00:05.0",
+            "type": "inquiry_response",
+            "outcome": "answered",
+            "id": "call_1.confirm.1",
+            "answer": True,
+        },
         {
             "timestamp": "2026-11-21 10:00:06.0",
             "type": "tool_call_response",
@@ -118,7 +139,12 @@ def test_a_redacted_response_holds_its_id_and_nothing_else() -> None:
     tape = Tape()
     tape.record(InquiryRedacted(id="call_1.passphrase.1", answered_by=AnsweredBy("user")))
     assert _jp(tape) == [
-        {"timestamp": "2026-11-21 10:00:01.0", "type": "inquiry_response", "outcome": "redacted", "id": "call_1.passphrase.1"}
+        {
+            "timestamp": "2026-11-21 10:00:01.0",
+            "type": "inquiry_response",
+            "outcome": "redacted",
+            "id": "call_1.passphrase.1",
+        }
     ]
 
 
@@ -129,7 +155,7 @@ def test_a_reason_is_the_responders_own_and_stays() -> None:
     assert [entry["reason"] for entry in _jp(tape)] == ["No.", "some_future_variant"]
 
 
-def test_what_jp_has_no_word_for_is_left_out() -> None:
+def test_events_unknown_to_jp_are_left_out() -> None:
     tape = Tape()
     tape.record(Approval(id="a", call="c", kind="run", state="approved"))
     tape.record(TurnEnd(status="completed"))
@@ -138,29 +164,41 @@ def test_what_jp_has_no_word_for_is_left_out() -> None:
     assert json.loads(export_jp(lines, {}).events) == []
 
 
-def test_arguments_that_are_no_object_become_one() -> None:
-    """`jp` reads nothing else there."""
+def test_non_object_arguments_are_wrapped() -> None:
+    """`jp` accepts only objects there."""
     tape = Tape()
     tape.record(ToolCallRequest(id="c", name="deploy", arguments='{"env": '))
     assert _jp(tape)[0]["arguments"] == {"text": _hidden('{"env": ')}
 
 
-def test_metadata_has_what_jp_insists_on() -> None:
+def test_metadata_has_the_fields_required_by_jp() -> None:
     tape = Tape()
     tape.start()
-    metadata: dict[str, Json] = {"title": "Shipping", "created_at": "2026-11-21T10:00:00Z", "labels": ["x"]}
+    metadata: dict[str, Json] = {
+        "title": "Shipping",
+        "created_at": "2026-11-21T10:00:00Z",
+        "labels": ["x"],
+    }
     assert json.loads(export_jp(_lines(tape), metadata).metadata) == {
         "title": "Shipping",
         "last_activated_at": "2026-11-21 10:00:01.0",
         "labels": {"x": ""},
     }
     used = metadata | {"last_activated_at": "2026-11-22T10:00:00.120Z"}
-    assert json.loads(export_jp(_lines(tape), used).metadata)["last_activated_at"] == "2026-11-22 10:00:00.12"
-    assert json.loads(export_jp([], metadata).metadata)["last_activated_at"] == "2026-11-21 10:00:00.0"
+    assert (
+        json.loads(export_jp(_lines(tape), used).metadata)["last_activated_at"]
+        == "2026-11-22 10:00:00.12"
+    )
+    assert (
+        json.loads(export_jp([], metadata).metadata)["last_activated_at"] == "2026-11-21 10:00:00.0"
+    )
 
 
-def test_an_imported_conversation_that_went_on_here_comes_out_in_one_shape() -> None:
-    imported = b'{"timestamp":"2026-03-05 22:07:43.3","type":"chat_request","content":"Hello","imported":{"source":"jp"}}'
+def test_continued_import_is_exported_in_one_format() -> None:
+    imported = (
+        b'{"timestamp":"2026-03-05'
+        b' 22:07:43.3","type":"chat_request","content":"Hello","imported":{"source":"jp"}}'
+    )
     tape = Tape()
     tape.model("Hello.")
     entries = json.loads(export_jp([imported, *_lines(tape)], {}).events)
@@ -188,7 +226,9 @@ def test_times_are_written_as_jp_writes_them(ours: str, theirs: str) -> None:
 
 
 def _asked(response: Event | None) -> str:
-    question = PersistedQuestion(text="Deploy?", answer_type=BooleanType(), context="It is **Friday**.")
+    question = PersistedQuestion(
+        text="Deploy?", answer_type=BooleanType(), context="It is **Friday**."
+    )
     events: list[Event] = [InquiryRequest(id="i", source=Source.tool("deploy"), question=question)]
     return _markdown([*events, *([response] if response else [])])
 
@@ -206,11 +246,14 @@ def _asked(response: Event | None) -> str:
         (None, "*Not answered yet*"),
     ],
 )
-def test_a_question_is_followed_by_what_became_of_it(response: Event | None, expected: str) -> None:
-    assert _asked(response) == f"### Question from deploy\n\nIt is **Friday**.\n\nDeploy?\n\n{expected}\n"
+def test_question_is_followed_by_its_outcome(response: Event | None, expected: str) -> None:
+    assert (
+        _asked(response)
+        == f"### Question from deploy\n\nIt is **Friday**.\n\nDeploy?\n\n{expected}\n"
+    )
 
 
-def test_a_question_that_was_left_open_by_a_turn_that_is_over_does_not_seem_to_wait() -> None:
+def test_unanswered_question_of_an_ended_turn_is_not_exported_as_open() -> None:
     tape = Tape()
     tape.start()
     tape.user("Ship it")
@@ -223,10 +266,13 @@ def test_a_question_that_was_left_open_by_a_turn_that_is_over_does_not_seem_to_w
     assert "Not answered yet" not in page
 
 
-def test_who_answered_and_why_stands_below_the_answer() -> None:
+def test_responder_and_reason_are_below_the_answer() -> None:
     by = AnsweredBy("assistant", model="anthropic/claude-haiku-4-5", via="api")
     page = _asked(InquiryAnswered(id="i", answer=False, answered_by=by, reason="It is Friday."))
-    assert page.endswith("\n\nAnswer: false\n\nAnswered by: assistant (anthropic/claude-haiku-4-5, via api)\n\nReason: It is Friday.\n")
+    assert page.endswith(
+        "\n\nAnswer: false\n\nAnswered by: assistant (anthropic/claude-haiku-4-5, via"
+        " api)\n\nReason: It is Friday.\n"
+    )
 
 
 def test_a_conversation_reads_from_top_to_bottom() -> None:
@@ -288,18 +334,25 @@ log
     )
 
 
-def test_a_secret_has_no_place_in_markdown() -> None:
+def test_secret_is_not_in_markdown() -> None:
     question = PersistedQuestion(text="Passphrase?", answer_type=SecretType())
     request = InquiryRequest(id="i", source=Source("assistant"), question=question)
-    page = _markdown([request, InquiryRedacted(id="i", answered_by=AnsweredBy("user", via="terminal"))])
-    assert page == "### Question from Assistant\n\nPassphrase?\n\nAnswer: <redacted>\n\nAnswered by: user (via terminal)\n"
+    page = _markdown(
+        [request, InquiryRedacted(id="i", answered_by=AnsweredBy("user", via="terminal"))]
+    )
+    assert (
+        page
+        == "### Question from Assistant\n\nPassphrase?\n\nAnswer: <redacted>\n\nAnswered by: user"
+        " (via terminal)\n"
+    )
 
 
 def test_an_empty_conversation_is_an_empty_page() -> None:
     assert _markdown([]) == "\n"
 
 
-# What comes from elsewhere decides nothing here -----------------------------------------------------------------------------
+# Imported events have no authority here
+# --------------------------------------------------------------------------------------------------
 
 
 _START = b'"timestamp":"2026-11-29T00:00:00.000000Z","event_id":"abcdefghjkmn"'
@@ -316,19 +369,25 @@ _ANSWER = b'"id":"a","tool":"deploy","question_id":"go","question_sha256":"d","a
         b'\xef\xbb\xbf {%b,%b,"type":"config\\u005fdelta"}\r' % (_START, _LOOSE),
         b'{"type":"config_delta","type":"other",%b,%b}' % (_START, _LOOSE),
         b'{"type":"other","type":"config_delta",%b,%b}' % (_START, _LOOSE),
-        b'{"type":"config_delta","delta":{"imported":{}},"imported":{"wraps_delta":true},%b,%b}' % (_START, _LOOSE),
-        b'{"type":"config_delta",%b,%b,"delta":{"imported":{}},"imported":{"wraps_delta":true}}' % (_START, _LOOSE),
+        b'{"type":"config_delta","delta":{"imported":{}},"imported":{"wraps_delta":true},%b,%b}'
+        % (_START, _LOOSE),
+        b'{"type":"config_delta",%b,%b,"delta":{"imported":{}},"imported":{"wraps_delta":true}}'
+        % (_START, _LOOSE),
         b'{"type":"standing",%b,%b}' % (_START, _RULE),
         b'{"type":"st\\u0061nding",%b,%b}' % (_START, _RULE),
         b'{"type":"standing",%b,%b}' % (_START, _ANSWER),
     ],
 )
-def test_what_is_imported_sets_and_permits_nothing_however_it_is_written(line: bytes) -> None:
-    (kept,) = History.of([line]).lines
+def test_imported_events_set_and_permit_nothing(line: bytes) -> None:
+    (kept,) = CopiedHistory.of([line]).lines
     event = decode_event(clean(kept), "")
-    assert {key for delta in delta_events([event]) for key in (delta.delta if isinstance(delta.delta, dict) else {})} <= {"imported"}
+    assert {
+        key
+        for delta in delta_events([event])
+        for key in (delta.delta if isinstance(delta.delta, dict) else {})
+    } <= {"imported"}
     for standing in standing_decisions([event]):
         assert (standing.rule, standing.answer) == (None, UNSET)
         assert standing.metadata is not None
         assert standing.metadata["imported"]
-    assert History.of([kept]).lines == [kept]
+    assert CopiedHistory.of([kept]).lines == [kept]

@@ -1,4 +1,6 @@
-"""Disks that fail: what was acknowledged is there, each failure is an error that says what to do, and the store works again after it."""
+"""Failing disks: acknowledged events are kept, each failure is an error with advice, and the
+store works afterwards.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from midturn.errors import MidturnError, StoreError
 from midturn.events.open_question import address
 from midturn.events.types import Event, InquiryAnswered
 from midturn.stores import answer_service
-from midturn.stores.locked import HeldConversation
+from midturn.stores.locked import LockedConversation
 from midturn.stores.opening import open_store
 from midturn.stores.sync_forms import drive
 from support.faulty_disk import WRITING, FaultyDisk
@@ -38,12 +40,13 @@ FAULTS = [
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
-    monkeypatch.setattr(answer_service, "_STEP", 0.0)  # who holds a conversation here never takes an answer: nothing to wait for
+    # the holder in this test never takes an answer
+    monkeypatch.setattr(answer_service, "_STEP", 0.0)
     return FaultyDisk(monkeypatch)
 
 
 class Client:
-    """Works with a store as long as that goes, and notes what it was told is safe."""
+    """A client that uses a store until a failure and notes acknowledged events."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,47 +54,53 @@ class Client:
         self.answered: dict[str, str] = {}
         self.errors: list[str] = []
 
-    def tried(self, work: Callable[[], Any]) -> Any:
-        """Do something; only an error of the store may come of it, and it says what to do."""
+    def attempt(self, work: Callable[[], Any]) -> Any:
+        """Run a step. It may fail only with an error of the store that contains advice."""
         try:
             return work()
         except StoreError as error:
             self.errors.append(str(error))
-        except MidturnError as error:  # what failed before has its consequences
+        except MidturnError as error:  # a consequence of an earlier failure
             self.errors.append(f"{error} try again")
         return None
 
     def work(self) -> None:
-        """Make two conversations, ask in both, answer in one from outside and in the other while it is held."""
+        """Create two conversations, ask in both, answer in one from outside and in the other
+        while it is locked.
+        """
         store = open_store(self.folder)
         tapes = [asking("a")[0], asking("b")[0]]
-        journals = [self.tried(lambda: create(store)) for _ in tapes]
+        journals = [self.attempt(lambda: create(store)) for _ in tapes]
         for journal, tape in zip(journals, tapes, strict=True):
             if journal:
                 self._append(journal, tape)
         for journal, event_id in zip(journals, ("a4", "b4"), strict=True):
             if journal:
                 if event_id == "a4":
-                    self.tried(lambda journal=journal: release(journal))
+                    self.attempt(lambda journal=journal: release(journal))
                 self._answer(journal.conversation, event_id)
-                self.tried(lambda journal=journal: release(journal))
+                self.attempt(lambda journal=journal: release(journal))
 
-    def _append(self, journal: HeldConversation, tape: Tape) -> None:
+    def _append(self, journal: LockedConversation, tape: Tape) -> None:
         for event in tape.events:
-            if not self.tried(lambda event=event: drive(journal.append([event])) or True):
+            if not self.attempt(lambda event=event: drive(journal.append([event])) or True):
                 return  # as a turn does
             self.recorded.setdefault(journal.conversation, []).append(event.event_id)
 
     def _answer(self, conversation: str, event_id: str) -> None:
         store = open_store(self.folder)
-        if self.tried(lambda: store.answer_sync(address(conversation, event_id), True, user="u42")):
+        if self.attempt(
+            lambda: store.answer_sync(address(conversation, event_id), True, user="u42")
+        ):
             self.answered[conversation] = event_id
 
     def check(self) -> None:
-        """Find everything that was acknowledged, and go on working with it."""
+        """Check that every acknowledged event is stored and that the conversations can be
+        continued.
+        """
         store = open_store(self.folder)
         for conversation, events in self.recorded.items():
-            release(reopen(store, conversation))  # what was handed over is taken over
+            release(reopen(store, conversation))  # records the answer queue
             found = store.read_sync(conversation)
             assert [event.event_id for event in found.events if event.event_id in events] == events
             if conversation in self.answered:
@@ -110,7 +119,7 @@ def _answers(events: tuple[Event, ...]) -> list[InquiryAnswered]:
 
 
 @pytest.mark.parametrize(("kind", "error", "once"), FAULTS)
-def test_a_disk_that_fails_at_any_call_loses_nothing_that_was_acknowledged(
+def test_failing_disk_loses_no_acknowledged_event(
     tmp_path: Path, disk: FaultyDisk, kind: str, error: int, *, once: bool
 ) -> None:
     for after in range(100):
@@ -125,12 +134,16 @@ def test_a_disk_that_fails_at_any_call_loses_nothing_that_was_acknowledged(
             assert len(client.answered) == len(client.recorded) == 2
             return
         for said in client.errors:
-            assert any(word in said for word in ("try again", "Try again", "again", "no locks")), said
+            assert any(word in said for word in ("try again", "Try again", "again", "no locks")), (
+                said
+            )
     raise AssertionError("the work never came to an end without the fault")
 
 
-def test_a_directory_that_may_only_be_read_is_read_and_says_so(tmp_path: Path, disk: FaultyDisk) -> None:
-    """As on a read-only file system: root may write anywhere, so the calls are refused."""
+def test_read_only_directory_is_read_and_writes_are_errors(
+    tmp_path: Path, disk: FaultyDisk
+) -> None:
+    """Simulates a read-only file system by refusing calls, because root may write anywhere."""
     store = open_store(tmp_path)
     kept = keep(store, asking()[0])
     for kind in WRITING:
@@ -138,20 +151,22 @@ def test_a_directory_that_may_only_be_read_is_read_and_says_so(tmp_path: Path, d
         fresh = open_store(tmp_path)
         assert len(fresh.read_sync(kept).events) == 4
         assert len(fresh.pending_sync()) == 1
-    disk.fail("flock", errno.EROFS)  # the first thing that an answer needs
-    with pytest.raises(StoreError, match="Give yourself the right to write there"):
+    disk.fail("flock", errno.EROFS)  # the first call of an answer
+    with pytest.raises(StoreError, match="Give yourself write permission"):
         store.answer_sync(f"{kept}-e4", True)
     disk.heal()
     assert store.answer_sync(f"{kept}-e4", True)
 
 
-def test_a_file_system_without_locks_is_named(tmp_path: Path, disk: FaultyDisk) -> None:
+def test_file_system_without_locks_is_an_error(tmp_path: Path, disk: FaultyDisk) -> None:
     disk.fail("flock", errno.ENOLCK)
-    with pytest.raises(StoreError, match="has no locks, so two processes could write one conversation"):
+    with pytest.raises(
+        StoreError, match="has no locks, so two processes could write one conversation"
+    ):
         create(open_store(tmp_path))
 
 
-def test_a_clock_that_is_set_back_changes_nothing_but_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_set_back_changes_only_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(tmp_path)
     first = keep(store, asking("a")[0])
     hour = 3_600 * 1_000_000_000

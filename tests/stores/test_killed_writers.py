@@ -1,4 +1,6 @@
-"""Writers that are killed, over and over: what they acknowledged is there, and nothing is there by half."""
+"""Writers that are killed repeatedly: acknowledged events are stored, and no batch is stored
+partly.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from pathlib import Path
 
 from midturn.events.types import ChatRequest
 from midturn.stores.opening import open_store
-from support.processes import Killed
+from support.processes import KillableProgram
 from support.stored import create, release, reopen
 
 IMPORTS = """
@@ -29,13 +31,13 @@ asyncio.run(write(drive(open_store(sys.argv[1]).open(sys.argv[2])), sys.argv[3])
 ROUNDS = 6
 
 
-def test_killing_the_writer_at_any_moment_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+def test_killed_writer_loses_no_acknowledged_event(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     journal = create(store, "kill me")
     release(journal)
     acknowledged: list[str] = []
 
-    writer = Killed(IMPORTS, WRITER)
+    writer = KillableProgram(IMPORTS, WRITER)
     for attempt in range(ROUNDS):
         assert writer.begin(tmp_path, journal.conversation, attempt) == f"{attempt}.0"
         time.sleep(random.uniform(0, 0.1))
@@ -45,7 +47,8 @@ def test_killing_the_writer_at_any_moment_loses_nothing_that_it_acknowledged(tmp
     conversation = store.read_sync(journal.conversation)
     asked = [event.content for event in conversation.events if isinstance(event, ChatRequest)]
     assert set(acknowledged) <= set(asked)
-    assert len(asked) - len(acknowledged) <= ROUNDS  # one batch of each may have been durable without being acknowledged
+    # one unacknowledged batch of each may have been durable
+    assert len(asked) - len(acknowledged) <= ROUNDS
     assert len(conversation.events) == 4 * len(asked)
-    assert conversation.events[-1].more == 0  # no batch is there by half
+    assert conversation.events[-1].more == 0  # no batch is stored partly
     release(reopen(store, journal.conversation))  # no lock is left behind

@@ -1,4 +1,4 @@
-"""One writer per conversation."""
+"""The lock of a conversation: one writer at a time."""
 
 from __future__ import annotations
 
@@ -41,21 +41,31 @@ while (child := os.fork()) or os.getpid() != int(sys.argv[2]):
     if child == int(sys.argv[2]):
         os._exit(0)
 """
-"""Goes on as the process that has a certain number in its namespace."""
-UNSHARE = ("unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--pid", "--mount-proc", "--fork")
-CAN_UNSHARE = shutil.which("unshare") is not None and subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
+"""Continues as the process with a given number in its PID namespace."""
+UNSHARE = (
+    "unshare",
+    *([] if os.geteuid() == 0 else ["--map-root-user"]),
+    "--pid",
+    "--mount-proc",
+    "--fork",
+)
+CAN_UNSHARE = (
+    shutil.which("unshare") is not None
+    and subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
+)
 
 
 def take(folder: Folder, holder: Holder) -> Lock:
-    """Take the lock of a conversation."""
     return drive(Lock.take(folder, holder))
 
 
-def test_the_second_writer_is_told_who_is_first_and_since_when(folder: Folder) -> None:
+def test_second_writer_is_told_the_holder_and_its_start(folder: Folder) -> None:
     holder = Forked(HOLDER, folder.path)
     assert line(holder) == "held"
 
-    with pytest.raises(StoreLocked, match=rf"written by pid {holder.pid} on .* since 20\d\d-") as refused:
+    with pytest.raises(
+        StoreLocked, match=rf"written by pid {holder.pid} on .* since 20\d\d-"
+    ) as refused:
         take(folder, for_a_turn())
 
     assert refused.value.holder == f"pid {holder.pid} on {os.uname().nodename}"
@@ -66,7 +76,7 @@ def test_the_second_writer_is_told_who_is_first_and_since_when(folder: Folder) -
     take(folder, for_a_turn()).release()
 
 
-def test_the_same_process_is_a_second_writer_too(folder: Folder) -> None:
+def test_same_process_cannot_lock_twice(folder: Folder) -> None:
     held = take(folder, for_a_turn())
 
     with pytest.raises(StoreLocked, match="written by this process since"):
@@ -75,7 +85,7 @@ def test_the_same_process_is_a_second_writer_too(folder: Folder) -> None:
     held.release()
 
 
-def test_what_a_killed_holder_left_in_the_file_locks_nobody_out(folder: Folder) -> None:
+def test_lock_file_of_a_killed_holder_blocks_no_one(folder: Folder) -> None:
     holder = Forked(HOLDER, folder.path)
     assert line(holder) == "held"
     kill(holder)
@@ -85,16 +95,26 @@ def test_what_a_killed_holder_left_in_the_file_locks_nobody_out(folder: Folder) 
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\0\xff", b"[" * 100_000, b'{"pid":"x"}', b'{"pid":-1,"since":7}', b'{"pid":99999999999999999999}']
+    "content",
+    [
+        b"",
+        b"\0\xff",
+        b"[" * 100_000,
+        b'{"pid":"x"}',
+        b'{"pid":-1,"since":7}',
+        b'{"pid":99999999999999999999}',
+    ],
 )
-def test_what_stands_in_the_file_is_no_more_than_a_hint(folder: Folder, content: bytes) -> None:
+def test_lock_file_content_is_only_a_hint(folder: Folder, content: bytes) -> None:
     (folder.path / "lock").write_bytes(content)
 
     take(folder, for_a_turn()).release()
 
 
-def test_whoever_holds_it_for_a_moment_is_waited_for(folder: Folder) -> None:
-    code = HOLDER.replace("for_a_turn", "for_a_moment").replace("sys.stdin.read()", "import time; time.sleep(0.1)")
+def test_short_lock_is_waited_for(folder: Folder) -> None:
+    code = HOLDER.replace("for_a_turn", "for_a_moment").replace(
+        "sys.stdin.read()", "import time; time.sleep(0.1)"
+    )
     holder = Forked(code, folder.path)
     assert line(holder) == "held"
 
@@ -104,7 +124,9 @@ def test_whoever_holds_it_for_a_moment_is_waited_for(folder: Folder) -> None:
     holder.communicate()
 
 
-def test_a_lock_that_is_a_link_is_refused_and_its_target_untouched(folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_linked_lock_file_is_refused_and_its_target_unchanged(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     victim = tmp_path_factory.mktemp("elsewhere") / "victim"
     victim.write_text("precious")
     (folder.path / "lock").symlink_to(victim)
@@ -126,7 +148,7 @@ def test_a_refused_writer_does_not_touch_the_file(folder: Folder) -> None:
     held.release()
 
 
-def test_a_lock_that_is_a_fifo_hangs_nobody(folder: Folder) -> None:
+def test_fifo_as_lock_file_does_not_block(folder: Folder) -> None:
     os.mkfifo(folder.path / "lock")
 
     with pytest.raises(StoreError, match="not a regular file"):
@@ -139,9 +161,14 @@ def test_a_lock_that_is_a_fifo_hangs_nobody(folder: Folder) -> None:
     os.close(holder)
 
 
-def test_a_conversation_that_is_removed_while_one_waits_for_it_is_not_locked(folder: Folder) -> None:
-    code = HOLDER.replace("for_a_turn", "for_a_moment").replace("sys.stdin.read()", "import time; time.sleep(0.1)")
-    holder = Forked(code.replace("held.release()", "Path(sys.argv[1], 'lock').unlink(); held.release()"), folder.path)
+def test_conversation_removed_while_waiting_is_not_locked(folder: Folder) -> None:
+    code = HOLDER.replace("for_a_turn", "for_a_moment").replace(
+        "sys.stdin.read()", "import time; time.sleep(0.1)"
+    )
+    holder = Forked(
+        code.replace("held.release()", "Path(sys.argv[1], 'lock').unlink(); held.release()"),
+        folder.path,
+    )
     assert line(holder) == "held"
 
     with pytest.raises(StoreError, match="was removed"):
@@ -150,7 +177,7 @@ def test_a_conversation_that_is_removed_while_one_waits_for_it_is_not_locked(fol
     holder.communicate()
 
 
-def test_the_file_is_private_whoever_made_it(folder: Folder) -> None:
+def test_lock_file_is_private(folder: Folder) -> None:
     path = folder.path / "lock"
     path.write_text("")
     path.chmod(0o644)
@@ -160,8 +187,8 @@ def test_the_file_is_private_whoever_made_it(folder: Folder) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_lock_with_another_name_is_not_written(tmp_path: Path) -> None:
-    """Whoever signs it would empty the twin."""
+def test_hard_linked_lock_file_is_not_written(tmp_path: Path) -> None:
+    """Writing the holder into it would overwrite the hard-linked file."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     conversation = tmp_path / "conversation"
@@ -174,8 +201,10 @@ def test_a_lock_with_another_name_is_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not CAN_UNSHARE, reason="no namespace of processes can be made here")
-def test_a_holder_in_another_container_is_known_by_its_lock(folder: Folder) -> None:
-    """Two containers on one volume, under one host name: its number is nobody's here, or somebody else's."""
+def test_holder_in_another_container_is_detected_by_its_lock(folder: Folder) -> None:
+    """Two containers on one volume with the same host name: the recorded PID is unknown here or
+    belongs to another process.
+    """
     free = next(number for number in range(50, 5_000) if not Path("/proc", str(number)).exists())
     command = [*UNSHARE, sys.executable, "-c", NUMBERED + HOLDER, str(folder.path), str(free)]
     holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -191,7 +220,7 @@ def test_a_holder_in_another_container_is_known_by_its_lock(folder: Folder) -> N
     take(folder, for_a_turn()).release()
 
 
-def test_a_number_that_is_ours_is_another_process_in_another_container(folder: Folder) -> None:
+def test_same_pid_in_another_container_is_another_process(folder: Folder) -> None:
     held = take(folder, replace(for_a_turn(), namespace="pid:[1]"))
 
     with pytest.raises(StoreLocked, match=rf"written by pid {os.getpid()} on "):

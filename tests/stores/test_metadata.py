@@ -1,4 +1,4 @@
-"""What a conversation is called."""
+"""Conversation metadata, such as the title."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from midturn.stores.sync_forms import drive
 from support.stored import finished, keep, path_of
 
 
-def test_a_change_keeps_everything_else_keys_of_other_versions_included(tmp_path: Path) -> None:
+def test_change_keeps_unknown_keys(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     kept = keep(store, finished())
     path = path_of(store, kept) / "metadata.json"
@@ -21,7 +21,12 @@ def test_a_change_keeps_everything_else_keys_of_other_versions_included(tmp_path
 
     drive(store.port.describe(kept, title="New", labels=("a", "b")))
 
-    assert json.loads(path.read_text()) == {"title": "New", "created_at": "then", "labels": ["a", "b"], "colour": {"r": 1}}
+    assert json.loads(path.read_text()) == {
+        "title": "New",
+        "created_at": "then",
+        "labels": ["a", "b"],
+        "colour": {"r": 1},
+    }
     assert store.read_sync(kept).metadata.labels == ("a", "b")
 
 
@@ -48,7 +53,7 @@ def test_a_conversation_without_metadata_can_be_named(tmp_path: Path) -> None:
     assert store.read_sync(kept).title == "Named"
 
 
-def test_metadata_that_a_loss_of_power_emptied_is_no_problem(tmp_path: Path) -> None:
+def test_metadata_emptied_by_a_power_failure_is_no_problem(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     kept = keep(store, finished())
     (path_of(store, kept) / "metadata.json").write_bytes(b"")

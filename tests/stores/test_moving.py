@@ -1,4 +1,4 @@
-"""Copying conversations from one store into another; `postgres/test_moving_to_and_fro.py` does it with a database."""
+"""Copying conversations from one store into another."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def target(tmp_path: Path) -> FileStore:
 
 
 @in_a_loop
-async def test_finished_turns_are_history_byte_for_byte_and_an_open_one_is_ended(store: ConversationStore, target: FileStore) -> None:
+async def test_finished_turns_are_copied_exactly_and_an_open_one_is_ended(
+    store: ConversationStore, target: FileStore
+) -> None:
     asked = await _agent(store).run("Ship it.")
     await store.port.describe(asked.conversation, title="Shipping", labels=("a", "b"))
 
@@ -39,10 +41,19 @@ async def test_finished_turns_are_history_byte_for_byte_and_an_open_one_is_ended
     assert (await target.port.lines(copied.id))[: len(lines)] == lines
     there = await target.read(copied.id)
     assert (there.metadata.title, there.metadata.labels) == ("Shipping", ("a", "b"))
-    assert [event.type for event in there.events[len(lines) :]] == ["inquiry_response", "tool_call_response", "turn_end"]
-    assert (there.events[-1].to_json()["status"], there.events[-1].to_json()["error"]) == ("failed", "it was open where it came from")
+    assert [event.type for event in there.events[len(lines) :]] == [
+        "inquiry_response",
+        "tool_call_response",
+        "turn_end",
+    ]
+    assert (there.events[-1].to_json()["status"], there.events[-1].to_json()["error"]) == (
+        "failed",
+        "the turn was open in the original store",
+    )
     assert await target.pending() == []
-    assert [question.id for question in await store.pending()] == [asked.pending[0].id], "it waits on where it was"
+    assert [question.id for question in await store.pending()] == [asked.pending[0].id], (
+        "it waits on where it was"
+    )
 
     await store.answer(asked.pending[0].id, True)
     await _agent(store).resume(asked.conversation)
@@ -52,7 +63,7 @@ async def test_finished_turns_are_history_byte_for_byte_and_an_open_one_is_ended
 
 
 @in_a_loop
-async def test_flags_are_told_and_hold_no_more(target: FileStore) -> None:
+async def test_copied_flags_are_listed_and_have_no_effect(target: FileStore) -> None:
     source = MemoryStore()
     head = '"timestamp":"2026-01-01T00:00:00Z","event_id"'
     flags = '{"cfg":[{"key":"conversation.tools.mine.run","value":"unattended"}]}'
@@ -65,13 +76,19 @@ async def test_flags_are_told_and_hold_no_more(target: FileStore) -> None:
 
     await Copying(source, target).copy(made)
 
-    (delta,) = [event.delta for event in (await target.read(made)).events if isinstance(event, mt.events.ConfigDelta)]
-    assert delta == {"imported": {"cfg": [{"key": "conversation.tools.mine.run", "value": "unattended"}]}}
+    (delta,) = [
+        event.delta
+        for event in (await target.read(made)).events
+        if isinstance(event, mt.events.ConfigDelta)
+    ]
+    assert delta == {
+        "imported": {"cfg": [{"key": "conversation.tools.mine.run", "value": "unattended"}]}
+    }
     assert (await Copying(source, target).copy(made)).fate == "was there"
 
 
 @in_a_loop
-async def test_copying_again_changes_nothing_even_where_the_copy_has_gone_on(store: ConversationStore, target: FileStore) -> None:
+async def test_copying_again_changes_nothing(store: ConversationStore, target: FileStore) -> None:
     asked = await _agent(store).run("Ship it.")
     await Copying(store, target).copy(asked.conversation)
     assert (await Copying(store, target).copy(asked.conversation)).fate == "was there"
@@ -81,16 +98,27 @@ async def test_copying_again_changes_nothing_even_where_the_copy_has_gone_on(sto
 
 
 @in_a_loop
-async def test_another_conversation_of_the_same_id_is_left_alone(store: ConversationStore, target: FileStore) -> None:
+async def test_other_conversation_with_the_same_id_is_kept(
+    store: ConversationStore, target: FileStore
+) -> None:
     asked = await _agent(store).run("Ship it.")
-    lines = [b'{"type":"turn_start","timestamp":"2026-01-01T00:00:00Z","event_id":"other","more":0}']
-    assert await target.port.add(lines, (await store.read(asked.conversation)).metadata, asked.conversation) == asked.conversation
+    lines = [
+        b'{"type":"turn_start","timestamp":"2026-01-01T00:00:00Z","event_id":"other","more":0}'
+    ]
+    assert (
+        await target.port.add(
+            lines, (await store.read(asked.conversation)).metadata, asked.conversation
+        )
+        == asked.conversation
+    )
 
     copied = await Copying(store, target).copy(asked.conversation)
 
     assert copied.fate == "renamed"
     assert await target.port.lines(asked.conversation) == lines
-    assert (await target.port.lines(copied.id))[0] == (await store.port.lines(asked.conversation))[0]
+    assert (await target.port.lines(copied.id))[0] == (await store.port.lines(asked.conversation))[
+        0
+    ]
 
 
 @in_a_loop
@@ -103,7 +131,9 @@ async def test_a_turn_that_runs_is_not_copied(store: ConversationStore, target: 
 
 
 @in_a_loop
-async def test_what_a_killed_import_left_half_made_is_made_anew(tmp_path: Path, target: FileStore) -> None:
+async def test_partial_copy_of_a_killed_import_is_replaced(
+    tmp_path: Path, target: FileStore
+) -> None:
     source = MemoryStore()
     asked = await _agent(source).run("Ship it.")
     folder = tmp_path / "target"
@@ -113,11 +143,13 @@ async def test_what_a_killed_import_left_half_made_is_made_anew(tmp_path: Path, 
     (folder / f".{asked.conversation}").symlink_to(f"{asked.conversation}-ship-it")
 
     assert (await Copying(source, target).copy(asked.conversation)).id == asked.conversation
-    assert (await target.port.lines(asked.conversation))[0] == (await source.port.lines(asked.conversation))[0]
+    assert (await target.port.lines(asked.conversation))[0] == (
+        await source.port.lines(asked.conversation)
+    )[0]
     assert not list(folder.glob(".new-*"))
 
 
-def test_what_is_not_an_id_makes_no_directory_elsewhere(tmp_path: Path, target: FileStore) -> None:
+def test_invalid_id_creates_no_directory(tmp_path: Path, target: FileStore) -> None:
     line = b'{"type":"turn_start","timestamp":"2026-01-01T00:00:00Z","event_id":"first","more":0}'
     made = target.run_sync("add", target.port.add([line], Metadata(), "../../1795316322915573"))
     assert made.isdecimal()

@@ -1,4 +1,4 @@
-"""The index of open turns: nobody looks at the finished conversations, and it cannot lie for long."""
+"""The index of open turns: finished conversations are not read, and a wrong index is repaired."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def store(tmp_path: Path) -> ConversationStore:
     return open_store(tmp_path)
 
 
-def named(folder: Path) -> list[str]:
-    """Return the conversations that the index names."""
+def indexed(folder: Path) -> list[str]:
+    """Return the conversations listed in the index."""
     return sorted(path.name for path in (folder / "open").glob("[0-9]*"))
 
 
 def waiting(store: ConversationStore) -> list[str]:
-    """Return the conversations that wait for answers."""
+    """Return the conversations with open questions."""
     return [question.conversation for question in store.pending_sync()]
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Note which conversations are looked at."""
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Collect the conversations that are read."""
     seen: list[Path] = []
     original = conversation.unfinished_turn
 
@@ -50,61 +50,71 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return seen
 
 
-def test_a_turn_is_named_from_before_its_first_event_until_after_its_last(store: ConversationStore, tmp_path: Path) -> None:
+def test_turn_is_in_the_index_from_before_its_first_to_after_its_last_event(
+    store: ConversationStore, tmp_path: Path
+) -> None:
     tape, _ = asking()
     journal = hold(store, tape)
-    assert named(tmp_path) == [journal.conversation]
+    assert indexed(tmp_path) == [journal.conversation]
 
     append(journal, [TurnEnd(status="completed")])
-    assert named(tmp_path) == []
+    assert indexed(tmp_path) == []
     release(journal)
 
 
-def test_an_answer_that_ends_the_turn_takes_it_out(store: ConversationStore, tmp_path: Path) -> None:
+def test_answer_that_ends_the_turn_removes_it_from_the_index(
+    store: ConversationStore, tmp_path: Path
+) -> None:
     kept = keep(store, asking()[0])
 
     store.answer_sync(f"{kept}-e4", cancel=True)
 
-    assert named(tmp_path) == []
+    assert indexed(tmp_path) == []
 
 
-def test_finished_conversations_are_not_looked_at(store: ConversationStore, looks: list[Path]) -> None:
+def test_finished_conversations_are_not_read(store: ConversationStore, reads: list[Path]) -> None:
     for number in range(5):
         keep(store, finished(f"{number}."))
     kept = keep(store, asking()[0])
 
     assert waiting(store) == [kept]
-    assert [path.name.partition("-")[0] for path in looks] == [kept]
+    assert [path.name.partition("-")[0] for path in reads] == [kept]
 
 
-def test_what_has_not_changed_is_not_read_again(store: ConversationStore, looks: list[Path]) -> None:
+def test_unchanged_conversation_is_not_read_again(
+    store: ConversationStore, reads: list[Path]
+) -> None:
     kept = keep(store, asking()[0])
     assert waiting(store) == waiting(store) == [kept]
-    assert len(looks) == 1
+    assert len(reads) == 1
 
     store.answer_sync(f"{kept}-e4", True)
     assert waiting(store) == []
 
 
-def test_where_more_waits_than_is_kept_only_the_rest_is_read_again(
-    store: ConversationStore, looks: list[Path], monkeypatch: pytest.MonkeyPatch
+def test_only_conversations_beyond_the_cache_size_are_read_again(
+    store: ConversationStore, reads: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversation, "_MOST_TURNS", 3)
     kept = [keep(store, asking()[0]) for _ in range(5)]
 
     assert waiting(store) == waiting(store) == kept
-    assert len(looks) == 5 + 3
+    assert len(reads) == 5 + 3
 
     for each in kept[:3]:
         store.answer_sync(f"{each}-e4", cancel=True)
     assert waiting(store) == kept[3:]
-    looks.clear()
+    reads.clear()
     assert waiting(store) == kept[3:]
-    assert looks == []
+    assert reads == []
 
 
-def test_turns_that_are_over_stay_in_no_memory(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page is open for months; what waits at one time is little of what it has seen."""
+def test_ended_turns_are_not_kept_in_memory(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server runs for months, and the open turns are few compared to all turns that it has
+    seen.
+    """
     monkeypatch.setattr(conversation, "_MOST_OVER", 2)
     assert isinstance(store.port, FileConversations)
     kept = [keep(store, asking()[0])]
@@ -118,29 +128,32 @@ def test_turns_that_are_over_stay_in_no_memory(store: ConversationStore, monkeyp
     assert len(store.port.turns.seen._turns) <= 1 + 2
 
 
-def test_a_page_of_questions_reads_no_conversation_of_the_pages_before(store: ConversationStore, looks: list[Path]) -> None:
+def test_page_of_questions_does_not_read_earlier_pages(
+    store: ConversationStore, reads: list[Path]
+) -> None:
     kept = [keep(store, asking()[0]) for _ in range(5)]
 
     page = store.pending_sync(after=f"{kept[1]}-e4", limit=2)
 
     assert [question.conversation for question in page] == kept[2:4]
-    assert {path.name.partition("-")[0] for path in looks} <= set(kept[1:4])
+    assert {path.name.partition("-")[0] for path in reads} <= set(kept[1:4])
 
 
-def test_the_index_is_listed_again_only_where_a_turn_has_begun_or_ended(
+def test_index_is_listed_again_only_after_a_turn_begins_or_ends(
     store: ConversationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed: list[Path] = []
     original = Folder.names
 
     def names(folder: Folder) -> list[str]:
-        listed.append(folder.path)
+        if folder.path.is_relative_to(tmp_path):  # threads of earlier tests list other stores
+            listed.append(folder.path)
         return original(folder)
 
     monkeypatch.setattr(Folder, "names", names)
     first, second = (keep(store, asking()[0]) for _ in range(2))
     assert (waiting(store), waiting(store)) == ([first, second], [first, second])
-    assert len(listed) == 2  # just now: a change in the same step of the clock would not be noticed
+    assert len(listed) == 2  # a change with the same timestamp would not be noticed
 
     os.utime(tmp_path / "open", (0, 0))
     assert (waiting(store), waiting(store)) == ([first, second], [first, second])
@@ -164,16 +177,20 @@ sys.stdin.read()
 """
 
 
-def test_a_turn_whose_process_was_killed_stays_named(tmp_path: Path) -> None:
+def test_turn_of_a_killed_process_stays_in_the_index(tmp_path: Path) -> None:
     holder = Forked(HOLDER, tmp_path)
     conversation = line(holder).strip()
     kill(holder)
 
-    assert named(tmp_path) == [conversation]
+    assert indexed(tmp_path) == [conversation]
 
 
-@pytest.mark.parametrize("damage", ["missing", "another boot", "no boot file", "not a directory", "unreadable boot"])
-def test_an_index_that_cannot_be_trusted_is_made_anew_by_one_scan(store: ConversationStore, tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage", ["missing", "another boot", "no boot file", "not a directory", "unreadable boot"]
+)
+def test_untrusted_index_is_rebuilt_by_one_scan(
+    store: ConversationStore, tmp_path: Path, damage: str
+) -> None:
     kept = keep(store, asking()[0])
     keep(store, finished())
     (tmp_path / "open" / kept).unlink()
@@ -193,17 +210,21 @@ def test_an_index_that_cannot_be_trusted_is_made_anew_by_one_scan(store: Convers
 
     assert waiting(store) == [kept]
     if damage != "not a directory":
-        assert named(tmp_path) == [kept]
+        assert indexed(tmp_path) == [kept]
     assert waiting(open_store(tmp_path)) == [kept]
 
 
-def test_hosts_that_share_a_store_do_not_make_each_other_scan(
+def test_hosts_sharing_a_store_cause_no_scans(
     store: ConversationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = keep(store, asking()[0])
     scans: list[Path] = []
     original = OpenTurns._scan
-    monkeypatch.setattr(OpenTurns, "_scan", lambda self, folder: scans.append(folder) or original(self, folder))  # type: ignore[misc]
+    monkeypatch.setattr(
+        OpenTurns,
+        "_scan",
+        lambda self, folder: scans.append(folder) or original(self, folder),  # type: ignore[misc]
+    )
 
     for host in ("there", "here", "there", "here"):
         monkeypatch.setattr(open_index, "host", lambda host=host: host)
@@ -213,7 +234,9 @@ def test_hosts_that_share_a_store_do_not_make_each_other_scan(
     assert len(scans) == 2
 
 
-def test_a_store_that_cannot_be_written_is_scanned_in_memory(store: ConversationStore, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_is_scanned_in_memory(
+    store: ConversationStore, tmp_path: Path
+) -> None:
     kept = keep(store, asking()[0])
     shutil.rmtree(tmp_path / "open")
     (tmp_path / "open").symlink_to("/proc")
@@ -222,28 +245,32 @@ def test_a_store_that_cannot_be_written_is_scanned_in_memory(store: Conversation
     assert (tmp_path / "open").is_symlink()
 
 
-def test_a_stale_name_is_taken_away_by_whoever_reads_it(store: ConversationStore, tmp_path: Path) -> None:
+def test_stale_entry_is_removed_by_its_reader(store: ConversationStore, tmp_path: Path) -> None:
     kept = keep(store, finished())
     for name in (kept, "17"):
         (tmp_path / "open" / name).touch()
 
     assert waiting(store) == []
-    assert kept not in named(tmp_path)
+    assert kept not in indexed(tmp_path)
 
 
-def test_a_name_is_not_taken_away_while_somebody_writes(store: ConversationStore, tmp_path: Path) -> None:
+def test_entry_is_kept_while_the_conversation_is_locked(
+    store: ConversationStore, tmp_path: Path
+) -> None:
     """The next turn may begin just then."""
     journal = hold(store, finished())
     (tmp_path / "open" / journal.conversation).touch()
 
     assert waiting(store) == []
-    assert named(tmp_path) == [journal.conversation]
+    assert indexed(tmp_path) == [journal.conversation]
     release(journal)
 
 
 @pytest.mark.parametrize("look", ["read", "questions", "answer", "open"])
-def test_every_look_at_a_conversation_mends_the_index(store: ConversationStore, tmp_path: Path, look: str) -> None:
-    """A pull or a copy has put it there."""
+def test_reading_a_conversation_repairs_the_index(
+    store: ConversationStore, tmp_path: Path, look: str
+) -> None:
+    """The conversation was added by a pull or a copy."""
     kept = keep(store, asking()[0])
     (tmp_path / "open" / kept).unlink()
     assert waiting(store) == []
@@ -258,10 +285,12 @@ def test_every_look_at_a_conversation_mends_the_index(store: ConversationStore, 
         case _:
             release(reopen(store, kept))
 
-    assert named(tmp_path) == [kept]
+    assert indexed(tmp_path) == [kept]
 
 
-def test_looking_at_everything_finds_what_other_programs_put_there(store: ConversationStore, tmp_path: Path) -> None:
+def test_full_scan_finds_conversations_of_other_programs(
+    store: ConversationStore, tmp_path: Path
+) -> None:
     kept = keep(store, asking()[0])
     (tmp_path / "open" / kept).unlink()
 
@@ -271,7 +300,9 @@ def test_looking_at_everything_finds_what_other_programs_put_there(store: Conver
     assert waiting(store) == [kept]
 
 
-def test_the_index_is_private_and_leads_nowhere(store: ConversationStore, tmp_path: Path) -> None:
+def test_index_is_private_and_not_followed_through_links(
+    store: ConversationStore, tmp_path: Path
+) -> None:
     kept = keep(store, asking()[0])
     assert (tmp_path / "open").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "open" / kept).stat().st_mode & 0o777 == 0o600
@@ -288,18 +319,22 @@ def test_the_index_is_private_and_leads_nowhere(store: ConversationStore, tmp_pa
     assert victim.stat().st_mtime_ns == 0
 
 
-def test_names_are_those_of_one_empty_file(store: ConversationStore, tmp_path: Path) -> None:
-    """A file for each turn would take the disk longer than anything else that is looked after before its first event."""
+def test_index_entries_are_links_to_one_empty_file(
+    store: ConversationStore, tmp_path: Path
+) -> None:
+    """Creating a file for each turn would be slower than every other write before the turn's
+    first event.
+    """
     for _ in range(3):
         keep(store, asking()[0])
 
-    (inode,) = {(tmp_path / "open" / name).stat().st_ino for name in named(tmp_path)}
+    (inode,) = {(tmp_path / "open" / name).stat().st_ino for name in indexed(tmp_path)}
     assert (tmp_path / "open" / ".empty").stat().st_ino == inode
     assert len(waiting(store)) == 3
 
 
 @pytest.mark.parametrize("why", [errno.EPERM, errno.EMLINK])
-def test_where_there_are_no_links_names_are_files(
+def test_index_entries_are_files_without_hard_links(
     why: int, store: ConversationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -310,10 +345,12 @@ def test_where_there_are_no_links_names_are_files(
         keep(store, asking()[0])
 
     assert len(waiting(store)) == 2
-    assert {(tmp_path / "open" / name).stat().st_nlink for name in named(tmp_path)} == {1}
+    assert {(tmp_path / "open" / name).stat().st_nlink for name in indexed(tmp_path)} == {1}
 
 
-def test_a_link_in_the_place_of_the_empty_file_leads_nowhere(store: ConversationStore, tmp_path: Path) -> None:
+def test_link_in_place_of_the_empty_file_is_not_followed(
+    store: ConversationStore, tmp_path: Path
+) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     os.utime(victim, ns=(0, 0))
@@ -325,5 +362,9 @@ def test_a_link_in_the_place_of_the_empty_file_leads_nowhere(store: Conversation
     append(journal := reopen(store, kept), [TurnEnd(status="completed")])
     release(journal)
 
-    assert named(tmp_path) == []
-    assert (victim.read_text(), victim.stat().st_mtime_ns, victim.stat().st_nlink) == ("precious", 0, 1)
+    assert indexed(tmp_path) == []
+    assert (victim.read_text(), victim.stat().st_mtime_ns, victim.stat().st_nlink) == (
+        "precious",
+        0,
+        1,
+    )

@@ -1,4 +1,4 @@
-"""Answers from outside, to conversations that nobody holds."""
+"""Answers from outside to conversations that no process has locked."""
 
 from __future__ import annotations
 
@@ -31,15 +31,29 @@ FORM = FormAuthored(
     total=2,
     questions=(
         {"id": "confirm", "text": "Deploy to production?", "answer_type": {"type": "boolean"}},
-        {"id": "region", "text": "Where?", "answer_type": {"type": "select", "options": [{"value": "eu-1"}, {"value": "us-2"}]}},
+        {
+            "id": "region",
+            "text": "Where?",
+            "answer_type": {"type": "select", "options": [{"value": "eu-1"}, {"value": "us-2"}]},
+        },
     ),
 )
-SECRET_FORM = FormAuthored(total=2, questions=(FORM.questions[0], {"id": "token", "text": "Token?", "answer_type": {"type": "secret"}}))
+SECRET_FORM = FormAuthored(
+    total=2,
+    questions=(
+        FORM.questions[0],
+        {"id": "token", "text": "Token?", "answer_type": {"type": "secret"}},
+    ),
+)
 
 
 def answer(store: ConversationStore, event_id: str, *value: Any, **how: Any) -> Receipt:
-    """Answer the question with this event id, wherever it is."""
-    asked = (number for number in store.ids_sync() if any(event.event_id == event_id for event in store.read_sync(number).events))
+    """Answer the question with this event ID in any conversation."""
+    asked = (
+        number
+        for number in store.ids_sync()
+        if any(event.event_id == event_id for event in store.read_sync(number).events)
+    )
     return asyncio.run(store.answer(address(next(asked, "17"), event_id), *value, **how))
 
 
@@ -48,7 +62,7 @@ def new_events(store: ConversationStore, tape: Tape) -> list[Event]:
     return list(store.read_sync(only).events[len(tape.events) :])
 
 
-def test_a_question_is_named_by_itself_as_by_its_id(store: ConversationStore) -> None:
+def test_question_object_works_like_its_id(store: ConversationStore) -> None:
     tape, _ = asking()
     kept = keep(store, tape)
     (listed,) = store.pending_sync()
@@ -57,13 +71,13 @@ def test_a_question_is_named_by_itself_as_by_its_id(store: ConversationStore) ->
 
 
 @pytest.mark.parametrize("named", [None, 7, object()])
-def test_what_names_no_question_at_all_is_a_mistake_of_the_program(store: ConversationStore, named: Any) -> None:
-    with pytest.raises(TypeError, match="`id` takes text"):
+def test_invalid_question_reference_is_a_type_error(store: ConversationStore, named: Any) -> None:
+    with pytest.raises(TypeError, match="`id` must be a string"):
         store.answer_sync(named, True)
 
 
 @pytest.mark.parametrize("id", ["nonsense", "17-e99", ""])
-def test_an_id_that_was_never_there_is_told_from_a_closed_question(store: ConversationStore, id: str) -> None:
+def test_unknown_id_differs_from_a_closed_question(store: ConversationStore, id: str) -> None:
     keep(store, asking()[0])
 
     with pytest.raises(NoSuchQuestion) as refused:
@@ -73,13 +87,17 @@ def test_an_id_that_was_never_there_is_told_from_a_closed_question(store: Conver
 
 
 @pytest.mark.parametrize("is_held", [False, True])
-def test_an_answer_that_is_too_large_is_refused_with_the_limit(store: ConversationStore, *, is_held: bool) -> None:
+def test_an_answer_that_is_too_large_is_refused_with_the_limit(
+    store: ConversationStore, *, is_held: bool
+) -> None:
     journal = hold(store, asking()[0])
     if not is_held:
         release(journal)
     (asked,) = store.pending_sync()
 
-    with pytest.raises(AnswerError, match=r"too large.*2,097,152 may be recorded at once \(`limits.batch`\)"):
+    with pytest.raises(
+        AnswerError, match=r"too large.*2,097,152 may be recorded at once \(`limits.batch`\)"
+    ):
         store.answer_sync(asked, reply="x" * 3_000_000)
 
     assert store.pending_sync() == [asked]
@@ -87,11 +105,13 @@ def test_an_answer_that_is_too_large_is_refused_with_the_limit(store: Conversati
         release(journal)
 
 
-def test_an_answer_is_recorded_with_who_and_how(store: ConversationStore) -> None:
+def test_answer_is_recorded_with_user_and_interface(store: ConversationStore) -> None:
     tape, question = asking()
     kept = keep(store, tape)
 
-    receipt = answer(store, question.event_id, False, reason="Not on Friday.", user="u42", via="inbox")
+    receipt = answer(
+        store, question.event_id, False, reason="Not on Friday.", user="u42", via="inbox"
+    )
 
     assert receipt == Receipt(kept, address(kept, question.event_id))
     (recorded,) = new_events(store, tape)
@@ -104,19 +124,19 @@ def test_an_answer_is_recorded_with_who_and_how(store: ConversationStore) -> Non
 
 
 @pytest.mark.parametrize("typed", ["", "e4", "17", "17-", "-e4", "x-e4", "\u0661-e4"])
-def test_only_a_whole_address_names_a_question(store: ConversationStore, typed: str) -> None:
+def test_only_a_complete_id_names_a_question(store: ConversationStore, typed: str) -> None:
     keep(store, asking()[0])
 
-    with pytest.raises(NotOpen, match="names no question: an id is"):
+    with pytest.raises(NotOpen, match="is not a question ID: an ID is"):
         asyncio.run(store.answer(typed, True))
 
 
-def test_a_conversation_that_is_gone_has_no_question(store: ConversationStore) -> None:
+def test_removed_conversation_has_no_question(store: ConversationStore) -> None:
     with pytest.raises(NotOpen, match="There is no question '17-e4'"):
         asyncio.run(store.answer("17-e4", True))
 
 
-def test_the_beginning_of_an_address_is_not_enough(store: ConversationStore) -> None:
+def test_id_prefix_is_not_accepted(store: ConversationStore) -> None:
     kept = keep(store, asking("long")[0])
 
     with pytest.raises(NotOpen, match="There is no question"):
@@ -124,14 +144,14 @@ def test_the_beginning_of_an_address_is_not_enough(store: ConversationStore) -> 
 
 
 @pytest.mark.parametrize("id", ["zz", "e1", "call_1.confirm.1"])
-def test_an_id_that_nothing_has_is_not_open(store: ConversationStore, id: str) -> None:
+def test_unknown_id_is_not_open(store: ConversationStore, id: str) -> None:
     keep(store, asking()[0])
 
     with pytest.raises(NotOpen, match="There is no question"):
         answer(store, id, True)
 
 
-def test_the_second_answer_is_told_who_was_first(store: ConversationStore) -> None:
+def test_second_answer_names_the_first_responder(store: ConversationStore) -> None:
     tape, question = asking()
     keep(store, tape)
     answer(store, question.event_id, True, user="u1", via="web")
@@ -166,9 +186,17 @@ def test_an_answer_that_does_not_fit_records_nothing(store: ConversationStore) -
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"cancel": True, "reply": "x"}, {"approve": False, "arguments": {}}, {"approve": True, "cancel": True}]
+    "how",
+    [
+        {},
+        {"cancel": True, "reply": "x"},
+        {"approve": False, "arguments": {}},
+        {"approve": True, "cancel": True},
+    ],
 )
-def test_exactly_one_thing_can_be_done(store: ConversationStore, how: dict[str, Any]) -> None:
+def test_exactly_one_kind_of_decision_is_required(
+    store: ConversationStore, how: dict[str, Any]
+) -> None:
     tape, question = asking()
     keep(store, tape)
 
@@ -178,7 +206,7 @@ def test_exactly_one_thing_can_be_done(store: ConversationStore, how: dict[str, 
     assert new_events(store, tape) == []
 
 
-def test_words_for_the_model_finish_the_call_in_one_batch(store: ConversationStore) -> None:
+def test_reply_finishes_the_call_in_one_batch(store: ConversationStore) -> None:
     tape, question = asking()
     keep(store, tape)
 
@@ -191,7 +219,7 @@ def test_words_for_the_model_finish_the_call_in_one_batch(store: ConversationSto
     assert "Ask me tomorrow." in response.content
 
 
-def test_ending_the_turn_ends_it(store: ConversationStore) -> None:
+def test_end_turn_ends_the_turn(store: ConversationStore) -> None:
     tape, question = asking()
     keep(store, tape)
 
@@ -226,8 +254,12 @@ def test_an_approval_is_decided_with_a_reason(store: ConversationStore, kind: st
         answer(store, approval.event_id, approve=True)
 
 
-@pytest.mark.parametrize("how", [{"arguments": {"env": "staging"}}, {"approve": True, "arguments": {"env": "staging"}}])
-def test_a_call_is_approved_with_other_arguments(store: ConversationStore, how: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "how", [{"arguments": {"env": "staging"}}, {"approve": True, "arguments": {"env": "staging"}}]
+)
+def test_a_call_is_approved_with_other_arguments(
+    store: ConversationStore, how: dict[str, Any]
+) -> None:
     tape, approval = waiting("run")
     keep(store, tape)
 
@@ -251,49 +283,59 @@ def test_a_whole_form_is_answered_with_one_object(store: ConversationStore) -> N
 
     answer(store, question.event_id, {"confirm": True, "region": "eu-1"})
 
-    answers = [event.answer for event in new_events(store, tape) if isinstance(event, InquiryAnswered)]
+    answers = [
+        event.answer for event in new_events(store, tape) if isinstance(event, InquiryAnswered)
+    ]
     assert answers == [True, "eu-1"]
     assert store.pending_sync() == []
 
 
-def test_a_secret_is_never_taken(store: ConversationStore) -> None:
+def test_secret_is_refused_from_outside(store: ConversationStore) -> None:
     tape, question = asking()
     tape.events[-1] = replace(question, question=replace(CONFIRM, answer_type=SecretType()))
     keep(store, tape)
 
-    with pytest.raises(AnswerError, match="A secret is not taken here") as refused:
+    with pytest.raises(AnswerError, match="A secret is not accepted here") as refused:
         answer(store, question.event_id, "hunter2")
 
     assert "hunter2" not in str(refused.value)
-    for way in ("on its page", "`midturn answer` at a terminal", "`agent.resume(…, secrets={id: …})`"):
+    for way in (
+        "on its page",
+        "`midturn answer` at a terminal",
+        "`agent.resume(…, secrets={id: …})`",
+    ):
         assert way in str(refused.value)
     answer(store, question.event_id, cancel=True)
 
 
 @pytest.mark.parametrize("answers", [{}, {"region": "eu-1"}])
-def test_a_map_without_an_answer_to_the_open_question_is_refused(store: ConversationStore, answers: dict[str, str]) -> None:
-    """It would lead to nothing, and whoever gave it would believe that it did."""
+def test_a_map_without_an_answer_to_the_open_question_is_refused(
+    store: ConversationStore, answers: dict[str, str]
+) -> None:
+    """Recording it would have no effect, but the responder would believe that it had."""
     tape, question = form_tape(FORM)
     keep(store, tape)
 
-    with pytest.raises(AnswerError, match="/confirm: the open question `confirm` has no answer in the map"):
+    with pytest.raises(
+        AnswerError, match="/confirm: the open question `confirm` has no answer in the map"
+    ):
         answer(store, question.event_id, answers)
 
     assert [one.request.event_id for one in store.pending_sync()] == [question.event_id]
 
 
-def test_a_secret_in_the_middle_of_a_form_is_never_taken_either(store: ConversationStore) -> None:
+def test_secret_in_a_form_is_refused_from_outside(store: ConversationStore) -> None:
     tape, question = form_tape(SECRET_FORM)
     keep(store, tape)
 
-    with pytest.raises(AnswerError, match="is not taken here"):
+    with pytest.raises(AnswerError, match="is not accepted here"):
         answer(store, question.event_id, {"confirm": True, "token": "hunter2"})
 
     assert new_events(store, tape) == []
 
 
-def test_whoever_comes_a_turn_too_late_hears_who_answered(store: ConversationStore) -> None:
-    """The question is long closed, its turn is over, and another has begun."""
+def test_answer_after_the_turn_names_the_responder(store: ConversationStore) -> None:
+    """The question was closed in an earlier turn, and another turn has begun."""
     tape, question = asking()
     kept = keep(store, tape)
     answer(store, question.event_id, True, user="u1", via="web")
@@ -308,7 +350,7 @@ def test_whoever_comes_a_turn_too_late_hears_who_answered(store: ConversationSto
     assert late.value.answered_by.who == "u1"
 
 
-def test_a_turn_is_ready_when_somebody_answered(store: ConversationStore) -> None:
+def test_answered_turn_is_ready(store: ConversationStore) -> None:
     answered, open_still = keep(store, asking("a")[0]), keep(store, asking("b")[0])
     keep(store, finished("c"))
     assert store.ready_sync() == []
@@ -328,8 +370,8 @@ def test_a_turn_that_is_being_resumed_is_not_ready(store: ConversationStore) -> 
     release(journal)
 
 
-def test_a_question_that_was_merely_closed_makes_nothing_ready(store: ConversationStore) -> None:
-    """Else a watcher would resume it for ever."""
+def test_closed_question_does_not_make_a_turn_ready(store: ConversationStore) -> None:
+    """Otherwise a watcher would resume the turn forever."""
     tape = Tape()
     tape.start()
     tape.user("Ship it")
@@ -343,7 +385,7 @@ def test_a_question_that_was_merely_closed_makes_nothing_ready(store: Conversati
     assert store.ready_sync() == [kept]
 
 
-def test_a_yes_is_remembered_for_the_turn_where_it_may_be(store: ConversationStore) -> None:
+def test_yes_is_remembered_for_the_turn_if_allowed(store: ConversationStore) -> None:
     tape, question = asking()
     keep(store, tape)
 
@@ -354,7 +396,7 @@ def test_a_yes_is_remembered_for_the_turn_where_it_may_be(store: ConversationSto
     assert recorded.remembered
 
 
-def test_what_would_not_be_remembered_is_not_taken_as_if_it_were(store: ConversationStore) -> None:
+def test_remember_is_refused_if_not_possible(store: ConversationStore) -> None:
     tape, question = form_tape(FORM)
     keep(store, tape)
 
@@ -374,8 +416,10 @@ def test_a_result_is_not_remembered(store: ConversationStore) -> None:
         answer(store, approval.event_id, approve=True, remember=True)
 
 
-def test_back_in_a_form_asks_the_question_before_again_at_once(store: ConversationStore) -> None:
-    """It waits in the inbox right away: whoever goes back is asked, whatever is configured."""
+def test_back_in_a_form_reopens_the_previous_question(store: ConversationStore) -> None:
+    """The earlier question is open in the inbox again: after *Back* a person is asked, whatever
+    is configured.
+    """
     tape, question = form_tape(FORM)
     kept = keep(store, tape)
     answer(store, question.event_id, {"confirm": True})
@@ -385,6 +429,10 @@ def test_back_in_a_form_asks_the_question_before_again_at_once(store: Conversati
 
     (again,) = store.pending_sync()
     assert isinstance(again.request, InquiryRequest)
-    assert (again.conversation, again.request.question_id, again.request.revises is not None) == (kept, "confirm", True)
+    assert (again.conversation, again.request.question_id, again.request.revises is not None) == (
+        kept,
+        "confirm",
+        True,
+    )
     with pytest.raises(AnswerError, match="There is no earlier answer"):
         asyncio.run(store.answer(again.id, back=True))

@@ -1,4 +1,4 @@
-"""A store that others may write is refused wherever it is named."""
+"""A store that other users may write is refused everywhere."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from midturn.stores.workspace import check_owner
 
 
 @pytest.mark.parametrize("opened", [mt.open_store, store_at])
-def test_a_store_that_everybody_may_write_is_refused_with_the_remedy(tmp_path: Path, opened: object) -> None:
+def test_world_writable_store_is_refused_with_advice(tmp_path: Path, opened: object) -> None:
     assert callable(opened)
     store = tmp_path / "conversations"
     store.mkdir()
     store.chmod(0o777)
-    with pytest.raises(mt.ConfigError, match=rf"The store {store} may be written by everybody \(mode 0777.*chmod o-w {store}"):
+    with pytest.raises(
+        mt.ConfigError,
+        match=rf"The store {store} may be written by everybody \(mode 0777.*chmod o-w {store}",
+    ):
         opened(store)
-    store.chmod(0o1777)  # others may still add conversations
+    store.chmod(0o1777)  # other users may still add conversations
     with pytest.raises(mt.ConfigError, match="may be written by everybody"):
         opened(store)
     store.chmod(0o770)
     opened(store)
 
 
-def test_a_store_that_a_link_leads_to_is_looked_at_itself(tmp_path: Path) -> None:
+def test_linked_store_is_checked_at_its_target(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     (tmp_path / "link").symlink_to(tmp_path / "open")
@@ -35,7 +38,7 @@ def test_a_store_that_a_link_leads_to_is_looked_at_itself(tmp_path: Path) -> Non
         mt.open_store(tmp_path / "link")
 
 
-def test_a_directory_that_everybody_may_replace_holds_no_store(tmp_path: Path) -> None:
+def test_store_in_a_world_writable_directory_is_refused(tmp_path: Path) -> None:
     above = tmp_path / "above"
     (above / "conversations").mkdir(parents=True)
     above.chmod(0o777)
@@ -47,18 +50,26 @@ def test_a_directory_that_everybody_may_replace_holds_no_store(tmp_path: Path) -
         mt.open_store(above / name)
 
 
-def test_a_store_of_another_user_is_refused_except_to_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_of_another_user_is_refused_except_to_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = tmp_path / "conversations"
     store.mkdir()
     owner = store.stat().st_uid
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1_000)
     if owner:
-        with pytest.raises(mt.ConfigError, match=rf"belongs to another user \(user {owner}; you are user {owner + 1_000}\).*chown"):
+        with pytest.raises(
+            mt.ConfigError,
+            match=rf"belongs to another user \(user {owner}; you are user {owner + 1_000}\).*chown",
+        ):
             check_owner(store)
     else:
-        check_owner(store)  # root may do anything with it in any case
+        check_owner(store)  # root may write everywhere
         os.chown(store, 4_321, -1)
-        with pytest.raises(mt.ConfigError, match=r"belongs to another user \(user 4321; you are user 1000\).*chown -R 1000"):
+        with pytest.raises(
+            mt.ConfigError,
+            match=r"belongs to another user \(user 4321; you are user 1000\).*chown -R 1000",
+        ):
             check_owner(store)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     check_owner(store)

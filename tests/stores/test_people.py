@@ -1,4 +1,6 @@
-"""Questions of certain people in every store: votes, passing on, and what is handed over to the process that runs the turn."""
+"""Questions for certain people in every kind of store: votes, reassignment, and the answer
+queue.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,20 @@ from midturn.stores.store import ConversationStore, record_notice
 from support.stored import asking, keep
 from support.tapes import Tape
 
-OPS = People(ask=["ops"], only=True, approvals=2, remind_after=60, members={"ops": ["ana", "bo", "carl"]}, logins={"ana": ["a.smith"]})
+OPS = People(
+    ask=["ops"],
+    only=True,
+    approvals=2,
+    remind_after=60,
+    members={"ops": ["ana", "bo", "carl"]},
+    logins={"ana": ["a.smith"]},
+)
 
 
-def asked_of(store: ConversationStore, people: People = OPS) -> tuple[str, str, Tape]:
-    """Keep a conversation with a question of certain people; return its id and address."""
+def question_for(store: ConversationStore, people: People = OPS) -> tuple[str, str, Tape]:
+    """Create a conversation with a question for certain people; return its ID and the question
+    ID.
+    """
     tape, question = asking()
     place = tape.events.index(question)
     tape.events[place] = replace(question, people=people)
@@ -31,8 +42,8 @@ def new(store: ConversationStore, kept: str, tape: Tape) -> list[object]:
     return list(store.read_sync(kept).events[len(tape.events) :])
 
 
-def test_the_last_vote_writes_the_answer(store: ConversationStore) -> None:
-    kept, id, tape = asked_of(store)
+def test_last_vote_records_the_answer(store: ConversationStore) -> None:
+    kept, id, tape = question_for(store)
     first = store.answer_sync(id, True, user="a.smith", via="web")
     assert first.votes == "1 of 2"
     assert first.to_json()["votes"] == "1 of 2"
@@ -46,10 +57,12 @@ def test_the_last_vote_writes_the_answer(store: ConversationStore) -> None:
     }
     with pytest.raises(NotAllowed, match="ana has said yes already: 1 of 2"):
         store.answer_sync(id, True, user="ana", via="api")
-    with pytest.raises(NotAllowed, match="dora may not answer this: only ana, bo and carl may") as refused:
+    with pytest.raises(
+        NotAllowed, match="dora may not answer this: only ana, bo and carl may"
+    ) as refused:
         store.answer_sync(id, True, user="dora")
     assert (refused.value.id, refused.value.user) == (id, "dora")
-    with pytest.raises(NotAllowed, match="No one can be told apart here"):
+    with pytest.raises(NotAllowed, match="Users cannot be told apart here"):
         store.answer_sync(id, True)
     assert store.ready_sync() == []
     assert not store.answer_sync(id, True, user="bo").votes
@@ -62,63 +75,70 @@ def test_the_last_vote_writes_the_answer(store: ConversationStore) -> None:
 
 
 @pytest.mark.parametrize("again", ["ANA", "A.SMITH", "ana\u00a0", "a\u200bna", "\uff41na"])
-def test_one_person_votes_once_however_the_name_is_spelled(store: ConversationStore, again: str) -> None:
-    _, id, _ = asked_of(store)
+def test_one_person_votes_once_however_the_name_is_spelled(
+    store: ConversationStore, again: str
+) -> None:
+    _, id, _ = question_for(store)
     store.answer_sync(id, True, user="ana")
     with pytest.raises(NotAllowed, match="ana has said yes already: 1 of 2"):
         store.answer_sync(id, True, user=again)
 
 
 @pytest.mark.parametrize("user", ["ana\n", "\x1b[31mana", "\u200b"])
-def test_a_user_that_is_no_name_is_refused(store: ConversationStore, user: str) -> None:
-    _, id, _ = asked_of(store)
+def test_invalid_user_name_is_refused(store: ConversationStore, user: str) -> None:
+    _, id, _ = question_for(store)
     with pytest.raises(ValueError, match="the name"):
         store.answer_sync(id, True, user=user)
     with pytest.raises(ValueError, match="the name"):
-        store.pass_on_sync(id, ["bo"], user=user)
+        store.reassign_sync(id, ["bo"], user=user)
     with pytest.raises(ValueError, match="the name"):
-        store.take_back_sync(id, user=user)
+        store.withdraw_vote_sync(id, user=user)
 
 
-def test_a_question_is_passed_on_to_those_who_may_answer_it(store: ConversationStore) -> None:
-    _, id, _ = asked_of(store)
-    store.pass_on_sync(id, ["bo"], user="ana")
+def test_question_is_reassigned_to_permitted_people(store: ConversationStore) -> None:
+    _, id, _ = question_for(store)
+    store.reassign_sync(id, ["bo"], user="ana")
     (waiting,) = store.pending_sync()
     assert waiting.whose is not None
     assert (waiting.whose.is_for("bo"), waiting.whose.is_for("ana")) == (True, False)
     with pytest.raises(NotAllowed, match="dora may not answer this"):
-        store.pass_on_sync(id, ["dora"], user="ana")
+        store.reassign_sync(id, ["dora"], user="ana")
     with pytest.raises(NotAllowed, match="dora may not answer this"):
-        store.pass_on_sync(id, ["ana"], user="dora")
+        store.reassign_sync(id, ["ana"], user="dora")
     with pytest.raises(NotOpen):
-        store.pass_on_sync(f"{id}x", ["ana"], user="ana")
+        store.reassign_sync(f"{id}x", ["ana"], user="ana")
 
 
-def test_a_yes_is_taken_back(store: ConversationStore) -> None:
-    _, id, _ = asked_of(store)
+def test_vote_is_withdrawn(store: ConversationStore) -> None:
+    _, id, _ = question_for(store)
     store.answer_sync(id, True, user="ana")
-    with pytest.raises(NotAllowed, match="no vote of yours"):
-        store.take_back_sync(id, user="bo")
-    store.take_back_sync(id, user="ana")
+    with pytest.raises(NotAllowed, match="You have no vote"):
+        store.withdraw_vote_sync(id, user="bo")
+    store.withdraw_vote_sync(id, user="ana")
     (waiting,) = store.pending_sync()
     assert waiting.whose is not None
     assert waiting.whose.tally == "0 of 2"
 
 
-def test_votes_and_notes_are_handed_over_each_beside_the_others(store: ConversationStore) -> None:
-    kept, id, tape = asked_of(store)
+def test_votes_and_notes_are_queued_separately(store: ConversationStore) -> None:
+    kept, id, tape = question_for(store)
     request = id.rpartition("-")[2]
 
     async def told() -> None:
         async with await store.open(kept) as held:
-            await asyncio.gather(store.answer(id, True, user="ana"), store.pass_on(id, ["bo"], user="carl"))
+            await asyncio.gather(
+                store.answer(id, True, user="ana"), store.reassign(id, ["bo"], user="carl")
+            )
             await record_notice(store, id, Reminded(id="", number=1, to=("ops",)))
-            with pytest.raises(NotAllowed, match="has this already"):
+            with pytest.raises(NotAllowed, match="has already received this"):
                 await record_notice(store, id, Reminded(id="", number=1, to=("ops",)))
-            with pytest.raises(NotAllowed, match="has this already"):
+            with pytest.raises(NotAllowed, match="has already received this"):
                 await store.answer(id, True, user="a.smith")
             handed = await held.answers.collect()
-            assert {(one.event_id, one.note is None) for one in handed} == {(request, True), (request, False)}
+            assert {(one.event_id, one.note is None) for one in handed} == {
+                (request, True),
+                (request, False),
+            }
             assert len(handed) == 3
 
     asyncio.run(told())
@@ -129,8 +149,8 @@ def test_votes_and_notes_are_handed_over_each_beside_the_others(store: Conversat
     assert isinstance(new(store, kept, tape)[-1], InquiryAnswered)
 
 
-def test_two_votes_that_are_handed_over_are_the_answer(store: ConversationStore) -> None:
-    kept, id, tape = asked_of(store)
+def test_two_queued_votes_complete_the_answer(store: ConversationStore) -> None:
+    kept, id, tape = question_for(store)
 
     async def told() -> None:
         async with await store.open(kept):
@@ -144,8 +164,10 @@ def test_two_votes_that_are_handed_over_are_the_answer(store: ConversationStore)
     assert answer.answered_by.by == AnsweredBy("user").by
 
 
-def permission_of(store: ConversationStore) -> tuple[str, str, Tape]:
-    """Keep a conversation with a call that several people have to allow; return its id and address."""
+def permission_for(store: ConversationStore) -> tuple[str, str, Tape]:
+    """Create a conversation with a call that several people have to allow; return its ID and the
+    question ID.
+    """
     tape = Tape()
     tape.start()
     waiting = tape.wait(tape.call("call_1", arguments={"env": "production"}))
@@ -154,19 +176,21 @@ def permission_of(store: ConversationStore) -> tuple[str, str, Tape]:
     return kept, address(kept, waiting.event_id), tape
 
 
-def test_a_yes_to_arguments_that_were_edited_since_is_refused(store: ConversationStore) -> None:
-    _, id, _ = permission_of(store)
+def test_yes_to_outdated_arguments_is_refused(store: ConversationStore) -> None:
+    _, id, _ = permission_for(store)
     (shown,) = store.pending_sync()
     assert shown.to_json()["about"] == shown.digest
     store.answer_sync(id, arguments={"env": "staging"}, user="bo")
-    with pytest.raises(AnswerError, match="was changed since you saw it"):
+    with pytest.raises(AnswerError, match="was changed after you saw it"):
         store.answer_sync(id, approve=True, user="ana", digest=shown.digest)
     (edited,) = store.pending_sync()
     assert edited.arguments == {"env": "staging"}
     assert not store.answer_sync(id, approve=True, user="ana", digest=edited.digest).votes
 
 
-def test_an_edit_that_is_a_vote_is_not_reported_as_the_proposal_of_another_call(store: ConversationStore) -> None:
+def test_an_edit_that_is_a_vote_is_not_reported_as_the_proposal_of_another_call(
+    store: ConversationStore,
+) -> None:
     tape = Tape()
     tape.start()
     voted = tape.wait(tape.call("call_1", arguments={"env": "production"}))
@@ -174,23 +198,33 @@ def test_an_edit_that_is_a_vote_is_not_reported_as_the_proposal_of_another_call(
     unchecked = tape.wait(tape.call("call_2", arguments={"env": "eu-1"}))
     tape.events[-1] = replace(unchecked, any_arguments=False)
     kept = keep(store, tape)
-    assert store.answer_sync(address(kept, unchecked.event_id), arguments={"env": "eu-2"}, user="bo").proposed
-    receipt = store.answer_sync(address(kept, voted.event_id), arguments={"env": "staging"}, user="bo")
+    assert store.answer_sync(
+        address(kept, unchecked.event_id), arguments={"env": "eu-2"}, user="bo"
+    ).proposed
+    receipt = store.answer_sync(
+        address(kept, voted.event_id), arguments={"env": "staging"}, user="bo"
+    )
     assert (receipt.votes, receipt.proposed) == ("1 of 2", False)
 
 
-def test_a_yes_that_is_handed_over_is_to_what_was_asked_by_then(store: ConversationStore) -> None:
-    """The process that runs the turn records bo's edit first: ana's yes was to what the model had sent."""
-    kept, id, tape = permission_of(store)
+def test_queued_yes_applies_to_the_arguments_at_its_time(store: ConversationStore) -> None:
+    """The process that runs the turn records bo's edit first, but ana had approved the model's
+    arguments.
+    """
+    kept, id, tape = permission_for(store)
 
     async def told() -> None:
         async with await store.open(kept) as held:
             await store.answer(id, arguments={"env": "staging"}, user="bo")
-            await store.answer(id, approve=True, user="ana", digest=(await store.pending())[0].digest)
+            await store.answer(
+                id, approve=True, user="ana", digest=(await store.pending())[0].digest
+            )
             first, second = await held.answers.collect()
             assert {first.digest, second.digest} > {""}
 
     asyncio.run(told())
     (vote,) = [event for event in new(store, kept, tape) if isinstance(event, Vote)]
     assert vote.arguments == {"env": "staging"}
-    assert [question.whose.tally for question in store.pending_sync() if question.whose] == ["1 of 2"]
+    assert [question.whose.tally for question in store.pending_sync() if question.whose] == [
+        "1 of 2"
+    ]

@@ -1,7 +1,8 @@
-"""What every place must do where conversations are kept: the same steps at random in each, against memory, in their sync forms, too.
+"""The store contract: random steps have the same results in each store as in the memory store,
+including the synchronous methods.
 
-Another place is plugged in by one more entry of `PLACES`. After every step it has to say the same as memory does: which events are
-recorded, what waits, what was handed over, what is ready, and who was refused what.
+To test another store, add an entry to `PLACES`. After every step both stores must agree on the
+recorded events, open questions, queued answers, ready turns and refused answers.
 """
 
 from __future__ import annotations
@@ -16,20 +17,26 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreLocked
 from midturn.events.open_question import address
 from midturn.events.types import InquiryRequest, TurnEnd
 from midturn.stores import claims
 from midturn.stores.file_conversations import FileConversations
-from midturn.stores.locked import HeldConversation
+from midturn.stores.locked import LockedConversation
 from midturn.stores.memory_conversations import MemoryConversations
-from midturn.stores.port import HeldBy, StorePort
+from midturn.stores.port import LockedBy, StorePort
 from midturn.stores.postgres import statements
 from midturn.stores.postgres.conversations import PostgresConversations
 from midturn.stores.postgres.own_loop import parse_database_address
-from midturn.stores.queued_answer import HandedOver, Submission
+from midturn.stores.queued_answer import QueuedAnswer, SubmittedAnswer
 from midturn.stores.store import ConversationStore
 from midturn.stores.sync_forms import drive, in_a_loop
 from support.postgres import Cluster
@@ -46,24 +53,24 @@ REFUSED = (AlreadyAnswered, AnswerError, NotOpen, StoreLocked)
 
 
 class Side:
-    """One of the two stores that are compared, and what is held of it."""
+    """One of the two compared stores, with its locked conversations."""
 
     def __init__(self, port: StorePort) -> None:
         self.store = ConversationStore(port)
         self.run = in_a_loop if port.needs_loop else drive
         self.ids: list[str] = []
-        self.held: dict[int, HeldConversation] = {}
+        self.held: dict[int, LockedConversation] = {}
 
     def begin(self, tape: Tape) -> None:
-        """Make a conversation whose turn waits, and let go of it."""
+        """Create a conversation with an open question and release it."""
         journal = self.run(self.store.create("Ship it"))
         for event in tape.events:
             self.run(journal.append([event]))
         self.run(journal.__aexit__(None, None, None))
         self.ids.append(journal.conversation)
 
-    def tried(self, work: Callable[[], Any]) -> str:
-        """Do something; return what came of it, in words that are the same on both sides."""
+    def attempt(self, work: Callable[[], Any]) -> str:
+        """Run a step; return its result in words that are the same on both sides."""
         try:
             done = work()
         except REFUSED as error:
@@ -71,24 +78,24 @@ class Side:
         return repr(done)
 
     def hold(self, number: int) -> str:
-        """Hold a conversation."""
+        """Lock a conversation."""
 
         def work() -> None:
             self.held[number] = self.run(self.store.open(self.ids[number]))
 
-        return self.tried(work)
+        return self.attempt(work)
 
-    def let_go(self, number: int) -> None:
-        """Release a conversation as somebody who is done does."""
+    def release_conversation(self, number: int) -> None:
+        """Release a conversation normally."""
         self.run(self.held.pop(number).__aexit__(None, None, None))
 
     def die(self, number: int) -> None:
-        """Lose a conversation as a process that is killed does: nothing is taken over."""
+        """Abandon a conversation as a killed process does: queued answers are not recorded."""
         error = KeyboardInterrupt()
         self.run(self.held.pop(number).__aexit__(type(error), error, None))
 
     def answer(self, number: int, event_id: str, *, value: Any) -> str:
-        """Answer at once; where somebody holds the conversation, hand the answer over and do not wait."""
+        """Answer at once. If the conversation is locked, queue the answer and do not wait."""
         conversation = self.ids[number]
 
         def work() -> str:
@@ -97,17 +104,21 @@ class Side:
             receipt = self.store.answer_sync(address(conversation, event_id), value, user="u42")
             return f"recorded, held: {receipt.held}"
 
-        return self.tried(work)
+        return self.attempt(work)
 
     def hand_over(self, number: int, event_id: str, *, value: Any) -> bool:
-        """Hand an answer over to whoever holds the conversation."""
+        """Queue an answer for the process that holds the lock."""
         looked = self.run(self.store.port.look(self.ids[number]))
-        assert isinstance(looked, HeldBy)
-        answer = HandedOver(event_id=event_id, at="2026-11-21T10:00:00.000000Z", submission=Submission(value=value, user="u42"))
-        return self.run(self.store.port.hand_over(looked, answer))
+        assert isinstance(looked, LockedBy)
+        answer = QueuedAnswer(
+            event_id=event_id,
+            at="2026-11-21T10:00:00.000000Z",
+            submission=SubmittedAnswer(value=value, user="u42"),
+        )
+        return self.run(self.store.port.queue_answer(looked, answer))
 
     def claimed(self) -> list[int]:
-        """Claim what is due, and hold it."""
+        """Claim ready turns and keep their locks."""
         found: list[int] = []
         for journal in self.run(self.store.claim(limit=2)):
             number = self.ids.index(journal.conversation)
@@ -116,27 +127,48 @@ class Side:
         return found
 
     def state(self) -> object:
-        """Return everything that can be seen of the store."""
+        """Return the observable state of the store."""
         shown: list[object] = []
         for number, id in enumerate(self.ids):
             looked = self.run(self.store.port.look(id))
-            events = [(event.type, getattr(event, "id", ""), event.more) for event in self.store.read_sync(id).events]
-            shown.append((number, events, isinstance(looked, HeldBy), [handed.event_id for handed in looked.turn.handed]))
+            events = [
+                (event.type, getattr(event, "id", ""), event.more)
+                for event in self.store.read_sync(id).events
+            ]
+            shown.append(
+                (
+                    number,
+                    events,
+                    isinstance(looked, LockedBy),
+                    [handed.event_id for handed in looked.turn.handed],
+                )
+            )
         place = {id: number for number, id in enumerate(self.ids)}
-        waiting = [(place[question.conversation], question.request.event_id) for question in self.store.pending_sync()]
-        lists = [[place[id] for id in self.run(self.store.port.ids(which=which))] for which in ("all", "begun", "open", "ready")]
+        waiting = [
+            (place[question.conversation], question.request.event_id)
+            for question in self.store.pending_sync()
+        ]
+        lists = [
+            [place[id] for id in self.run(self.store.port.ids(which=which))]
+            for which in ("all", "begun", "open", "ready")
+        ]
         return shown, waiting, lists
 
 
-def machine(place: Callable[[Path], StorePort]) -> type[RuleBasedStateMachine]:  # noqa: C901  one rule after the other
-    """Return the state machine that compares a place with memory."""
+def machine(  # noqa: C901  one rule after the other
+    place: Callable[[Path], StorePort],
+) -> type[RuleBasedStateMachine]:
+    """Return the state machine that compares a store with the memory store."""
 
     class Compared(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
             self.stack = ExitStack()
             root = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-            self.ours, self.oracle = Side(place(root / "conversations")), Side(MemoryConversations())
+            self.ours, self.oracle = (
+                Side(place(root / "conversations")),
+                Side(MemoryConversations()),
+            )
             self.sides = (self.ours, self.oracle)
             self.tapes: list[Tape] = []
             self.asked: list[list[InquiryRequest]] = []
@@ -159,7 +191,9 @@ def machine(place: Callable[[Path], StorePort]) -> type[RuleBasedStateMachine]: 
             tape = Tape(f"c{len(self.tapes)}.")
             tape.start()
             tape.user("Ship it")
-            self.asked.append([tape.ask(tape.call(f"call_{number}")) for number in range(QUESTIONS)])
+            self.asked.append(
+                [tape.ask(tape.call(f"call_{number}")) for number in range(QUESTIONS)]
+            )
             self.tapes.append(tape)
             self.both(lambda side: side.begin(tape))
 
@@ -167,7 +201,11 @@ def machine(place: Callable[[Path], StorePort]) -> type[RuleBasedStateMachine]: 
         @rule(data=st.data(), value=st.sampled_from([True, False, "perhaps"]))
         def answer(self, data: st.DataObject, value: object) -> None:
             number = data.draw(st.integers(0, len(self.tapes) - 1))
-            event_id = data.draw(st.sampled_from([*(question.event_id for question in self.asked[number]), "nothing"]))
+            event_id = data.draw(
+                st.sampled_from(
+                    [*(question.event_id for question in self.asked[number]), "nothing"]
+                )
+            )
             self.both(lambda side: side.answer(number, event_id, value=value))
 
         @precondition(lambda self: self.tapes)
@@ -182,11 +220,15 @@ def machine(place: Callable[[Path], StorePort]) -> type[RuleBasedStateMachine]: 
             number = data.draw(st.sampled_from(sorted(self.ours.held)))
             match how:
                 case "let go":
-                    self.both(lambda side: side.let_go(number))
+                    self.both(lambda side: side.release_conversation(number))
                 case "die":
                     self.both(lambda side: side.die(number))
                 case _:
-                    self.both(lambda side: side.run(side.held[number].append([TurnEnd(status="completed")])))
+                    self.both(
+                        lambda side: side.run(
+                            side.held[number].append([TurnEnd(status="completed")])
+                        )
+                    )
 
         @precondition(lambda self: self.tapes)
         @rule()
@@ -207,32 +249,48 @@ def machine(place: Callable[[Path], StorePort]) -> type[RuleBasedStateMachine]: 
             self.both(forked)
 
         @invariant()
-        def the_same_is_seen(self) -> None:
+        def states_are_equal(self) -> None:
             self.both(lambda side: side.state())
 
     return Compared
 
 
 def _no_pause(tries: int) -> float:
-    """Have what is due tried again at once: the two sides do not work at the same speed."""
+    """Make ready turns claimable again at once, because the two sides have different speeds."""
     return 0.0 * tries
 
 
-def hold_to_memory(place: Callable[[Path], StorePort], examples: int = EXAMPLES, phases: Collection[Phase] = tuple(Phase)) -> None:
-    """Do the same at random in a place and in memory, and compare what can be seen after each step."""
+def compare_with_memory(
+    place: Callable[[Path], StorePort],
+    examples: int = EXAMPLES,
+    phases: Collection[Phase] = tuple(Phase),
+) -> None:
+    """Run the same random steps in a store and in memory, and compare the observable state after
+    each step.
+    """
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    limits = settings(max_examples=examples, stateful_step_count=15, deadline=None, suppress_health_check=checks, phases=phases)
+    limits = settings(
+        max_examples=examples,
+        stateful_step_count=15,
+        deadline=None,
+        suppress_health_check=checks,
+        phases=phases,
+    )
     run_state_machine_as_test(machine(place), settings=limits)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_whatever_is_done_in_whatever_order_every_place_says_the_same(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_steps_have_the_same_results_in_every_store(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(claims, "pause_after", _no_pause)
-    hold_to_memory(PLACES[place])
+    compare_with_memory(PLACES[place])
 
 
-def leaves_nothing_for_what_is_closed(side: Side) -> None:
-    """An answer that comes after its question was closed is nobody's: the next decision in that turn takes it away."""
+def check_answer_to_a_closed_question(side: Side) -> None:
+    """An answer to a closed question stays queued until the next decision in that turn removes
+    it.
+    """
     tape = Tape()
     tape.start()
     first, second = (tape.ask(tape.call(f"call_{number}")) for number in range(2))
@@ -247,28 +305,40 @@ def leaves_nothing_for_what_is_closed(side: Side) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_comes_for_a_closed_question_goes_with_the_next_decision(place: str, tmp_path: Path) -> None:
-    leaves_nothing_for_what_is_closed(Side(PLACES[place](tmp_path / "conversations")))
+def test_queued_answer_to_a_closed_question_is_removed_by_the_next_decision(
+    place: str, tmp_path: Path
+) -> None:
+    check_answer_to_a_closed_question(Side(PLACES[place](tmp_path / "conversations")))
 
 
 @pytest.mark.real("PostgreSQL")
-def test_what_comes_for_a_closed_question_goes_with_the_next_decision_in_a_database(url: str) -> None:
-    leaves_nothing_for_what_is_closed(Side(PostgresConversations(parse_database_address(url))))
+def test_queued_answer_to_a_closed_question_is_removed_over_postgres(url: str) -> None:
+    check_answer_to_a_closed_question(Side(PostgresConversations(parse_database_address(url))))
 
 
 @pytest.mark.real("PostgreSQL")
-def test_a_database_says_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_steps_have_the_same_results_over_postgres(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(claims, "pause_after", _no_pause)
-    # What has been due for longest comes first there; the others go by age.
+    # The turns that have been ready for longest come first there; the others are sorted by age.
     monkeypatch.setattr(
-        statements, "CLAIM", statements.CLAIM.replace("least(300, 0.25", "least(0, 0.25").replace("order by wake", "order by id")
+        statements,
+        "CLAIM",
+        statements.CLAIM.replace("least(300, 0.25", "least(0, 0.25").replace(
+            "order by wake", "order by id"
+        ),
     )
-    monkeypatch.setattr(statements, "RELEASE", statements.RELEASE.replace("least(300, 0.25", "least(0, 0.25"))
+    monkeypatch.setattr(
+        statements, "RELEASE", statements.RELEASE.replace("least(300, 0.25", "least(0, 0.25")
+    )
     numbers = itertools.count(1)
 
     def place(_: Path) -> StorePort:
-        return PostgresConversations(parse_database_address(f"{cluster.url}&midturn_schema=port_{next(numbers)}"))
+        return PostgresConversations(
+            parse_database_address(f"{cluster.url}&midturn_schema=port_{next(numbers)}")
+        )
 
-    hold_to_memory(
+    compare_with_memory(
         place, examples=DATABASE_EXAMPLES, phases=[Phase.generate]
-    )  # each try is a schema of its own: none is spent on a smaller case
+    )  # each attempt needs its own schema, so no attempt is spent on shrinking

@@ -1,4 +1,4 @@
-"""Files and directories that are only their owner's, and that lead nowhere else."""
+"""Files and directories that only their owner can access. Links are not followed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from midturn.security.private_files import ensure_private
 from midturn.stores.conversation import Conversation
 from midturn.stores.folder import Folder
 from midturn.stores.opening import FileStore, open_store
-from midturn.stores.queued_answer import HandedOver, HandoverFolder, Submission
+from midturn.stores.queued_answer import AnswerQueueFolder, QueuedAnswer, SubmittedAnswer
 from midturn.stores.sync_forms import drive
 from midturn.stores.workspace import Workspace, choose
 from support.stored import asking, hold, keep, path_of, release, reopen
 
-ANSWER = HandedOver(event_id="e4", at="2026-11-21T10:00:00Z", submission=Submission(value=True))
+ANSWER = QueuedAnswer(
+    event_id="e4", at="2026-11-21T10:00:00Z", submission=SubmittedAnswer(value=True)
+)
 
 
 @pytest.fixture(params=[0o022, 0o000, 0o277], ids=["umask 022", "umask 000", "umask 277"])
@@ -29,14 +31,16 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.mark.usefixtures("umask")
-def test_everything_is_private_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_is_private_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     workspace = Workspace.make(tmp_path / "project")
     workspace.found()
     store = FileStore(workspace.conversations)
     journal = hold(store, asking()[0])
     with Folder.at(path_of(store, journal.conversation)) as folder:
-        HandoverFolder(folder).put(ANSWER)
+        AnswerQueueFolder(folder).put(ANSWER)
     release(journal)
     with (path_of(store, journal.conversation) / "events.jsonl").open("ab") as file:
         file.write(b"torn")
@@ -44,8 +48,19 @@ def test_everything_is_private_whatever_the_umask(tmp_path: Path, monkeypatch: p
     drive(store.port.describe(journal.conversation, title="Another"))
     choose(workspace.conversations, journal.conversation)
 
-    everything = [folder for home in (workspace.home, tmp_path / "data" / "midturn") for folder in (home, *home.rglob("*"))]
-    assert {path.name.split("-")[0] for path in everything} >= {"lock", "answers", "events.torn", "metadata.json", "current", ".gitignore"}
+    everything = [
+        folder
+        for home in (workspace.home, tmp_path / "data" / "midturn")
+        for folder in (home, *home.rglob("*"))
+    ]
+    assert {path.name.split("-")[0] for path in everything} >= {
+        "lock",
+        "answers",
+        "events.torn",
+        "metadata.json",
+        "current",
+        ".gitignore",
+    }
     for path in everything:
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
@@ -74,7 +89,7 @@ def test_a_writer_follows_no_link(tmp_path: Path, name: str) -> None:
 
 
 def test_a_reader_follows_no_link(tmp_path: Path) -> None:
-    """A cloned repository could point at anything that its reader may see."""
+    """A cloned repository could link to any file that its user can read."""
     secret = tmp_path / "secret"
     secret.write_text('{"type":"chat_request","content":"key"}\n')
     conversation = tmp_path / "1-a"
@@ -95,17 +110,19 @@ def test_a_conversation_that_is_a_link_does_not_count(tmp_path: Path) -> None:
     assert "17" not in store.ids_sync()
 
 
-def test_answers_are_not_handed_over_through_a_link(folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_answers_are_not_queued_through_a_link(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (folder.path / "answers").symlink_to(elsewhere)
 
     with pytest.raises(StoreError, match="answers"):
-        HandoverFolder(folder).put(ANSWER)
+        AnswerQueueFolder(folder).put(ANSWER)
 
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_file_is_replaced_whole_and_a_link_in_its_place_is_replaced_itself(folder: Folder) -> None:
+def test_file_is_replaced_atomically_and_links_are_not_followed(folder: Folder) -> None:
     victim = folder.path / "victim"
     victim.write_text("precious")
     (folder.path / "metadata.json").symlink_to(victim)
@@ -117,7 +134,7 @@ def test_a_file_is_replaced_whole_and_a_link_in_its_place_is_replaced_itself(fol
     assert sorted(folder.names()) == ["metadata.json", "victim"]
 
 
-def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(folder: Folder) -> None:
+def test_failed_replacement_leaves_no_temporary_file(folder: Folder) -> None:
     (folder.path / "metadata.json").mkdir()
 
     with pytest.raises(IsADirectoryError):
@@ -126,7 +143,7 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(folder: Folder) ->
     assert folder.names() == ["metadata.json"]
 
 
-def test_a_new_file_never_takes_the_place_of_another(folder: Folder) -> None:
+def test_new_file_never_replaces_another(folder: Folder) -> None:
     folder.write_new("a", b"first")
 
     with pytest.raises(FileExistsError):

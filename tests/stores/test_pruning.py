@@ -1,4 +1,4 @@
-"""Removing what is over, in every store: finished conversations in which nothing was said for long, and those that were never begun."""
+"""Pruning in every store: old finished conversations, and conversations that never began."""
 
 from __future__ import annotations
 
@@ -26,31 +26,36 @@ DAY = timedelta(days=1)
 LATER = timedelta(days=100)
 
 
-@pytest.fixture(params=["disk", "memory", pytest.param("database", marks=pytest.mark.real("PostgreSQL"))])
+@pytest.fixture(
+    params=["disk", "memory", pytest.param("database", marks=pytest.mark.real("PostgreSQL"))]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
-    """A store of each kind, empty."""
+    """Return an empty store of each kind."""
     if request.param == "database":
         return PostgresStore(request.getfixturevalue("url"))
     return FileStore(tmp_path / "conversations") if request.param == "disk" else MemoryStore()
 
 
-class At:
-    """A time of day that a test sets."""
+class SettableClock:
+    """A clock that a test sets."""
 
     def __init__(self, **since: int) -> None:
         self._since = timedelta(**since)
 
     def now(self) -> datetime:
-        """Return it."""
         return datetime.now(UTC) + self._since
 
 
 def agent(store: ConversationStore) -> mt.Agent:
-    return mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ship"}]}, {"text": "Done."}] * 2), tools=[ship], store=store)
+    return mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "ship"}]}, {"text": "Done."}] * 2),
+        tools=[ship],
+        store=store,
+    )
 
 
 def later(store: ConversationStore, **since: int) -> ConversationStore:
-    return ConversationStore(store.port, clock=At(**since))
+    return ConversationStore(store.port, clock=SettableClock(**since))
 
 
 async def finished(store: ConversationStore, words: str = "Ship it.") -> str:
@@ -60,10 +65,12 @@ async def finished(store: ConversationStore, words: str = "Ship it.") -> str:
 
 
 @in_a_loop
-async def test_what_is_finished_goes_and_what_is_open_stays_however_old(store: ConversationStore) -> None:
+async def test_old_finished_conversations_are_pruned_and_open_ones_kept(
+    store: ConversationStore,
+) -> None:
     over, waits = await finished(store), (await agent(store).run("Ship it.")).conversation
     ready = await agent(store).run("Ship it.")
-    await store.answer(ready.pending[0].id, True)  # and nobody has gone on with it
+    await store.answer(ready.pending[0].id, True)  # and no process has continued it
 
     assert (await later(store, days=89).prune(90 * DAY)).finished == ()
     assert [one.id for one in await later(store, days=100).prunable(90 * DAY)] == [over]
@@ -75,9 +82,9 @@ async def test_what_is_finished_goes_and_what_is_open_stays_however_old(store: C
 
 
 @in_a_loop
-async def test_it_is_the_last_word_that_counts_and_not_when_it_was_begun(store: ConversationStore) -> None:
+async def test_age_is_that_of_the_last_event(store: ConversationStore) -> None:
     over = await finished(store)
-    async with await store.open(over) as held:  # it is held: someone works with it
+    async with await store.open(over) as held:  # it is locked by another process
         assert (await later(store, days=100).prune(90 * DAY)).finished == ()
         assert held.conversation == over
     lines = await store.port.lines(over)
@@ -89,9 +96,14 @@ async def test_it_is_the_last_word_that_counts_and_not_when_it_was_begun(store: 
 
 
 @in_a_loop
-async def test_what_was_never_begun_goes_after_an_hour(store: ConversationStore) -> None:
+async def test_empty_conversation_is_pruned_after_an_hour(store: ConversationStore) -> None:
     killed = await store.new("Killed")
-    assert (await store.ids(), await store.port.ids(), await store.port.newest(1)) == ([], [killed], [])  # no list shows it
+    # no list shows it
+    assert (await store.ids(), await store.port.ids(), await store.port.newest(1)) == (
+        [],
+        [killed],
+        [],
+    )
 
     assert (await later(store, minutes=59).prune(90 * DAY)).empty == ()
     assert (await later(store, minutes=61).prune(90 * DAY)).empty == (killed,)
@@ -99,7 +111,7 @@ async def test_what_was_never_begun_goes_after_an_hour(store: ConversationStore)
 
 
 @in_a_loop
-async def test_a_turn_that_begins_while_others_look_keeps_its_conversation(store: ConversationStore) -> None:
+async def test_turn_begun_during_pruning_keeps_its_conversation(store: ConversationStore) -> None:
     over, empty = await finished(store), await store.new("Empty")
     now = datetime.now(UTC) + LATER
     looking = Pruning(store.port, now, 90 * DAY)
@@ -113,7 +125,7 @@ async def test_a_turn_that_begins_while_others_look_keeps_its_conversation(store
 
 
 @in_a_loop
-async def test_a_family_goes_as_one_and_only_with_the_conversation_around(store: ConversationStore) -> None:
+async def test_inner_conversations_are_pruned_with_the_outer_one(store: ConversationStore) -> None:
     inner = agent(store)
 
     @mt.tool
@@ -121,7 +133,11 @@ async def test_a_family_goes_as_one_and_only_with_the_conversation_around(store:
         """Have another agent do it."""
         return (await inner.run("Ship it.")).text or ""
 
-    outer = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "delegate"}]}, {"text": "Done."}]), tools=[delegate], store=store)
+    outer = mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "delegate"}]}, {"text": "Done."}]),
+        tools=[delegate],
+        store=store,
+    )
     around = await outer.run("Delegate it.")
     (question,) = await store.pending()
     family = set(await store.ids())
@@ -137,7 +153,7 @@ async def test_a_family_goes_as_one_and_only_with_the_conversation_around(store:
 
 
 @in_a_loop
-async def test_what_lost_the_conversation_around_goes_by_itself(store: ConversationStore) -> None:
+async def test_orphaned_inner_conversation_is_pruned(store: ConversationStore) -> None:
     """The process was killed between the two removals."""
     inner = agent(store)
 
@@ -146,7 +162,11 @@ async def test_what_lost_the_conversation_around_goes_by_itself(store: Conversat
         """Have another agent do it."""
         return (await inner.run("Ship it.")).text or ""
 
-    outer = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "delegate"}]}, {"text": "Done."}]), tools=[delegate], store=store)
+    outer = mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "delegate"}]}, {"text": "Done."}]),
+        tools=[delegate],
+        store=store,
+    )
     around = (await outer.run("Delegate it.")).conversation
     await store.answer((await store.pending())[0].id, True)
     await outer.resume(around)
@@ -157,7 +177,9 @@ async def test_what_lost_the_conversation_around_goes_by_itself(store: Conversat
 
 
 @in_a_loop
-async def test_many_are_looked_at_in_pages_and_counted(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_conversations_are_pruned_in_pages(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pruning, "_PAGE", 2)
     over = [await finished(store) for _ in range(5)]
 
@@ -165,7 +187,7 @@ async def test_many_are_looked_at_in_pages_and_counted(store: ConversationStore,
 
 
 @in_a_loop
-async def test_what_cannot_be_read_is_named_and_keeps_back_no_other(tmp_path: Path) -> None:
+async def test_unreadable_conversation_is_reported_and_others_are_pruned(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "conversations")
     damaged, linked, over = [await finished(store) for _ in range(3)]
     (store.files.directories.path(damaged) / "events.jsonl").write_text("not a line of JSON\n")
@@ -178,25 +200,44 @@ async def test_what_cannot_be_read_is_named_and_keeps_back_no_other(tmp_path: Pa
     assert pruned.finished == (over,)
     assert set(pruned.left) == {damaged, linked}
     assert f"`midturn conversation rm {damaged}`" in str(pruned)
-    assert f"`midturn conversation rm {damaged} --store there`" in "".join(pruned.reasons(" --store there"))
+    assert f"`midturn conversation rm {damaged} --store there`" in "".join(
+        pruned.reasons(" --store there")
+    )
     assert pruned.removable == (damaged,)
     assert "symbolic link" in pruned.left[linked]
     assert set(await store.ids()) == {damaged, linked}
 
 
 @pytest.mark.parametrize("command", [["serve"], ["worker", "shop:agent"]], ids=["serve", "worker"])
-def test_a_server_and_a_worker_keep_what_the_user_has_said_and_no_longer(tmp_path: Path, command: list[str]) -> None:
+def test_server_and_worker_prune_after_the_configured_time(
+    tmp_path: Path, command: list[str]
+) -> None:
     store = FileStore(tmp_path / "conversations")
     over, waits = asyncio.run(finished(store)), agent(store).run_sync("Ship it.").conversation
-    (tmp_path / "shop.py").write_text("import midturn as mt\nagent = mt.Agent(mt.ScriptedModel([]))\n")
-    homes = {name: str(tmp_path) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    (tmp_path / "shop.py").write_text(
+        "import midturn as mt\nagent = mt.Agent(mt.ScriptedModel([]))\n"
+    )
+    homes = {
+        name: str(tmp_path)
+        for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    }
     environment = {"PATH": os.environ["PATH"], "MIDTURN_CFG_CONVERSATION__KEEP": "1ms", **homes}
     options = ["--port", str(free_port())] if command == ["serve"] else []
-    started = [sys.executable, "-m", "midturn", *command, "--store", str(tmp_path / "conversations"), *options]
+    started = [
+        sys.executable,
+        "-m",
+        "midturn",
+        *command,
+        "--store",
+        str(tmp_path / "conversations"),
+        *options,
+    ]
     pipe = subprocess.PIPE
-    with subprocess.Popen(started, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen(
+        started, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    ) as process:
         while over in FileStore(tmp_path / "conversations").ids_sync():
             assert process.poll() is None
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
     assert store.ids_sync() == [waits]

@@ -1,4 +1,4 @@
-"""Reading loses nothing that can still be read, and takes no lock."""
+"""Reading a conversation keeps all readable events and takes no lock."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def conversation(tmp_path: Path, content: bytes) -> Path:
     return path
 
 
-def test_a_conversation_has_everything_that_was_recorded(tmp_path: Path) -> None:
+def test_conversation_has_every_recorded_event(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     tape, question = asking()
     journal = hold(store, tape, "Ship it\nnow")
@@ -47,12 +47,18 @@ def test_a_conversation_has_everything_that_was_recorded(tmp_path: Path) -> None
     assert read.pairs() == [(question, None)]
     assert [each.id for each in read.pending()] == [f"{journal.conversation}-{question.event_id}"]
     assert read.pending()[0].conversation == journal.conversation
-    assert [event.type for event in read.provider_view()] == ["chat_request", "tool_call_request", "tool_call_response"]
+    assert [event.type for event in read.provider_view()] == [
+        "chat_request",
+        "tool_call_request",
+        "tool_call_response",
+    ]
     assert read.problems == ()
 
 
 def test_a_broken_line_is_reported_with_its_number_and_the_rest_loads(tmp_path: Path) -> None:
-    path = conversation(tmp_path, b"\n".join([TURN[0], b'{"type":"chat_req', TURN[1], TURN[2], b""]))
+    path = conversation(
+        tmp_path, b"\n".join([TURN[0], b'{"type":"chat_req', TURN[1], TURN[2], b""])
+    )
 
     read = Conversation.open(path)
 
@@ -61,9 +67,19 @@ def test_a_broken_line_is_reported_with_its_number_and_the_rest_loads(tmp_path: 
     assert read.problems[0].startswith(f"{path}/events.jsonl:2: ")
 
 
-def test_what_an_editor_leaves_behind_does_no_harm(tmp_path: Path) -> None:
-    """A byte order mark, carriage returns, blank lines: numbers count all lines."""
-    path = conversation(tmp_path, b"\xef\xbb\xbf" + TURN[0] + b"\r\n\r\n" + TURN[1] + b"\r\n  \n" + b"oops\r\n" + TURN[2] + b"\r\n")
+def test_editor_artifacts_are_ignored(tmp_path: Path) -> None:
+    """A byte order mark, carriage returns and blank lines. Line numbers count all lines."""
+    path = conversation(
+        tmp_path,
+        b"\xef\xbb\xbf"
+        + TURN[0]
+        + b"\r\n\r\n"
+        + TURN[1]
+        + b"\r\n  \n"
+        + b"oops\r\n"
+        + TURN[2]
+        + b"\r\n",
+    )
 
     read = Conversation.open(path)
 
@@ -72,7 +88,7 @@ def test_what_an_editor_leaves_behind_does_no_harm(tmp_path: Path) -> None:
     assert read.problems[0].startswith(f"{path}/events.jsonl:5: ")
 
 
-def test_a_torn_end_is_left_out_and_reported_but_not_touched(tmp_path: Path) -> None:
+def test_torn_end_is_skipped_and_reported_but_not_changed(tmp_path: Path) -> None:
     content = b"\n".join(TURN) + b"\n" + TURN[0]
     path = conversation(tmp_path, content)
 
@@ -86,7 +102,10 @@ def test_a_torn_end_is_left_out_and_reported_but_not_touched(tmp_path: Path) -> 
 
 def test_unknown_kinds_and_keys_survive_a_writer_byte_for_byte(tmp_path: Path) -> None:
     strange = [
-        b'{"type":"hologram",  "b":1,"a":[1.0,1e3],"timestamp":"2040-01-01T00:00:00Z","event_id":"x"}',
+        (
+            b'{"type":"hologram", '
+            b' "b":1,"a":[1.0,1e3],"timestamp":"2040-01-01T00:00:00Z","event_id":"x"}'
+        ),
         b'{"type":"chat_request","event_id":"y","timestamp":"t","content":"Hi","mood":{"z":1,"a":2}}',
     ]
     path = conversation(tmp_path, b"\n".join([*TURN, *strange, b""]))
@@ -108,13 +127,19 @@ def test_a_line_over_the_limit_is_kept_and_reported(tmp_path: Path) -> None:
     read = Conversation.open(path)
 
     assert len(read.events) == 4
-    assert "16,777,216 are allowed" in read.problems[0]
+    assert "the limit is 16,777,216" in read.problems[0]
 
 
-def test_a_conversation_without_a_word_is_empty(tmp_path: Path) -> None:
+def test_conversation_without_a_log_is_empty(tmp_path: Path) -> None:
     read = Conversation.open(conversation(tmp_path, b""))
 
-    assert (read.events, read.turns, read.pending(), read.pairs(), read.problems) == ((), (), [], [], ())
+    assert (read.events, read.turns, read.pending(), read.pairs(), read.problems) == (
+        (),
+        (),
+        [],
+        [],
+        (),
+    )
 
 
 def test_a_directory_without_a_conversation_is_named(tmp_path: Path) -> None:
@@ -124,7 +149,7 @@ def test_a_directory_without_a_conversation_is_named(tmp_path: Path) -> None:
         Conversation.open(tmp_path / "nothing")
 
 
-def test_the_last_turn_is_the_one_that_a_whole_reading_ends_with(tmp_path: Path) -> None:
+def test_last_turn_equals_that_of_a_full_read(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     journal = create(store)
     append(journal, *(finished(f"t{number}.").events for number in range(300)), asking()[0].events)
@@ -134,7 +159,7 @@ def test_the_last_turn_is_the_one_that_a_whole_reading_ends_with(tmp_path: Path)
         assert reader.unfinished_turn() == reader.last_turn()
 
 
-def test_a_turn_that_says_it_is_over_is_not_read_for_its_questions(tmp_path: Path) -> None:
+def test_ended_turn_is_not_read_for_questions(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     journal = hold(store, finished())
 
@@ -143,13 +168,27 @@ def test_a_turn_that_says_it_is_over_is_not_read_for_its_questions(tmp_path: Pat
         assert len(reader.last_turn()) == 4
 
 
-def test_events_without_an_id_are_numbered_by_their_line_however_they_are_read(tmp_path: Path) -> None:
-    legacy = [b'{"type":"turn_start"}', b'{"type":"chat_request","content":"a"}', b"", b'{"type":"turn_start"}', b'{"type":"note"}', b""]
+def test_events_without_an_id_are_numbered_by_their_line_however_they_are_read(
+    tmp_path: Path,
+) -> None:
+    legacy = [
+        b'{"type":"turn_start"}',
+        b'{"type":"chat_request","content":"a"}',
+        b"",
+        b'{"type":"turn_start"}',
+        b'{"type":"note"}',
+        b"",
+    ]
     path = conversation(tmp_path, b"\n".join(legacy))
 
     with Folder.at(path) as folder, EventReader(folder) as reader:
         assert [event.event_id for event in reader.last_turn()] == ["line:4", "line:5"]
-    assert [event.event_id for event in Conversation.open(path).events] == ["line:1", "line:2", "line:4", "line:5"]
+    assert [event.event_id for event in Conversation.open(path).events] == [
+        "line:1",
+        "line:2",
+        "line:4",
+        "line:5",
+    ]
 
 
 def test_a_reader_does_not_wait_for_the_writer(tmp_path: Path) -> None:
@@ -160,7 +199,7 @@ def test_a_reader_does_not_wait_for_the_writer(tmp_path: Path) -> None:
     assert len(store.pending_sync()) == 1
 
 
-def test_a_damaged_metadata_file_costs_the_title_alone(tmp_path: Path) -> None:
+def test_damaged_metadata_loses_only_the_title(tmp_path: Path) -> None:
     path = conversation(tmp_path, b"\n".join([*TURN, b""]))
     (path / "metadata.json").write_bytes(b'{"title": 7}')
 
@@ -177,21 +216,35 @@ def test_a_legacy_conversation_is_read_where_it_is(tmp_path: Path) -> None:
     events = [
         {"type": "turn_start", "timestamp": "2026-03-05 22:07:43.3"},
         {"type": "chat_request", "timestamp": "2026-03-05 22:07:43.3", "content": "Hi"},
-        {"type": "tool_call_request", "timestamp": "2026-03-05 22:07:44.0", "id": "c", "name": "t", "arguments": {"a": "aGk="}},
+        {
+            "type": "tool_call_request",
+            "timestamp": "2026-03-05 22:07:44.0",
+            "id": "c",
+            "name": "t",
+            "arguments": {"a": "aGk="},
+        },
     ]
     (path / "events.json").write_text(json.dumps(events))
-    (path / "metadata.json").write_text('{"title": "Old", "last_activated_at": "2026-03-05 22:07:43.369023", "else": 1}')
+    (path / "metadata.json").write_text(
+        '{"title": "Old", "last_activated_at": "2026-03-05 22:07:43.369023", "else": 1}'
+    )
 
     read = Conversation.open(path)
 
     assert read.id == "17727484633"
-    assert [event.type for event in read.events] == ["turn_start", "chat_request", "tool_call_request"]
+    assert [event.type for event in read.events] == [
+        "turn_start",
+        "chat_request",
+        "tool_call_request",
+    ]
     assert read.events[2].to_json()["arguments"] == {"a": "hi"}
     assert read.title == "Old"
     assert read.metadata.others == {"else": 1}
 
 
-def test_one_unreadable_conversation_does_not_hide_the_questions_of_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_unreadable_conversation_does_not_hide_the_questions_of_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = open_store(tmp_path)
     (tmp_path / "17-broken").mkdir()
     (tmp_path / "17-broken" / "events.jsonl").mkdir()

@@ -1,4 +1,4 @@
-"""What is recorded can be read again: a line that nobody could read is refused before it is written, whoever made its event."""
+"""Events that could not be read again are refused before they are written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
     ("event", "place"),
     [
         (InquiryAnswered(event_id="x", id="q", answer="eu", reason=NUMBER), "$.reason"),
-        (InquiryAnswered(event_id="x", id="q", answer="eu", answered_by=AnsweredBy("user", via=NUMBER)), "$.answered_by.via"),
+        (
+            InquiryAnswered(
+                event_id="x", id="q", answer="eu", answered_by=AnsweredBy("user", via=NUMBER)
+            ),
+            "$.answered_by.via",
+        ),
         (InquiryCancelled(event_id="x", id="q", reason=NUMBER), "$.reason"),
         (ToolCallRequest(event_id="x", id=NUMBER, name="deploy", arguments={}), "$.id"),
         (ToolCallResponse(event_id="x", id="c", call="e3", content=NUMBER), "$.content"),
@@ -48,21 +53,33 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
     ],
     ids=lambda given: given if isinstance(given, str) else given.type,
 )
-def test_an_event_with_a_value_of_another_type_is_not_recorded(store: ConversationStore, event: Event, place: str) -> None:
+def test_an_event_with_a_value_of_another_type_is_not_recorded(
+    store: ConversationStore, event: Event, place: str
+) -> None:
     async def work() -> str:
         async with await store.create("typed") as journal:
             await journal.append([*BEGUN, CALL])
-            with pytest.raises(StoreError, match=f"kind {event.type} cannot be recorded: .*{place.replace('$', '[$]')}"):
+            with pytest.raises(
+                StoreError,
+                match=f"kind {event.type} cannot be recorded: .*{place.replace('$', '[$]')}",
+            ):
                 await journal.append([event])
-            await journal.append([ToolCallResponse(event_id="e4", id="c", call="e3", content="Deployed.")])
+            await journal.append(
+                [ToolCallResponse(event_id="e4", id="c", call="e3", content="Deployed.")]
+            )
             return journal.conversation
 
     events = store.read_sync(asyncio.run(work())).events
 
-    assert [event.type for event in events] == ["turn_start", "chat_request", "tool_call_request", "tool_call_response"]
+    assert [event.type for event in events] == [
+        "turn_start",
+        "chat_request",
+        "tool_call_request",
+        "tool_call_response",
+    ]
 
 
-def test_what_nobody_could_read_before_is_kept_beside_what_can_be_read(store: ConversationStore) -> None:
+def test_unknown_event_kinds_are_recorded(store: ConversationStore) -> None:
     newer = decode_event(b'{"type":"from_the_future","event_id":"f","what":[1]}', "elsewhere:1")
     assert isinstance(newer, OpaqueEvent)
 
@@ -73,4 +90,9 @@ def test_what_nobody_could_read_before_is_kept_beside_what_can_be_read(store: Co
 
     events = store.read_sync(asyncio.run(work())).events
 
-    assert [event.type for event in events] == ["turn_start", "chat_request", "from_the_future", "tool_call_request"]
+    assert [event.type for event in events] == [
+        "turn_start",
+        "chat_request",
+        "from_the_future",
+        "tool_call_request",
+    ]

@@ -1,8 +1,11 @@
-"""What is kept of a conversation's questions goes with the conversation."""
+"""Side entries of a conversation's questions, such as half-filled forms, are removed with the
+conversation.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,7 +24,6 @@ FORM = mt.Form([mt.Question.text("name", "Name?"), mt.Question.text("why", "Why?
 
 @pytest.fixture(params=["memory", "files"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
-    """Return an empty store."""
     return MemoryStore() if request.param == "memory" else FileStore(tmp_path / "conversations")
 
 
@@ -47,7 +49,7 @@ def test_removing_a_conversation_removes_its_half_filled_forms(store: Conversati
     asyncio.run(play())
 
 
-def test_pruning_removes_them_too(store: ConversationStore) -> None:
+def test_pruning_removes_half_filled_forms(store: ConversationStore) -> None:
     async def play() -> None:
         question = await _half_filled(store)
         await store.answer(question.id, cancel=True)
@@ -59,10 +61,10 @@ def test_pruning_removes_them_too(store: ConversationStore) -> None:
     asyncio.run(play())
 
 
-def test_a_form_of_an_earlier_version_is_read_and_goes_with_its_next_step(store: ConversationStore) -> None:
+def test_half_filled_form_of_an_earlier_version_is_migrated(store: ConversationStore) -> None:
     async def play() -> None:
         drafts = Drafts(Port(store), "1790001000000001-abc", "ana")
-        earlier = drafts._earlier_name  # pyright: ignore[reportPrivateUsage]  # as 0.2 has named it
+        earlier = drafts._earlier_name
         await store.port.beside.keep(earlier, b'{"at": 1.0, "steps": [{"answer": 1}]}')
         assert await drafts.read() == [{"answer": 1}]
         await drafts.keep([{"answer": 1}, {"answer": 2}])
@@ -70,3 +72,24 @@ def test_a_form_of_an_earlier_version_is_read_and_goes_with_its_next_step(store:
         assert len(await drafts.read()) == 2
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("content", [b"new", None])
+def test_a_changed_value_is_durable_when_the_call_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    """A power cut must not restore the previous value, so the directory is synced at the end."""
+    port = FileStore(tmp_path / "conversations").port
+    asyncio.run(port.beside.keep("name", b"old"))
+    folder = tmp_path / "conversations" / "beside"
+    synced: list[list[bytes]] = []
+    sync = os.fsync
+
+    def fsync(fd: int) -> None:
+        if os.path.samestat(os.fstat(fd), folder.stat()):
+            synced.append([file.read_bytes() for file in folder.iterdir()])
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    asyncio.run(port.beside.keep("name", content))
+    assert synced == [[] if content is None else [content]]

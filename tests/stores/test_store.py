@@ -1,4 +1,4 @@
-"""What every store does, on disk and in memory."""
+"""Behaviour of every store, on disk and in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from midturn.stores.sync_forms import drive
 from support.stored import append, asking, create, finished, hold, keep, release, reopen
 
 
-def test_a_new_conversation_is_held_by_whoever_made_it(store: ConversationStore) -> None:
+def test_new_conversation_is_locked_by_its_creator(store: ConversationStore) -> None:
     journal = create(store)
 
     with pytest.raises(StoreLocked, match="written by this process since") as refused:
@@ -27,7 +27,7 @@ def test_a_new_conversation_is_held_by_whoever_made_it(store: ConversationStore)
     release(reopen(store, journal.conversation))
 
 
-def test_what_was_recorded_can_be_read_while_and_after_it_is_held(store: ConversationStore) -> None:
+def test_events_can_be_read_during_and_after_the_lock(store: ConversationStore) -> None:
     tape, _ = asking()
     journal = hold(store, tape)
 
@@ -53,7 +53,7 @@ def test_a_batch_that_is_too_large_leaves_no_trace(store: ConversationStore) -> 
     assert list(journal.events) == []
 
 
-def test_a_closed_journal_takes_nothing_more(store: ConversationStore) -> None:
+def test_closed_journal_refuses_further_appends(store: ConversationStore) -> None:
     journal = create(store)
     release(journal)
     release(journal)
@@ -68,11 +68,11 @@ def test_conversations_are_listed_by_age(store: ConversationStore) -> None:
     assert store.ids_sync() == ids == sorted(ids, key=int)
 
 
-def test_the_title_is_what_was_asked_first(store: ConversationStore) -> None:
+def test_title_is_the_first_message(store: ConversationStore) -> None:
     assert store.read_sync(keep(store, finished(), "Ship it\nplease")).title == "Ship it"
 
 
-def test_a_removed_conversation_is_gone(store: ConversationStore) -> None:
+def test_removed_conversation_is_not_found(store: ConversationStore) -> None:
     first, second = keep(store, asking("a")[0]), keep(store, asking("b")[0])
 
     store.remove_sync(first)
@@ -83,7 +83,7 @@ def test_a_removed_conversation_is_gone(store: ConversationStore) -> None:
         store.read_sync(first)
 
 
-def test_a_conversation_that_is_written_is_not_removed(store: ConversationStore) -> None:
+def test_locked_conversation_is_not_removed(store: ConversationStore) -> None:
     journal = hold(store, finished())
 
     with pytest.raises(StoreLocked):
@@ -92,8 +92,8 @@ def test_a_conversation_that_is_written_is_not_removed(store: ConversationStore)
     assert store.ids_sync() == [journal.conversation]
 
 
-def test_a_fork_has_the_finished_turns_and_a_life_of_its_own(store: ConversationStore) -> None:
-    """The open question stays where it is: it can be answered in one place only."""
+def test_fork_has_the_finished_turns_and_is_independent(store: ConversationStore) -> None:
+    """The open question stays in the original, because it can be answered in one place only."""
     journal = hold(store, finished("a"), "Hello")
     append(journal, finished("b").events, asking("c")[0].events)
     release(journal)
@@ -110,17 +110,21 @@ def test_a_fork_has_the_finished_turns_and_a_life_of_its_own(store: Conversation
     assert len(store.pending_sync()) == 1
 
 
-def test_a_fork_does_not_take_along_what_was_allowed_for_the_conversation(store: ConversationStore) -> None:
-    """It is another conversation. What was decided is kept for whoever reads it."""
+def test_fork_drops_permissions_of_the_conversation(store: ConversationStore) -> None:
+    """The fork is another conversation. The recorded decisions are kept as history."""
     journal = hold(store, finished("a"), "Hello")
-    allowed = Standing(event_id="s", id="i", tool="shell", rule={"when": {"cmd": "ls"}, "run": "unattended"})
+    allowed = Standing(
+        event_id="s", id="i", tool="shell", rule={"when": {"cmd": "ls"}, "run": "unattended"}
+    )
     append(journal, (*finished("b").events[:3], allowed, *finished("b").events[3:]))
     release(journal)
 
     events = store.read_sync(store.fork_sync(journal.conversation)).events
 
     assert [event.rule for event in standing_decisions(events)] == [None]
-    assert [event.rule for event in standing_decisions(store.read_sync(journal.conversation).events)] == [allowed.rule]
+    assert [
+        event.rule for event in standing_decisions(store.read_sync(journal.conversation).events)
+    ] == [allowed.rule]
 
 
 def test_a_fork_can_end_earlier(store: ConversationStore) -> None:

@@ -1,4 +1,6 @@
-"""Versions of midturn that run side by side on one store: an older one lets alone what it does not understand, and loses nothing of it."""
+"""Different versions of midturn on one store: an older version keeps events it does not
+understand and does not modify their conversations.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +34,36 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
     return FileStore(tmp_path / "conversations") if request.param == "disk" else MemoryStore()
 
 
-def of_the_future(kind: str = "promise") -> OpaqueEvent:
-    """An event of a kind that this version does not know, as a newer one has written it."""
+def unknown_event(kind: str = "promise") -> OpaqueEvent:
+    """Return an event of an unknown kind, as written by a newer version."""
     line = json.dumps(
-        {"type": kind, "timestamp": "2031-01-01T00:00:00.000000Z", "event_id": "future", "more": 0, "requires": NEWER, "to": 1}
+        {
+            "type": kind,
+            "timestamp": "2031-01-01T00:00:00.000000Z",
+            "event_id": "future",
+            "more": 0,
+            "requires": NEWER,
+            "to": 1,
+        }
     )
     return OpaqueEvent(kind=kind, raw=Raw(line.encode()), event_id="future", requires=NEWER)
 
 
-def needing(store: ConversationStore, requires: str) -> tuple[str, str]:
-    """Make a conversation whose question requires a version; return it and its question."""
+def conversation_requiring(store: ConversationStore, requires: str) -> tuple[str, str]:
+    """Create a conversation whose question requires a version; return its ID and the question
+    ID.
+    """
     tape, request = asking()
-    tape.events[:] = [replace(event, requires=requires) if event is request else event for event in tape.events]
+    tape.events[:] = [
+        replace(event, requires=requires) if event is request else event for event in tape.events
+    ]
     conversation = keep(store, tape)
     return conversation, f"{conversation}-{request.event_id}"
 
 
-def test_the_first_request_with_a_deadline_raises_the_required_version(store: ConversationStore) -> None:
+def test_the_first_request_with_a_deadline_raises_the_required_version(
+    store: ConversationStore,
+) -> None:
     @mt.tool
     async def deploy(ctx: mt.ToolContext) -> str:
         return str(await ctx.ask(mt.Question.boolean("sure", "Sure?", deadline=timedelta(hours=1))))
@@ -69,11 +84,15 @@ def test_a_question_without_people_and_deadline_requires_nothing(store: Conversa
 
 
 @pytest.mark.parametrize("requires", [NEWER, "0.4", "1", "of the future"])
-def test_an_older_version_refuses_by_name_and_changes_nothing(store: ConversationStore, requires: str) -> None:
-    conversation, question = needing(store, requires)
+def test_an_older_version_refuses_by_name_and_changes_nothing(
+    store: ConversationStore, requires: str
+) -> None:
+    conversation, question = conversation_requiring(store, requires)
     before = drive(store.port.lines(conversation))
 
-    with pytest.raises(TooOld, match=rf"Conversation {conversation} needs midturn {requires} or later"):
+    with pytest.raises(
+        TooOld, match=rf"Conversation {conversation} needs midturn {requires} or later"
+    ):
         reopen(store, conversation)
     with pytest.raises(TooOld, match=requires) as refused:
         store.answer_sync(question, True)
@@ -91,19 +110,19 @@ def test_an_older_version_refuses_by_name_and_changes_nothing(store: Conversatio
 
 
 @pytest.mark.parametrize("requires", ["", "0", "0.1", "0.2", "0.3", mt.__version__])
-def test_what_this_version_is_new_enough_for_goes_on(store: ConversationStore, requires: str) -> None:
-    _, question = needing(store, requires)
+def test_conversation_for_this_version_continues(store: ConversationStore, requires: str) -> None:
+    _, question = conversation_requiring(store, requires)
 
     store.answer_sync(question, True)
 
     assert store.pending_sync() == []
 
 
-def test_an_older_worker_leaves_it_to_a_newer_one_and_takes_the_others(
+def test_older_worker_skips_it_and_claims_others(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    conversation, question = needing(store, NEWER)
-    other, easy = needing(store, "")
+    conversation, question = conversation_requiring(store, NEWER)
+    other, easy = conversation_requiring(store, "")
     store.answer_sync(easy, True)
     with monkeypatch.context() as newer:
         newer.setattr(batch, "__version__", NEWER)
@@ -117,13 +136,13 @@ def test_an_older_worker_leaves_it_to_a_newer_one_and_takes_the_others(
         release(journal)
     assert len(caplog.records) == 1
     monkeypatch.setattr(batch, "__version__", NEWER)
-    release(reopen(store, conversation))  # nothing holds it
+    release(reopen(store, conversation))  # the conversation is not locked
 
 
 def test_an_older_worker_says_once_which_version_is_needed(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    left = [needing(store, NEWER) for _ in range(3)]
+    left = [conversation_requiring(store, NEWER) for _ in range(3)]
     with monkeypatch.context() as newer:
         newer.setattr(batch, "__version__", NEWER)
         for _, question in left:
@@ -134,36 +153,51 @@ def test_an_older_worker_says_once_which_version_is_needed(
 
     said = [record.message for record in caplog.records]
     assert len(said) == 1
-    assert any(said[0].startswith(f"Conversation {conversation} needs midturn {NEWER} or later") for conversation, _ in left)
+    assert any(
+        said[0].startswith(f"Conversation {conversation} needs midturn {NEWER} or later")
+        for conversation, _ in left
+    )
 
 
-def test_a_kind_of_event_of_a_newer_version_is_kept_byte_for_byte_and_heeded(store: ConversationStore) -> None:
+def test_newer_event_kind_is_kept_and_its_requirement_checked(store: ConversationStore) -> None:
     tape, request = asking()
     journal = hold(store, tape)
-    append(journal, [of_the_future()])
+    append(journal, [unknown_event()])
     release(journal)
     before = drive(store.port.lines(journal.conversation))
 
-    assert before[-1].rstrip(b"\n") == bytes(of_the_future().raw)
+    assert before[-1].rstrip(b"\n") == bytes(unknown_event().raw)
     with pytest.raises(TooOld, match=NEWER):
         store.answer_sync(f"{journal.conversation}-{request.event_id}", True)
     assert drive(store.port.lines(journal.conversation)) == before
     assert store.read_sync(journal.conversation).events[-1].to_json()["to"] == 1
 
 
-def test_a_newer_kind_that_requires_nothing_stops_no_one(store: ConversationStore) -> None:
+def test_newer_event_kind_without_requirement_is_ignored(store: ConversationStore) -> None:
     tape, request = asking()
     journal = hold(store, tape)
-    line = json.dumps({"type": "sigh", "timestamp": "2031-01-01T00:00:00.000000Z", "event_id": "future", "more": 0})
+    line = json.dumps(
+        {
+            "type": "sigh",
+            "timestamp": "2031-01-01T00:00:00.000000Z",
+            "event_id": "future",
+            "more": 0,
+        }
+    )
     append(journal, [OpaqueEvent(kind="sigh", raw=Raw(line.encode()), event_id="future")])
     release(journal)
 
     store.answer_sync(f"{journal.conversation}-{request.event_id}", True)
 
-    assert [event.type for event in store.read_sync(journal.conversation).events][-2:] == ["sigh", "inquiry_response"]
+    assert [event.type for event in store.read_sync(journal.conversation).events][-2:] == [
+        "sigh",
+        "inquiry_response",
+    ]
 
 
-def test_a_finished_conversation_without_requirement_is_open_to_all(store: ConversationStore) -> None:
+def test_a_finished_conversation_without_requirement_is_open_to_all(
+    store: ConversationStore,
+) -> None:
     conversation = keep(store, finished())
 
     release(reopen(store, conversation))
@@ -186,10 +220,12 @@ def _no_pause(tries: int) -> float:
     return 0.0
 
 
-def test_an_older_worker_leaves_alone_what_it_is_too_old_for(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that takes it again and again keeps newer ones from it."""
+def test_older_worker_skips_conversations_of_newer_versions(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it claimed the turn again and again, newer workers could not claim it."""
     monkeypatch.setattr(claims, "pause_after", _no_pause)
-    conversation, question = needing(store, NEWER)
+    conversation, question = conversation_requiring(store, NEWER)
     left: list[list[str]] = []
     original = store.port.claim
 
@@ -211,10 +247,12 @@ def test_an_older_worker_leaves_alone_what_it_is_too_old_for(store: Conversation
     release(journal)
 
 
-def test_an_older_worker_looks_again_after_a_while(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_worker_checks_again_after_a_while(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(claims, "pause_after", _no_pause)
     monkeypatch.setattr(store_module, "_LEFT", 0.0)
-    conversation, question = needing(store, NEWER)
+    conversation, question = conversation_requiring(store, NEWER)
     with monkeypatch.context() as newer:
         newer.setattr(batch, "__version__", NEWER)
         store.answer_sync(question, True)
@@ -227,10 +265,15 @@ def test_an_older_worker_looks_again_after_a_while(store: ConversationStore, mon
 
 
 @pytest.mark.real("PostgreSQL")
-def test_in_a_database_a_newer_worker_gets_at_once_what_an_older_one_has_left(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newer_worker_claims_skipped_turns_over_postgres(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     older, newer = PostgresStore(url), PostgresStore(url)
     tape, request = asking()
-    lines = [encode_event(replace(event, requires=NEWER) if event is request else event) for event in tape.events]
+    lines = [
+        encode_event(replace(event, requires=NEWER) if event is request else event)
+        for event in tape.events
+    ]
     conversation = older.run_sync("add", older.port.add(lines, Metadata()))
     monkeypatch.setattr(batch, "__version__", NEWER)
     newer.answer_sync(f"{conversation}-{request.event_id}", True)

@@ -1,4 +1,4 @@
-"""Whoever watches hears of every change, however fast one follows another."""
+"""Watchers receive every change, however fast the changes follow each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import midturn as mt
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.stores.port import Growing, Growth
+from midturn.stores.port import ChangeCursor, ChangeFeed
 from midturn.stores.watching import Watch, happened_and_recorded
 from support.processes import Forked, kill, line
 
@@ -25,7 +25,11 @@ async def deploy(ctx: mt.ToolContext) -> str:
 
 
 def _say(request: ModelRequest) -> TextPart | ToolCallPart:
-    return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "deploy", {})
+    return (
+        TextPart("Done.")
+        if request.events[-1].type == "tool_call_response"
+        else ToolCallPart("call_1", "deploy", {})
+    )
 
 
 def _agent(store: mt.ConversationStore) -> mt.Agent:
@@ -34,13 +38,15 @@ def _agent(store: mt.ConversationStore) -> mt.Agent:
 
 
 async def _take(changes: AsyncGenerator[mt.StoreChange], count: int) -> list[mt.StoreChange]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         return [await anext(changes) for _ in range(count)]
 
 
-async def _heard_of_whole_turns(store: mt.ConversationStore) -> None:
-    """A turn that is whole between two looks, in a conversation that is new, and in one that had ended."""
-    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("This one waits.")
+async def _whole_turns_reported(store: mt.ConversationStore) -> None:
+    """A whole turn between two polls, in a new conversation and in one that had ended."""
+    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run(
+        "This one waits."
+    )
     old = (await _agent(store).run("Go.")).conversation
     changes = store.watch()
     assert [change.id for change in await _take(changes, 1)] == [waiting.pending[0].id]
@@ -53,22 +59,26 @@ async def _heard_of_whole_turns(store: mt.ConversationStore) -> None:
         assert [change.kind for change in of_it] == kinds
         assert all(change.answered_by for change in of_it if change.kind == "answered")
     await store.answer(waiting.pending[0].id, value=True)
-    assert [(change.kind, change.id) for change in await _take(changes, 1)] == [("answered", waiting.pending[0].id)]
+    assert [(change.kind, change.id) for change in await _take(changes, 1)] == [
+        ("answered", waiting.pending[0].id)
+    ]
     await store.remove(waiting.conversation)
-    assert [(change.kind, change.conversation) for change in await _take(changes, 1)] == [("turn_ended", waiting.conversation)]
+    assert [(change.kind, change.conversation) for change in await _take(changes, 1)] == [
+        ("turn_ended", waiting.conversation)
+    ]
     await changes.aclose()
 
 
-def test_a_turn_between_two_looks_is_heard_of_whole(store: mt.ConversationStore) -> None:
-    asyncio.run(_heard_of_whole_turns(store))
+def test_turn_between_two_polls_is_reported_completely(store: mt.ConversationStore) -> None:
+    asyncio.run(_whole_turns_reported(store))
 
 
 @pytest.mark.real("PostgreSQL")
-def test_a_turn_between_two_looks_at_a_database_is_heard_of_whole(url: str) -> None:
-    asyncio.run(_heard_of_whole_turns(mt.open_store(url)))
+def test_turn_between_two_database_polls_is_reported_completely(url: str) -> None:
+    asyncio.run(_whole_turns_reported(mt.open_store(url)))
 
 
-def test_one_conversation_is_watched_alone(store: mt.ConversationStore) -> None:
+def test_single_conversation_is_watched(store: mt.ConversationStore) -> None:
     async def scene() -> None:
         mine = await store.new()
         changes = store.watch(mine)
@@ -76,60 +86,83 @@ def test_one_conversation_is_watched_alone(store: mt.ConversationStore) -> None:
         await asyncio.sleep(0)
         await _agent(store).run("Another one.")
         await _agent(store).run("Go.", conversation=mine)
-        heard = [await asyncio.wait_for(first, 60), *await _take(changes, 4)]
-        assert [(change.kind, change.conversation) for change in heard] == [(kind, mine) for kind in TWO]
+        heard = [await asyncio.wait_for(first, 120), *await _take(changes, 4)]
+        assert [(change.kind, change.conversation) for change in heard] == [
+            (kind, mine) for kind in TWO
+        ]
         await changes.aclose()
 
     asyncio.run(scene())
 
 
-async def _worker_watched_from_outside(store: mt.ConversationStore, outside: mt.ConversationStore) -> None:
-    """What a worker does is heard of where it works, and recorded events by who looks at the store from outside."""
+async def _worker_watched_from_outside(
+    store: mt.ConversationStore, outside: mt.ConversationStore
+) -> None:
+    """A watcher in the worker's process receives all events; a watcher outside receives the
+    recorded events.
+    """
     agent = mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store)
     waiting = await agent.run("This one waits.")
     changes = outside.watch(waiting.conversation, events=True)
     assert [change.kind for change in await _take(changes, 1)] == ["asked"]
     heard: asyncio.Queue[tuple[str, mt.Streamed]] = asyncio.Queue()
-    working = asyncio.create_task(agent.work(on_event=lambda conversation, event: heard.put_nowait((conversation, event))))
+    working = asyncio.create_task(
+        agent.work(on_event=lambda conversation, event: heard.put_nowait((conversation, event)))
+    )
     ended: list[mt.Streamed] = []
     for value in (True, "here"):
         (question,) = await store.pending()
         await store.answer(question.id, value=value)
         while not ended or not isinstance(ended[-1], mt.TurnEnded):
-            conversation, event = await asyncio.wait_for(heard.get(), 60)
+            conversation, event = await asyncio.wait_for(heard.get(), 120)
             assert conversation == waiting.conversation
             ended.append(event)
         ended.append(mt.TextDelta(""))
     working.cancel()
     names = [type(event).__name__ for event in ended if not isinstance(event, mt.TextDelta)]
-    assert names == ["ToolStarted", "Asked", "TurnEnded", "ToolStarted", "ToolFinished", "TurnEnded"]
+    assert names == [
+        "ToolStarted",
+        "Asked",
+        "TurnEnded",
+        "ToolStarted",
+        "ToolFinished",
+        "TurnEnded",
+    ]
     seen: list[mt.StoreChange] = []
     while not seen or seen[-1].kind != "turn_ended":
         seen += await _take(changes, 1)
     await changes.aclose()
     recorded = [change.event for change in seen if change.kind == "recorded"]
     on_record = (await store.read(waiting.conversation)).events[4:]
-    assert [event.event_id for event in recorded if event] == [event.event_id for event in on_record]
+    assert [event.event_id for event in recorded if event] == [
+        event.event_id for event in on_record
+    ]
     assert [change.kind for change in seen if change.kind != "recorded"] == TWO[1:]
     told = next(change.to_json() for change in seen if change.kind == "recorded")
     first = {"event": recorded[0].to_json() if recorded[0] else None, "position": 5}
     assert told == {"kind": "recorded", "conversation": waiting.conversation, **first}
-    for cut in range(4, 4 + len(on_record) + 1):  # whoever comes back after any of them misses nothing
+    # resuming from any of these positions misses nothing
+    for cut in range(4, 4 + len(on_record) + 1):
         again = outside.watch(waiting.conversation, events=True, after=cut)
         missed = [change for change in seen if change.kind != "recorded" or change.position > cut]
-        left = missed[next((place for place, change in enumerate(missed) if change.kind == "recorded"), len(missed)) :]
-        assert [(change.kind, change.position, change.id) for change in await _take(again, len(left))] == [
-            (change.kind, change.position, change.id) for change in left
+        left = missed[
+            next(
+                (place for place, change in enumerate(missed) if change.kind == "recorded"),
+                len(missed),
+            ) :
         ]
+        assert [
+            (change.kind, change.position, change.id) for change in await _take(again, len(left))
+        ] == [(change.kind, change.position, change.id) for change in left]
         await again.aclose()
 
 
-def test_what_a_worker_does_is_watched_there_and_from_outside(store: mt.ConversationStore) -> None:
+def test_worker_is_watched_from_inside_and_outside(store: mt.ConversationStore) -> None:
     asyncio.run(_worker_watched_from_outside(store, store))
 
 
 @pytest.mark.real("PostgreSQL")
-def test_what_a_worker_on_a_database_does_is_watched_from_another_connection(url: str) -> None:
+def test_worker_over_postgres_is_watched_from_outside(url: str) -> None:
     asyncio.run(_worker_watched_from_outside(mt.open_store(url), mt.open_store(url)))
 
 
@@ -149,13 +182,25 @@ def say(request):
 agent = mt.Agent(mt.FunctionModel(say), tools=[deploy], store=mt.open_store(sys.argv[1]))
 asyncio.run(agent.work(on_event=lambda conversation, event: print(type(event).__name__, flush=True)))
 """
-HERE = ["ToolStarted", "Asked", "TurnEnded", "ToolStarted", "ToolFinished", "TextDelta", "TurnEnded"]
+HERE = [
+    "ToolStarted",
+    "Asked",
+    "TurnEnded",
+    "ToolStarted",
+    "ToolFinished",
+    "TextDelta",
+    "TurnEnded",
+]
 
 
 async def _another_process_watched(place: str) -> None:
-    """A worker is a process of its own: it says there what it does, and what it records is heard of here, each event once."""
+    """A worker in another process receives its own events, and this process receives each
+    recorded event once.
+    """
     store = mt.open_store(place)
-    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("This one waits.")
+    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run(
+        "This one waits."
+    )
     changes = store.watch(events=True)
     seen = await _take(changes, 1)
     worker = Forked(_WORKER, place)
@@ -183,25 +228,31 @@ def test_a_worker_in_another_process_is_watched_through_a_database(url: str) -> 
     asyncio.run(_another_process_watched(url))
 
 
-class _Meanwhile:
-    """Lets something happen right after it has said how conversations have grown: what is read then is longer."""
+class _ChangesDuringPoll:
+    """Runs a function right after the lengths of conversations were returned, so that the logs
+    read afterwards are longer.
+    """
 
-    def __init__(self, growing: Growing, happens: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, growing: ChangeFeed, happens: Callable[[], Awaitable[object]]) -> None:
         self._growing = growing
         self._happens = [happens]
         self.is_begun = False
-        self.stirred, self.events_within = growing.stirred, growing.events_within
+        self.wait_for_change, self.events_within = growing.wait_for_change, growing.events_within
 
-    async def lengths(self, since: Growth | None = None) -> Growth:
+    async def lengths(self, since: ChangeCursor | None = None) -> ChangeCursor:
         grown = await self._growing.lengths(since)
         if self.is_begun and self._happens:
             await self._happens.pop()()
         return grown
 
 
-async def _told_once(store: mt.ConversationStore) -> None:
-    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("This one waits.")
-    growing = _Meanwhile(store.port.growing, lambda: _agent(store).resume(waiting.conversation))
+async def _reported_once(store: mt.ConversationStore) -> None:
+    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run(
+        "This one waits."
+    )
+    growing = _ChangesDuringPoll(
+        store.port.growing, lambda: _agent(store).resume(waiting.conversation)
+    )
     watch = Watch(store, growing, read=happened_and_recorded)
     await watch.begin()
     await store.answer(waiting.pending[0], value=True)
@@ -212,41 +263,48 @@ async def _told_once(store: mt.ConversationStore) -> None:
     assert [change.kind for change in heard if change.kind != "recorded"] == TWO[1:]
 
 
-def test_what_happens_while_a_watcher_looks_is_told_once(store: mt.ConversationStore) -> None:
-    asyncio.run(_told_once(store))
+def test_change_during_a_poll_is_reported_once(store: mt.ConversationStore) -> None:
+    asyncio.run(_reported_once(store))
 
 
 @pytest.mark.real("PostgreSQL")
-def test_what_happens_while_a_database_is_looked_at_is_told_once(url: str) -> None:
-    asyncio.run(_told_once(mt.open_store(url)))
+def test_change_during_a_database_poll_is_reported_once(url: str) -> None:
+    asyncio.run(_reported_once(mt.open_store(url)))
 
 
-async def _hears_of_a_removal(store: mt.ConversationStore) -> None:
-    """Of one that was open before the watcher came, and was never read by it."""
-    waiting, left = [(await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("Waits.")).conversation for _ in range(2)]
+async def _removal_reported(store: mt.ConversationStore) -> None:
+    """Remove a conversation that was open before the watcher started and that the watcher never
+    read.
+    """
+    waiting, left = [
+        (
+            await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("Waits.")
+        ).conversation
+        for _ in range(2)
+    ]
     watch = Watch(store, store.port.growing)
-    await store.port.growing.stirred(0)
+    await store.port.growing.wait_for_change(0)
     assert await watch.look() == await watch.look() == []
     await store.remove(waiting)
     found: list[mt.StoreChange] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not found:
-            await store.port.growing.stirred(1)
+            await store.port.growing.wait_for_change(1)
             found = await watch.look()
     assert [(change.kind, change.conversation) for change in found] == [("turn_ended", waiting)]
     assert await store.open_turns() == {left}
 
 
-def test_a_removal_is_heard_of(store: mt.ConversationStore) -> None:
-    asyncio.run(_hears_of_a_removal(store))
+def test_removal_is_reported(store: mt.ConversationStore) -> None:
+    asyncio.run(_removal_reported(store))
 
 
 @pytest.mark.real("PostgreSQL")
-def test_a_removal_from_a_database_is_heard_of(url: str) -> None:
-    asyncio.run(_hears_of_a_removal(mt.open_store(url)))
+def test_removal_from_a_database_is_reported(url: str) -> None:
+    asyncio.run(_removal_reported(mt.open_store(url)))
 
 
-def test_only_one_conversation_that_is_there_is_gone_on_with(store: mt.ConversationStore) -> None:
+def test_watching_an_unknown_conversation_is_an_error(store: mt.ConversationStore) -> None:
     with pytest.raises(ValueError, match="name the conversation, too"):
         store.watch(after=3)
     with pytest.raises(mt.StoreError, match="17000000000"):
@@ -262,7 +320,9 @@ async def publish(env: str) -> str:
 def test_votes_edits_and_reassignments_are_changes(tmp_path: Path) -> None:
     async def scene() -> None:
         store = mt.open_store(tmp_path)
-        model = mt.ScriptedModel([{"calls": [{"name": "publish", "arguments": {"env": "staging"}}]}, {"text": "Done."}])
+        model = mt.ScriptedModel(
+            [{"calls": [{"name": "publish", "arguments": {"env": "staging"}}]}, {"text": "Done."}]
+        )
         agent = mt.Agent(model, tools=[publish], store=store)
         question = (await agent.run("Go.")).pending[0]
         changes = store.watch()
@@ -273,12 +333,21 @@ def test_votes_edits_and_reassignments_are_changes(tmp_path: Path) -> None:
         assert voted.question
         assert voted.question.whose
         assert voted.question.whose.voters == ("ana",)
-        await store.answer(question.id, arguments={"env": "production"}, user="bo", digest=question.digest)
-        await agent.resume(question.conversation)  # it reads the rules for the edited call
-        async with asyncio.timeout(60):
-            edited = await anext(change async for change in changes if change.question and change.question.arguments != {"env": "staging"})
-        assert (edited.kind, edited.question and edited.question.arguments) == ("changed", {"env": "production"})
-        await store.pass_on(question.id, ["ana"], user="bo")
+        await store.answer(
+            question.id, arguments={"env": "production"}, user="bo", digest=question.digest
+        )
+        await agent.resume(question.conversation)  # applies the rules to the edited call
+        async with asyncio.timeout(120):
+            edited = await anext(
+                change
+                async for change in changes
+                if change.question and change.question.arguments != {"env": "staging"}
+            )
+        assert (edited.kind, edited.question and edited.question.arguments) == (
+            "changed",
+            {"env": "production"},
+        )
+        await store.reassign(question.id, ["ana"], user="bo")
         (passed,) = await _take(changes, 1)
         assert passed.question
         assert passed.question.whose

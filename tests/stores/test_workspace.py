@@ -1,4 +1,4 @@
-"""A directory with `.midturn/`."""
+"""Workspaces: directories with `.midturn/`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ import pytest
 
 from midturn.errors import ConfigError, StoreError
 from midturn.stores.opening import FileStore, open_store
-from midturn.stores.workspace import Workspace, check_outside, choose, chosen, formerly, known_workspaces, move, own_conversations
+from midturn.stores.workspace import (
+    Workspace,
+    check_outside,
+    choose,
+    chosen,
+    formerly,
+    known_workspaces,
+    move,
+    own_conversations,
+)
 from support.places import workspace_store
 from support.stored import finished, keep
 
@@ -26,7 +35,6 @@ def data(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 def store_of(workspace: Workspace) -> FileStore:
-    """Return the conversations of a workspace."""
     return FileStore(workspace.conversations, found=workspace.found)
 
 
@@ -51,7 +59,7 @@ def test_the_nearest_one_counts(tmp_path: Path) -> None:
     assert found.root == inner.root
 
 
-def test_there_may_be_none(tmp_path: Path) -> None:
+def test_no_workspace_is_found(tmp_path: Path) -> None:
     (tmp_path / ".midturn").touch()
 
     found = Workspace.find(tmp_path)
@@ -60,7 +68,7 @@ def test_there_may_be_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_one_that_a_stranger_put_into_a_shared_directory_does_not_count(tmp_path: Path) -> None:
+def test_workspace_of_another_user_in_a_shared_directory_is_ignored(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     (shared / ".midturn").mkdir(parents=True)
     os.chown(shared / ".midturn", 12_345, 12_345)
@@ -71,7 +79,7 @@ def test_one_that_a_stranger_put_into_a_shared_directory_does_not_count(tmp_path
     assert found.root == shared
 
 
-def test_making_one_twice_keeps_what_is_there(tmp_path: Path) -> None:
+def test_creating_a_workspace_twice_keeps_its_files(tmp_path: Path) -> None:
     workspace = Workspace.make(tmp_path)
     (workspace.home / ".gitignore").write_text("mine")
 
@@ -80,7 +88,7 @@ def test_making_one_twice_keeps_what_is_there(tmp_path: Path) -> None:
     assert (workspace.home / ".gitignore").read_text() == "mine"
 
 
-def test_only_configuration_is_committed(tmp_path: Path) -> None:
+def test_only_configuration_is_not_ignored_by_git(tmp_path: Path) -> None:
     workspace = Workspace.make(tmp_path)
     keep(store_of(workspace), finished())
     (workspace.home / "config.d").mkdir()
@@ -91,11 +99,13 @@ def test_only_configuration_is_committed(tmp_path: Path) -> None:
 
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
-    added = subprocess.run(["git", "ls-files"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split()
+    added = subprocess.run(
+        ["git", "ls-files"], cwd=tmp_path, check=True, capture_output=True, text=True
+    ).stdout.split()
     assert set(added) == {".midturn/.gitignore", ".midturn/config.toml", ".midturn/config.d/a.toml"}
 
 
-def test_conversations_are_in_the_users_data_directory_in_a_folder_of_the_workspaces_own(tmp_path: Path, data: Path) -> None:
+def test_conversations_are_in_a_data_directory_per_workspace(tmp_path: Path, data: Path) -> None:
     workspace = Workspace.make(tmp_path / "my project")
     assert list(data.iterdir()) == [], "nothing is made before there is a conversation"
 
@@ -105,12 +115,14 @@ def test_conversations_are_in_the_users_data_directory_in_a_folder_of_the_worksp
     assert workspace.conversations == folder
     assert folder.name.startswith("my-project-")
     assert [path.name.partition("-")[0] for path in folder.glob("[0-9]*")] == [made]
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder.parent, folder.parent.parent)] == [0o700] * 3
+    assert [
+        stat.S_IMODE(path.stat().st_mode) for path in (folder, folder.parent, folder.parent.parent)
+    ] == [0o700] * 3
     assert not (workspace.home / "conversations").exists()
     assert own_conversations() == data / "midturn" / "conversations"
 
 
-def test_the_real_path_alone_is_the_key(tmp_path: Path) -> None:
+def test_real_path_identifies_the_workspace(tmp_path: Path) -> None:
     workspace = Workspace.make(tmp_path / "here")
     (tmp_path / "link").symlink_to(tmp_path / "here")
     keep(store_of(workspace), finished("a"))
@@ -121,7 +133,7 @@ def test_the_real_path_alone_is_the_key(tmp_path: Path) -> None:
     assert formerly(tmp_path / "copy") is None
 
 
-def test_every_workspace_is_known_also_where_its_directory_is_gone(tmp_path: Path) -> None:
+def test_removed_workspace_directory_is_still_listed(tmp_path: Path) -> None:
     for name in ("b", "a\udcff", "c"):
         keep(store_of(Workspace.make(tmp_path / name)), finished(name))
     shutil.rmtree(tmp_path / "c")
@@ -129,11 +141,15 @@ def test_every_workspace_is_known_also_where_its_directory_is_gone(tmp_path: Pat
 
     known = known_workspaces()
 
-    assert [(one.root.name, one.is_there) for one in known] == [("a\udcff", True), ("b", True), ("c", False)]
+    assert [(one.root.name, one.is_there) for one in known] == [
+        ("a\udcff", True),
+        ("b", True),
+        ("c", False),
+    ]
     assert [one.folder for one in known] == [Workspace(one.root).conversations for one in known]
 
 
-def test_a_directory_that_was_renamed_is_told_and_nothing_is_taken_over_unasked(tmp_path: Path) -> None:
+def test_renamed_directory_is_reported_and_not_adopted(tmp_path: Path) -> None:
     made = keep(store_of(Workspace.make(tmp_path / "old")), finished("a"))
     (tmp_path / "old").rename(tmp_path / "new")
     new = Workspace(tmp_path / "new")
@@ -149,16 +165,18 @@ def test_a_directory_that_was_renamed_is_told_and_nothing_is_taken_over_unasked(
     assert formerly(new.root) is None
 
 
-def test_conversations_are_moved_over_no_others(tmp_path: Path) -> None:
+def test_moving_conversations_overwrites_nothing(tmp_path: Path) -> None:
     for name in ("old", "new"):
         keep(store_of(Workspace.make(tmp_path / name)), finished(name))
     (old,) = [one for one in known_workspaces() if one.root.name == "old"]
 
-    with pytest.raises(StoreError, match=r"has conversations of its own.*`midturn conversation import"):
+    with pytest.raises(
+        StoreError, match=r"has conversations of its own.*`midturn conversation import"
+    ):
         move(old, tmp_path / "new")
 
 
-def test_a_data_directory_that_cannot_be_written_is_no_reason_to_write_elsewhere(tmp_path: Path, data: Path) -> None:
+def test_unwritable_data_directory_is_an_error(tmp_path: Path, data: Path) -> None:
     workspace = Workspace.make(tmp_path)
     (data / "midturn").touch()
 
@@ -167,25 +185,34 @@ def test_a_data_directory_that_cannot_be_written_is_no_reason_to_write_elsewhere
     assert not (workspace.home / "conversations").exists()
 
 
-def test_a_store_in_the_workspace_is_refused_but_for_the_users_own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_in_the_workspace_is_refused_except_user_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "work")
     (tmp_path / "work").mkdir()
-    for folder in (tmp_path / "work" / "a", tmp_path / "work", tmp_path / "link" / "a", tmp_path / "x" / ".." / "work"):
-        with pytest.raises(ConfigError, match=r"`--store`: .* lies in the workspace"):
+    for folder in (
+        tmp_path / "work" / "a",
+        tmp_path / "work",
+        tmp_path / "link" / "a",
+        tmp_path / "x" / ".." / "work",
+    ):
+        with pytest.raises(ConfigError, match=r"`--store`: .* is in the workspace"):
             check_outside(folder, tmp_path / "work", "--store")
     check_outside(tmp_path / "workshop", tmp_path / "work", "--store")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "work" / "data"))
-    check_outside(tmp_path / "work" / "data" / "midturn" / "conversations", tmp_path / "work", "--store")
+    check_outside(
+        tmp_path / "work" / "data" / "midturn" / "conversations", tmp_path / "work", "--store"
+    )
 
 
-def test_a_program_says_that_it_trusts_a_store_in_a_workspace(tmp_path: Path) -> None:
+def test_program_can_trust_a_store_in_a_workspace(tmp_path: Path) -> None:
     Workspace.make(tmp_path)
-    with pytest.raises(ConfigError, match="lies in the workspace"):
+    with pytest.raises(ConfigError, match="is in the workspace"):
         open_store(tmp_path / "var" / "conversations")
     assert open_store(tmp_path / "var" / "conversations", trusted=True).ids_sync() == []
 
 
-def test_the_chosen_conversation_is_one_id(tmp_path: Path) -> None:
+def test_chosen_conversation_is_one_id(tmp_path: Path) -> None:
     assert chosen(tmp_path) is None
     with pytest.raises(StoreError, match="digits only"):
         choose(tmp_path, "../x")
@@ -197,7 +224,7 @@ def test_the_chosen_conversation_is_one_id(tmp_path: Path) -> None:
     assert chosen(tmp_path) is None
 
 
-def test_conversations_that_others_may_have_written_are_refused(tmp_path: Path, data: Path) -> None:
+def test_conversations_writable_by_others_are_refused(tmp_path: Path, data: Path) -> None:
     workspace = Workspace.make(tmp_path)
     folder = workspace_store(tmp_path, data)
     folder.parent.mkdir(parents=True)

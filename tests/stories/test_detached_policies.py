@@ -1,4 +1,6 @@
-"""Patches that nobody is there to approve: each policy in each form, its exit status, the line that counts."""
+"""Patches without anybody to approve them: each policy in each form, with exit status and
+output.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,15 @@ FORMS = {
     "scalar for all": "[conversation.tools.'*']\ndetached = '{}'\n",
     "table for all": "[conversation.tools.'*']\ndetached = {{ tool = '{}' }}\n",
 }
-TARGET = "[conversation.tools.fs_modify_file.questions.apply_changes]\ntarget = 'assistant_with_escalation'\n"
+TARGET = (
+    "[conversation.tools.fs_modify_file.questions.apply_changes]\ntarget ="
+    " 'assistant_with_escalation'\n"
+)
 
 
 @pytest.fixture
 def midturn(tmp_path: Path) -> CommandLine:
-    """A user with a home, a workspace, and a plan in it."""
+    """A user with a home and a workspace that contains a plan."""
     made = CommandLine(tmp_path)
     (made.root / "plan.md").write_text("one\ntwo\n")
     return made
@@ -34,10 +39,14 @@ def patched(midturn: CommandLine) -> bool:
 
 
 def recorded(midturn: CommandLine) -> list[tuple[object, object]]:
-    """Return, of each response, the answer and who gave it, or why there is none."""
+    """Return for each response the answer and the responder, or the reason without an answer."""
     responses = (event for event in midturn.events() if event["type"] == "inquiry_response")
     return [
-        (event.get("answer", "none"), event.get("reason") if "answer" not in event else event["answered_by"]["by"]) for event in responses
+        (
+            event.get("answer", "none"),
+            event.get("reason") if "answer" not in event else event["answered_by"]["by"],
+        )
+        for event in responses
     ]
 
 
@@ -51,7 +60,7 @@ def recorded(midturn: CommandLine) -> list[tuple[object, object]]:
         ("defer", 3, False, [], ""),
     ],
 )
-def test_each_policy_in_each_form(  # noqa: PLR0913, PLR0917 (a row of the table)
+def test_each_policy_in_each_form(
     midturn: CommandLine,
     form: str,
     policy: str,
@@ -69,26 +78,35 @@ def test_each_policy_in_each_form(  # noqa: PLR0913, PLR0917 (a row of the table
     if policy != "defer":
         assert finished.stderr.count("answered without a person") == bool(counted)
         assert not counted or COUNTED.format(counted) in finished.stderr
-    else:  # nothing was answered: it says what it waits for
+    else:  # no answer: it prints what it waits for
         (waiting,) = midturn.ok("inbox", "--json").json
         assert f"midturn answer {waiting['id']} [VALUE]" in finished.stderr
 
 
-def test_the_tools_own_table_comes_before_everybodys_scalar(midturn: CommandLine) -> None:
+def test_tool_policy_overrides_the_global_policy(midturn: CommandLine) -> None:
     midturn.configure(
-        "[conversation.tools.'*']\ndetached = 'deny'\n[conversation.tools.fs_modify_file]\ndetached = { tool = 'defaults' }\n"
+        "[conversation.tools.'*']\ndetached = 'deny'\n[conversation.tools.fs_modify_file]\ndetached"
+        " = { tool = 'defaults' }\n"
     )
 
     assert midturn.run("query", "-m", midturn.script(PATCH), "Patch", "it").status == 0
     assert patched(midturn)
 
 
-def test_a_configured_answer_is_counted_as_configuration(midturn: CommandLine) -> None:
-    finished = midturn.run("query", "-m", midturn.script(PATCH), "--answer", "fs_modify_file.apply_changes=no", "Patch", "it")
+def test_configured_answer_is_recorded_as_configuration(midturn: CommandLine) -> None:
+    finished = midturn.run(
+        "query",
+        "-m",
+        midturn.script(PATCH),
+        "--answer",
+        "fs_modify_file.apply_changes=no",
+        "Patch",
+        "it",
+    )
 
     assert finished.status == 0, finished
     assert (patched(midturn), recorded(midturn)) == (False, [(False, "static")])
-    assert COUNTED.format("1 by configuration") in finished.stderr
+    assert COUNTED.format("1 by the configuration") in finished.stderr
 
 
 @pytest.mark.parametrize(
@@ -100,7 +118,7 @@ def test_a_configured_answer_is_counted_as_configuration(midturn: CommandLine) -
         ("defer", 3, False, [(False, "assistant")]),
     ],
 )
-def test_a_rejection_by_a_model_that_nobody_sees(
+def test_detached_rejection_by_a_model(
     midturn: CommandLine,
     policy: str,
     status: int,
@@ -115,11 +133,13 @@ def test_a_rejection_by_a_model_that_nobody_sees(
     assert (patched(midturn), recorded(midturn)) == (applied, answers)
     if policy == "defer":
         shown = midturn.ok("inbox", "--json").json
-        assert shown[0]["question"]["context"].startswith('The assistant recommended rejecting this:\n"It drops a test."\n\n')
+        assert shown[0]["question"]["context"].startswith(
+            'The assistant recommended rejecting this:\n"It drops a test."\n\n'
+        )
 
 
-def test_a_person_answers_later_what_a_model_rejected(midturn: CommandLine) -> None:
-    """In another process, and the tool runs once with that answer."""
+def test_person_can_answer_later_after_a_models_rejection(midturn: CommandLine) -> None:
+    """In another process. The tool runs once with that answer."""
     midturn.configure(FORMS["scalar"].format("defer") + TARGET)
     midturn.run("query", "-m", midturn.script(PATCH, inquiries=[NO]), "Patch", "it")
 
@@ -132,23 +152,30 @@ def test_a_person_answers_later_what_a_model_rejected(midturn: CommandLine) -> N
 
 
 @pytest.mark.parametrize(("policy", "status", "end"), [("auto", 1, "failed"), ("defer", 3, None)])
-def test_after_three_rejections_in_a_row_no_model_is_asked_any_more(
+def test_no_model_is_asked_after_three_rejections(
     midturn: CommandLine, policy: str, status: int, end: str | None
 ) -> None:
-    midturn.configure(FORMS["scalar"].format(policy) + TARGET.replace("assistant_with_escalation", "assistant"))
+    midturn.configure(
+        FORMS["scalar"].format(policy) + TARGET.replace("assistant_with_escalation", "assistant")
+    )
 
-    finished = midturn.run("query", "-m", midturn.script(*[PATCH] * 4, inquiries=[NO]), "Patch", "it")
+    finished = midturn.run(
+        "query", "-m", midturn.script(*[PATCH] * 4, inquiries=[NO]), "Patch", "it"
+    )
 
     assert finished.status == status, finished
     assert recorded(midturn)[:3] == [(False, "assistant")] * 3
     last = midturn.events()[-1]
     assert (last.get("status") if last["type"] == "turn_end" else None) == end
-    results = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
+    results = [
+        event["content"] for event in midturn.events() if event["type"] == "tool_call_response"
+    ]
     if policy == "auto":
         assert recorded(midturn)[3] == ("none", "limit_exceeded")
         assert (
             results[3]
-            == "fs_modify_file: stopped after 3 rejections in a row (limits.rejected_cycles). Do not retry this tool call in this turn."
+            == "fs_modify_file: stopped after 3 rejections in a row (limits.rejected_cycles). Do"
+            " not retry this tool call in this turn."
         )
     else:
         assert len(results) == 3

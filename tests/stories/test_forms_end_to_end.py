@@ -1,4 +1,6 @@
-"""Forms on real terminals and in real files: every kind of tool, Back, Reply, the review, kill -9, answers from elsewhere."""
+"""Forms on real terminals and in real files: all kinds of tools, Back, Reply, the review, kill
+-9, answers from other interfaces.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,27 @@ MIGRATION: list[dict[str, Any]] = [
         "answer_type": {"type": "select", "options": ["staging", "production"]},
         "when": {"question_id": "apply", "equals": True},
     },
-    {"id": "why", "text": WHY, "answer_type": {"type": "text"}, "when": {"question_id": "apply", "equals": False}},
+    {
+        "id": "why",
+        "text": WHY,
+        "answer_type": {"type": "text"},
+        "when": {"question_id": "apply", "equals": False},
+    },
     {"id": "note", "text": NOTE, "answer_type": {"type": "text"}},
 ]
 ASKED_BY_MODEL: list[dict[str, Any]] = [
-    {**question, "answer_type": question["answer_type"]["type"], **{k: v for k, v in question["answer_type"].items() if k == "options"}}
+    {
+        **question,
+        "answer_type": question["answer_type"]["type"],
+        **{k: v for k, v in question["answer_type"].items() if k == "options"},
+    }
     for question in MIGRATION
 ]
 
 
 @pytest.fixture
 def midturn(tmp_path: Path) -> CommandLine:
-    """A user whose prompts take keys at once."""
+    """A user whose prompts accept keys immediately."""
     command_line = CommandLine(tmp_path)
     command_line.configure("prompt.settle_ms = 0\n")
     command_line.asker()
@@ -46,23 +57,37 @@ def midturn(tmp_path: Path) -> CommandLine:
 
 
 def inquiries(midturn: CommandLine) -> list[tuple[str, str, Any]]:
-    """Return of each inquiry response the id, and who answered what, or why nobody did."""
+    """Return for each inquiry response its ID and the responder with the answer, or the reason
+    without an answer.
+    """
     responses = [event for event in midturn.events() if event["type"] == "inquiry_response"]
     return [
-        (one["id"], one["answered_by"]["by"], one.get("answer")) if "answered_by" in one else (one["id"], "cancelled", one["reason"])
+        (
+            (one["id"], one["answered_by"]["by"], one.get("answer"))
+            if "answered_by" in one
+            else (one["id"], "cancelled", one["reason"])
+        )
         for one in responses
     ]
 
 
 def results(midturn: CommandLine) -> list[Any]:
     """Return what the model read as the results of its calls."""
-    return [json.loads(event["content"]) for event in midturn.events() if event["type"] == "tool_call_response"]
+    return [
+        json.loads(event["content"])
+        for event in midturn.events()
+        if event["type"] == "tool_call_response"
+    ]
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
-def test_a_command_asks_a_form_and_back_changes_what_is_asked(midturn: CommandLine, *, plain: bool) -> None:
+def test_command_form_changes_its_questions_after_back(
+    midturn: CommandLine, *, plain: bool
+) -> None:
     enter = "\r" if plain else ""
-    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go", plain=plain) as session:
+    with midturn.on_a_terminal(
+        "query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go", plain=plain
+    ) as session:
         person = FormPerson(session, plain=plain)
         person.reply(APPLY, f"y{enter}")
         person.reply(ENV, f"b{enter}")
@@ -81,13 +106,17 @@ def test_a_command_asks_a_form_and_back_changes_what_is_asked(midturn: CommandLi
         ("call_1.why.1", "user", "too late"),
         ("call_1.note.1", "user", "none"),
     ]
-    requests = {event["id"]: event for event in midturn.events() if event["type"] == "inquiry_request"}
+    requests = {
+        event["id"]: event for event in midturn.events() if event["type"] == "inquiry_request"
+    }
     assert requests["call_1.apply.2"]["revises"] == "call_1.apply.1"
     assert [name for name, request in requests.items() if "form" in request] == ["call_1.apply.1"]
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
-def test_back_at_the_review_edits_the_last_answer_and_enter_sends(midturn: CommandLine, *, plain: bool) -> None:
+def test_back_at_the_review_edits_the_last_answer_and_enter_sends(
+    midturn: CommandLine, *, plain: bool
+) -> None:
     enter = "\r" if plain else ""
     model = midturn.script(calls("ask_user", questions=ASKED_BY_MODEL))
     with midturn.on_a_terminal("query", "-m", model, "Go", plain=plain) as session:
@@ -102,14 +131,29 @@ def test_back_at_the_review_edits_the_last_answer_and_enter_sends(midturn: Comma
         person.reply(SEND, "\r")
         assert session.wait_for_end() == 0
 
-    assert results(midturn) == [{"apply": True, "env": "production", "why": None, "note": "slow" if plain else "slowly"}]
-    assert inquiries(midturn)[-2:] == [("call_1.note.1", "user", "slow"), ("call_1.note.2", "user", "slow" if plain else "slowly")]
-    assert [event["state"] for event in midturn.events() if event["type"] == "approval"] == ["waiting", "approved"]
+    assert results(midturn) == [
+        {"apply": True, "env": "production", "why": None, "note": "slow" if plain else "slowly"}
+    ]
+    assert inquiries(midturn)[-2:] == [
+        ("call_1.note.1", "user", "slow"),
+        ("call_1.note.2", "user", "slow" if plain else "slowly"),
+    ]
+    assert [event["state"] for event in midturn.events() if event["type"] == "approval"] == [
+        "waiting",
+        "approved",
+    ]
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
-def test_a_list_of_one_question_draws_the_same_bytes_as_the_single_shape(tmp_path: Path, *, plain: bool) -> None:
-    fields = {"answer_type": "select", "options": ["tape", "disk"], "context": "Both are *slow*.", "default": "disk"}
+def test_a_list_of_one_question_draws_the_same_bytes_as_the_single_shape(
+    tmp_path: Path, *, plain: bool
+) -> None:
+    fields = {
+        "answer_type": "select",
+        "options": ["tape", "disk"],
+        "context": "Both are *slow*.",
+        "default": "disk",
+    }
     drawn: list[bytes] = []
     for name, arguments in {
         "single": {"question": "Where to?", **fields},
@@ -117,7 +161,9 @@ def test_a_list_of_one_question_draws_the_same_bytes_as_the_single_shape(tmp_pat
     }.items():
         midturn = CommandLine(tmp_path / name)
         midturn.configure("prompt.settle_ms = 0\n")
-        with midturn.on_a_terminal("query", "-m", midturn.script(calls("ask_user", **arguments)), "Go", plain=plain) as session:
+        with midturn.on_a_terminal(
+            "query", "-m", midturn.script(calls("ask_user", **arguments)), "Go", plain=plain
+        ) as session:
             FormPerson(session, plain=plain).reply("Where to?", "1\r" if plain else "1")
             assert session.wait_for_end() == 0
             drawn.append(session.raw)
@@ -126,11 +172,19 @@ def test_a_list_of_one_question_draws_the_same_bytes_as_the_single_shape(tmp_pat
     assert b"1/1" not in drawn[0]
 
 
-def test_one_form_takes_answers_from_configuration_a_person_and_a_model(midturn: CommandLine) -> None:
+def test_one_form_takes_answers_from_configuration_a_person_and_a_model(
+    midturn: CommandLine,
+) -> None:
     midturn.configure("prompt.settle_ms = 0\n")
     midturn.asker(questions={"apply": {"answer": True}, "note": {"target": "assistant"}})
-    reviewed = {"tool": "deploy", "question": "note", "answers": [{"reason": "It says so.", "answer": "at night"}]}
-    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=MIGRATION), inquiries=[reviewed]), "Go") as session:
+    reviewed = {
+        "tool": "deploy",
+        "question": "note",
+        "answers": [{"reason": "It says so.", "answer": "at night"}],
+    }
+    with midturn.on_a_terminal(
+        "query", "-m", midturn.script(calls("deploy", ask=MIGRATION), inquiries=[reviewed]), "Go"
+    ) as session:
         person = FormPerson(session)
         person.reply(ENV, "1\r")
         assert session.wait_for_end() == 0
@@ -146,11 +200,15 @@ def test_one_form_takes_answers_from_configuration_a_person_and_a_model(midturn:
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
-def test_reply_keeps_what_was_typed_for_the_next_time(midturn: CommandLine, *, plain: bool) -> None:
-    """The model asks again, and the person's words are there already."""
+def test_reply_keeps_the_typed_text_for_the_next_prompt(
+    midturn: CommandLine, *, plain: bool
+) -> None:
+    """When the model asks again, the person's text is already in the field."""
     questions = [ASKED_BY_MODEL[3], {"id": "who", "text": "Who?", "answer_type": "boolean"}]
     enter = "\r" if plain else ""
-    model = midturn.script(calls("ask_user", questions=questions), calls("ask_user", questions=questions))
+    model = midturn.script(
+        calls("ask_user", questions=questions), calls("ask_user", questions=questions)
+    )
     with midturn.on_a_terminal("query", "-m", model, "Go", plain=plain) as session:
         person = FormPerson(session, plain=plain)
         person.reply(NOTE, "a long story\r")
@@ -178,31 +236,44 @@ WORDS = mt.Question.text("words", "Any words?", optional=True)
 
 @mt.tool
 def returns_a_form(ctx: mt.ToolContext) -> object:
-    """Ask by returning a form; the answers are there in the next run."""
+    """Ask by returning a form; the next run has the answers."""
     return dict(ctx.answers) if ctx.answers else mt.Form([GO, PLACE, WORDS])
 
 
 @mt.tool
 async def awaits_a_form(ctx: mt.ToolContext) -> object:
-    """Ask in the middle of a coroutine, which goes on with the answers."""
+    """Ask in a coroutine, which continues with the answers."""
     answers = await ctx.ask_form(mt.Form([GO, PLACE, WORDS]))
     return {"go": answers[GO], "place": answers[PLACE], "words": answers[WORDS]}
 
 
 @pytest.mark.parametrize("tool", ["returns_a_form", "awaits_a_form"])
 def test_a_function_gets_the_answers_of_a_person_and_of_a_model_in_one_form(tool: str) -> None:
-    """Back goes past what the model said, to what the person said before it."""
-    said = {"tool": tool, "question": "place", "answers": [{"reason": "It is near.", "answer": "eu-1"}] * 2}
+    """Back goes over the model's answer to the person's answer before it."""
+    said = {
+        "tool": tool,
+        "question": "place",
+        "answers": [{"reason": "It is near.", "answer": "eu-1"}] * 2,
+    }
     model = mt.ScriptedModel([calls(tool), {"text": "Done."}], inquiries=[said])
-    agent = mt.Agent(model, tools=[returns_a_form, awaits_a_form], routes={f"{tool}.place": "assistant"})
-    prompter = mt.ScriptedPrompter({f"{tool}.go": [True, True], f"{tool}.words": [mt.WentBack(), None]})
+    agent = mt.Agent(
+        model, tools=[returns_a_form, awaits_a_form], routes={f"{tool}.place": "assistant"}
+    )
+    prompter = mt.ScriptedPrompter(
+        {f"{tool}.go": [True, True], f"{tool}.words": [mt.WentBack(), None]}
+    )
 
     result = agent.run_sync("Go.", prompter=prompter)
 
     events = agent.store.read_sync(result.conversation).events
-    contents = [json.loads(event.content) for event in events if isinstance(event, ToolCallResponse)]
+    contents = [
+        json.loads(event.content) for event in events if isinstance(event, ToolCallResponse)
+    ]
     assert contents == [{"go": True, "place": "eu-1", "words": None}]
-    assert [(pair.question.split(".")[1], pair.outcome, pair.by or pair.reason) for pair in recorded_pairs(events)] == [
+    assert [
+        (pair.question.split(".")[1], pair.outcome, pair.by or pair.reason)
+        for pair in recorded_pairs(events)
+    ] == [
         ("go", "answered", "user"),
         ("place", "answered", "assistant"),
         ("words", "cancelled", "back"),
@@ -210,7 +281,9 @@ def test_a_function_gets_the_answers_of_a_person_and_of_a_model_in_one_form(tool
         ("place", "answered", "assistant"),
         ("words", "answered", "user"),
     ]
-    assert [(prompt.question.id, prompt.index, prompt.can_go_back) for prompt in prompter.prompts] == [
+    assert [
+        (prompt.question.id, prompt.index, prompt.can_go_back) for prompt in prompter.prompts
+    ] == [
         ("go", 1, False),
         ("words", 3, True),
         ("go", 1, False),
@@ -218,8 +291,10 @@ def test_a_function_gets_the_answers_of_a_person_and_of_a_model_in_one_form(tool
     ]
 
 
-def test_end_turn_in_the_middle_of_a_form_ends_the_turn(midturn: CommandLine) -> None:
-    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go") as session:
+def test_ending_the_turn_in_a_form_ends_the_turn(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal(
+        "query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go"
+    ) as session:
         person = FormPerson(session)
         person.reply(APPLY, "y\r")
         person.reply(ENV, "s\r")
@@ -227,17 +302,23 @@ def test_end_turn_in_the_middle_of_a_form_ends_the_turn(midturn: CommandLine) ->
         session.send("s\r")
         assert session.wait_for_end() == 130
 
-    assert inquiries(midturn) == [("call_1.apply.1", "user", True), ("call_1.env.1", "cancelled", "user")]
+    assert inquiries(midturn) == [
+        ("call_1.apply.1", "user", True),
+        ("call_1.env.1", "cancelled", "user"),
+    ]
     last = midturn.events()[-1]
     assert (last["type"], last["status"]) == ("turn_end", "ended_by_user")
 
 
-# Killed in the middle -----------------------------------------------------------------------------------------------------
+# Killed processes
+# --------------------------------------------------------------------------------------------------
 
 
 def killed_after_back(midturn: CommandLine) -> None:
-    """Leave a form behind in which Back has opened the first question again."""
-    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go") as session:
+    """Leave a form in which Back has opened the first question again, and kill the process."""
+    with midturn.on_a_terminal(
+        "query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go"
+    ) as session:
         person = FormPerson(session)
         person.reply(APPLY, "y\r")
         person.reply(ENV, "b\r")
@@ -245,7 +326,7 @@ def killed_after_back(midturn: CommandLine) -> None:
         person.kill()
 
 
-def test_a_form_killed_after_back_goes_on_at_the_question_that_was_revised(midturn: CommandLine) -> None:
+def test_form_killed_after_back_continues_at_the_revised_question(midturn: CommandLine) -> None:
     killed_after_back(midturn)
 
     with midturn.on_a_terminal("resume") as session:
@@ -267,8 +348,8 @@ def test_a_form_killed_after_back_goes_on_at_the_question_that_was_revised(midtu
     ]
 
 
-def test_answer_asks_the_question_that_back_has_opened_again(midturn: CommandLine) -> None:
-    """The old answer is what Enter takes; what depends on the question is decided by the new one."""
+def test_answer_command_asks_the_question_reopened_by_back(midturn: CommandLine) -> None:
+    """Enter takes the old answer. Dependent questions use the new answer."""
     killed_after_back(midturn)
     (waiting,) = midturn.ok("inbox", "--json").json
 
@@ -285,9 +366,14 @@ def test_answer_asks_the_question_that_back_has_opened_again(midturn: CommandLin
     assert results(midturn) == [{"apply": False, "env": None, "why": "too late", "note": "none"}]
 
 
-def test_a_secret_that_was_lost_with_its_process_is_asked_again_at_the_end(midturn: CommandLine) -> None:
-    form = [{"id": "key", "text": "The passphrase?", "answer_type": {"type": "secret"}}, MIGRATION[3]]
-    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=form)), "Go") as session:
+def test_secret_lost_with_its_process_is_asked_again(midturn: CommandLine) -> None:
+    form = [
+        {"id": "key", "text": "The passphrase?", "answer_type": {"type": "secret"}},
+        MIGRATION[3],
+    ]
+    with midturn.on_a_terminal(
+        "query", "-m", midturn.script(calls("deploy", ask=form)), "Go"
+    ) as session:
         person = FormPerson(session)
         person.reply("The passphrase?", "hunter2\r")
         person.look(NOTE)
@@ -301,17 +387,22 @@ def test_a_secret_that_was_lost_with_its_process_is_asked_again_at_the_end(midtu
 
     assert results(midturn) == [{"key": "[redacted]", "note": "none"}]
     assert "hunter" not in (midturn.conversations()[-1] / "events.jsonl").read_text()
-    assert [name for name, _, _ in inquiries(midturn)] == ["call_1.key.1", "call_1.note.1", "call_1.key.2"]
+    assert [name for name, _, _ in inquiries(midturn)] == [
+        "call_1.key.1",
+        "call_1.note.1",
+        "call_1.key.2",
+    ]
 
 
-def test_a_form_that_has_changed_meanwhile_asks_only_what_changed(midturn: CommandLine) -> None:
-    """The command reads its form from a file that somebody edits while nothing runs."""
+def test_changed_form_asks_only_the_changed_questions(midturn: CommandLine) -> None:
+    """The command reads its form from a file that changes while no process runs."""
     form = midturn.root / "form.json"
     script = midturn.root / "ask.py"
     script.write_text(
-        "import json, sys\nanswers = json.load(sys.stdin)['tool']['answers']\nform = json.load(open('form.json'))\n"
-        "done = all(q['id'] in answers for q in form)\n"
-        "print(json.dumps({'type': 'success', 'content': json.dumps(answers)} if done else {'type': 'needs_input', 'questions': form}))\n"
+        "import json, sys\nanswers = json.load(sys.stdin)['tool']['answers']\nform ="
+        " json.load(open('form.json'))\ndone = all(q['id'] in answers for q in"
+        " form)\nprint(json.dumps({'type': 'success', 'content': json.dumps(answers)} if done else"
+        " {'type': 'needs_input', 'questions': form}))\n"
     )
     midturn.configure("prompt.settle_ms = 0\n")
     midturn.asker(command=["python3", "ask.py"])
@@ -337,13 +428,21 @@ def test_a_form_that_has_changed_meanwhile_asks_only_what_changed(midturn: Comma
     ]
 
 
-# From elsewhere -----------------------------------------------------------------------------------------------------------
+# Other interfaces
+# --------------------------------------------------------------------------------------------------
 
 
-def test_a_review_that_waits_in_the_inbox_can_still_be_gone_back_from(midturn: CommandLine) -> None:
-    """The answers are shown once, under the name of who asked; Back asks again at this terminal, and the review comes back."""
-    questions = [asks("apply", APPLY, answer_type="boolean"), {**ASKED_BY_MODEL[3], "optional": True}]
-    midturn.run("query", "-m", midturn.script(calls("ask_user", questions=questions)), "--defer", "Go")
+def test_back_works_in_a_review_in_the_inbox(midturn: CommandLine) -> None:
+    """The answers are shown once, with the name of the asker. Back asks again at this
+    terminal, and the review is shown again.
+    """
+    questions = [
+        asks("apply", APPLY, answer_type="boolean"),
+        {**ASKED_BY_MODEL[3], "optional": True},
+    ]
+    midturn.run(
+        "query", "-m", midturn.script(calls("ask_user", questions=questions)), "--defer", "Go"
+    )
     for value in ("true", "late"):
         (waiting,) = midturn.ok("inbox", "--json").json
         midturn.ok("answer", waiting["id"], value)

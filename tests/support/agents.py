@@ -1,4 +1,4 @@
-"""Agents with a scripted model, and what the tools of a turn told it."""
+"""Agents with a scripted model, and the results of their tool calls."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ CONFIRM = mt.Question.boolean("confirm", "Sure?")
 
 
 def calling(*names: str, arguments: Mapping[str, Json] = {}) -> mt.ScriptedModel:
-    """Return a model that calls these tools at once, and then is done."""
-    return mt.ScriptedModel([{"calls": [{"name": name, "arguments": arguments} for name in names]}, {"text": "Done."}])
+    """Return a model that calls these tools at once, and then ends the turn."""
+    return mt.ScriptedModel(
+        [{"calls": [{"name": name, "arguments": arguments} for name in names]}, {"text": "Done."}]
+    )
 
 
-def told(store: ConversationStore, conversation: str) -> list[str]:
-    """Return what the model read as the results of its calls, in order."""
-    return [event.content for event in drive(store.read(conversation)).events if isinstance(event, ToolCallResponse)]
+def tool_results(store: ConversationStore, conversation: str) -> list[str]:
+    """Return the results of the tool calls in a conversation, in order."""
+    return [
+        event.content
+        for event in drive(store.read(conversation)).events
+        if isinstance(event, ToolCallResponse)
+    ]
 
 
 @mt.tool

@@ -1,4 +1,9 @@
-"""A program that asks one prompt of the catalogue on its terminal and writes the reply to a file: `ask_once.py NAME FILE [CASE]`."""
+"""Program that shows one prompt of the catalogue on its terminal and writes the reply to a file:
+`ask_once.py NAME FILE [CASE]`.
+
+The cases `busy`, `output`, `cancel` and `withdrawn` wait for a file `go` next to the reply; see
+`release_program`.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +22,16 @@ from midturn.terminal.capabilities import TerminalSettings
 from midturn.terminal.output_pair import Gate
 from midturn.terminal.prompter import TerminalPrompter
 from support.prompt_catalogue import PROMPTS, WALKED
+from support.waiting import until
 
 
 async def main(name: str, result: Path, case: str) -> None:
-    """Ask, as `case` says: plainly, or with a host around that does what hosts do."""
+    """Show the prompt. `case` selects what the host program does meanwhile."""
     if case == "busy":
         sys.stdout.write("busy")
         sys.stdout.flush()
-        time.sleep(0.5)  # noqa: ASYNC251 (a host that is busy, so that keys pile up)
+        while not result.with_name("go").exists():  # a busy host program, so that keys are buffered
+            time.sleep(0.01)  # noqa: ASYNC251
     if case == "thread":
         refuse_terminals(asyncio.get_running_loop())
     settings = TerminalSettings(
@@ -36,18 +43,21 @@ async def main(name: str, result: Path, case: str) -> None:
     prompter = TerminalPrompter(settings, gate)
     asking = asyncio.create_task(prompter.prompt({**PROMPTS, **WALKED}[name]))
     if case == "host":
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, write, result, "host heard SIGINT")
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGINT, write, result, "host heard SIGINT"
+        )
     if case == "output":
-        await asyncio.sleep(0.2)
+        await until(result.with_name("go").exists)
         gate.write(sys.stderr, "held: line 1\n")
         gate.write(sys.stdout, "held: line 2\n")
+        result.with_name("written").touch()
     if case == "child killed":
         child = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
         child.kill()
         await child.wait()
         write(result, "child gone")
-    if case.startswith("cancel") or case == "withdrawn":
-        await asyncio.sleep(2 if case == "cancel later" else 0.5)
+    if case in ("cancel", "withdrawn"):
+        await until(result.with_name("go").exists)
         asking.cancel()
     write(result, await settled(asking))
     if case == "withdrawn":
@@ -55,7 +65,7 @@ async def main(name: str, result: Path, case: str) -> None:
 
 
 def refuse_terminals(loop: asyncio.AbstractEventLoop) -> None:
-    """Be a loop whose selector cannot wait for terminals, as on some systems."""
+    """Make the loop reject terminals in its selector, as some systems do."""
 
     def refuse(*_: object) -> None:
         raise PermissionError
@@ -64,7 +74,7 @@ def refuse_terminals(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def settled(asking: asyncio.Task[Reply]) -> str:
-    """Say what the prompt ended in."""
+    """Return how the prompt ended."""
     try:
         return shown(await asking)
     except TerminalGone:
@@ -74,14 +84,13 @@ async def settled(asking: asyncio.Task[Reply]) -> str:
 
 
 def shown(reply: Reply) -> str:
-    """Write a reply; a secret is revealed, for the test must see it."""
+    """Return a reply as text. A secret is revealed, so that the test can check it."""
     if isinstance(reply, Answered) and isinstance(reply.value, SecretValue):
         return repr(reply).replace("SecretValue(hidden)", repr(reply.value.reveal()))
     return repr(reply)
 
 
 def write(result: Path, text: str) -> None:
-    """Leave `text` for the test."""
     result.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 

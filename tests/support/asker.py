@@ -1,14 +1,21 @@
-"""A local command for tests (protocol `outcome`): asks what is in `ask`, then says the answers or `say`, or fails with `fail`.
+"""Local command for tests (protocol `outcome`): asks the questions in `ask`, then returns `say`
+or the answers, or fails with `fail`.
 
-`json` holds more arguments as text: with escapes for the control characters that no call may hold. Once the file `changed.file` is there,
-it asks `changed.ask`. It is started a thousand times, so it loads nothing: `json` and `pathlib` take longer than all the rest.
+`json` holds further arguments as JSON text, with escapes for control characters that a call
+cannot contain. If the file `changed.file` exists, it asks `changed.ask` instead. It is started a
+thousand times, so it imports almost nothing: `json` and `pathlib` would take longer than the
+rest.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from _json import encode_basestring_ascii, make_encoder, make_scanner  # what `json` is made of
+from _json import (
+    encode_basestring_ascii,
+    make_encoder,
+    make_scanner,
+)  # the implementation of `json`
 from posix import stat
 
 TYPE_CHECKING = False
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Reading:
-    """How `json.loads` reads."""
+    """The settings that `json.loads` reads with."""
 
     strict = True
     object_hook = None
@@ -31,12 +38,13 @@ class _Reading:
 
 
 def main() -> None:
-    """Do one run of the call."""
     document = _read(sys.stdin.buffer.read().decode())
     arguments, answers = document["tool"]["arguments"], document["tool"]["answers"]
     arguments |= _read(arguments.get("json", "{}"))
     changed = arguments.get("changed")
-    asked: Any = changed["ask"] if changed and _is_there(changed["file"]) else arguments.get("ask", [])
+    asked: Any = (
+        changed["ask"] if changed and _is_there(changed["file"]) else arguments.get("ask", [])
+    )
     questions: list[Any] = [asked] if isinstance(asked, dict) else asked
     outcome: dict[str, Any]
     if note := arguments.get("note"):
@@ -45,7 +53,9 @@ def main() -> None:
     time.sleep(arguments.get("sleep", 0))
     if any(question["id"] not in answers for question in questions):
         outcome = (
-            {"type": "needs_input", "questions": questions} if len(questions) > 1 else {"type": "needs_input", "question": questions[0]}
+            {"type": "needs_input", "questions": questions}
+            if len(questions) > 1
+            else {"type": "needs_input", "question": questions[0]}
         )
     elif "fail" in arguments:
         outcome = {"type": "error", "message": arguments["fail"]}
@@ -60,13 +70,15 @@ def _read(text: str) -> Any:
 
 
 def _written(value: Any) -> str:
-    encoder: Any = make_encoder  # the stubs know less than it takes
-    return "".join(encoder(None, None, encode_basestring_ascii, None, ": ", ", ", False, False, True)(value, 0))
+    encoder: Any = make_encoder  # the stubs accept too little
+    return "".join(
+        encoder(None, None, encode_basestring_ascii, None, ": ", ", ", False, False, True)(value, 0)
+    )
 
 
 def _is_there(file: str) -> bool:
     try:
-        stat(file)  # what it may not open it can still see
+        stat(file)  # works without permission to open the file
     except FileNotFoundError:
         return False
     return True

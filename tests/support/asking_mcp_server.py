@@ -1,4 +1,6 @@
-"""A server that asks with the high-level library: over the newest protocol it cannot. It counts its calls in `calls`."""
+"""An MCP server that asks with the high-level library, which the newest protocol does not
+support. It counts its calls in the file `calls`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,6 @@ class Sure(BaseModel):
 
 
 def count() -> None:
-    """Count a call."""
     with Path("calls").open("a") as calls:
         calls.write("x")
 

@@ -1,4 +1,4 @@
-"""What tests in a browser share."""
+"""Helpers for browser tests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Elsewhere: TypeAlias = Callable[[Coroutine[Any, Any, T]], T]
-"""Runs something in a loop of its own, in another thread."""
+"""Runs a coroutine in a separate event loop, in another thread."""
 
 
 def enter(page: Page, entrance: str) -> None:
-    """Open an address with a code, and press the button of its page."""
+    """Open an address with a sign-in code and press the button on its page."""
     page.goto(entrance)
     page.get_by_role("button", name="Sign in").click()

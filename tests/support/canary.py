@@ -1,4 +1,6 @@
-"""A secret that must get nowhere: how a tool gets it, how it might get out, and how it might be written there."""
+"""A secret that must not leak: the ways a tool receives it, the ways it could leak it, and the
+encodings in which it could appear.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, quote_plus
 
 import midturn as mt
-from midturn.turn.step import FormWanted
+from midturn.turn.inputs import FormWanted
 
 SECRET = "canary-7f \"Ö\\n'&/+=? staple"
 WRONG = "parrot-9a \"Ü\\t'&/+=? hinge"
@@ -28,15 +30,17 @@ ENCODINGS: Mapping[str, Callable[[str], str]] = {
     "hex": lambda text: text.encode().hex(),
     "repr": lambda text: repr(text)[1:-1],
     "HTML": html.escape,
-    "JSON in JSON": lambda text: json.dumps(json.dumps(text, ensure_ascii=False)[1:-1], ensure_ascii=False)[1:-1],
+    "JSON in JSON": lambda text: json.dumps(
+        json.dumps(text, ensure_ascii=False)[1:-1], ensure_ascii=False
+    )[1:-1],
 }
-"""How a program might write it."""
+"""Encodings in which a program might write the secret."""
 
 Leak: TypeAlias = Callable[[mt.ToolContext, str], Any]
 
 
 def raises(make: Callable[[str], BaseException]) -> Leak:
-    """Leak by an exception."""
+    """Leak with an exception."""
 
     def leak(_: mt.ToolContext, text: str) -> Any:
         raise make(text)
@@ -45,35 +49,37 @@ def raises(make: Callable[[str], BaseException]) -> Leak:
 
 
 def noted(text: str) -> BaseException:
-    """Put it in a note."""
     error = ValueError("see the note")
     error.add_note(text)
     return error
 
 
 def caused(text: str) -> BaseException:
-    """Put it in the cause."""
     error = ValueError("see the cause")
     error.__cause__ = KeyError(text)
     return error
 
 
 def asks(**parts: Callable[[str], Any]) -> Leak:
-    """Leak by a question that is built without any check."""
+    """Leak with a question that is not checked when it is created."""
 
     def leak(_: mt.ToolContext, text: str) -> Any:
         fields: dict[str, Any] = {"id": "next", "text": "And now?", "answer_type": mt.TextType()}
-        return mt.NeedsInput(mt.Form([mt.Question(**{**fields, **{name: part(text) for name, part in parts.items()}})]))
+        return mt.NeedsInput(
+            mt.Form(
+                [mt.Question(**{**fields, **{name: part(text) for name, part in parts.items()}})]
+            )
+        )
 
     return leak
 
 
 def logged(_: mt.ToolContext, text: str) -> Any:
-    """Leak by an exception of several lines."""
+    """Leak with an exception of several lines."""
     raise RuntimeError("line\n" * 80 + text + "\nline" * 5)
 
 
-OUT: Mapping[str, Leak] = {
+LEAKS: Mapping[str, Leak] = {
     "a result": lambda _, text: f"used {text}",
     "a JSON result": lambda _, text: {"used": [text]},
     "a key of a result": lambda _, text: {text: 1},
@@ -89,17 +95,27 @@ OUT: Mapping[str, Leak] = {
     "an exit": raises(SystemExit),
     "the text of a question": asks(text=lambda text: f"{text}?"),
     "the context of a question": asks(context=lambda text: f"> {text}"),
-    "an option": asks(answer_type=lambda text: mt.SelectType((mt.SelectOption(text), mt.SelectOption("no")))),
-    "the description of an option": asks(answer_type=lambda text: mt.SelectType((mt.SelectOption("a", text), mt.SelectOption("b")))),
+    "an option": asks(
+        answer_type=lambda text: mt.SelectType((mt.SelectOption(text), mt.SelectOption("no")))
+    ),
+    "the description of an option": asks(
+        answer_type=lambda text: mt.SelectType((mt.SelectOption("a", text), mt.SelectOption("b")))
+    ),
     "a default": asks(default=str),
-    "a schema": asks(answer_type=lambda text: mt.SchemaType({"type": "string", "description": text})),
-    "a property of a schema": asks(answer_type=lambda text: mt.SchemaType({"type": "object", "properties": {text: {"type": "string"}}})),
+    "a schema": asks(
+        answer_type=lambda text: mt.SchemaType({"type": "string", "description": text})
+    ),
+    "a property of a schema": asks(
+        answer_type=lambda text: mt.SchemaType(
+            {"type": "object", "properties": {text: {"type": "string"}}}
+        )
+    ),
 }
-"""Where it might get out."""
+"""The ways to leak the secret."""
 
 
 def tools(act: Leak, encode: Callable[[str], str]) -> Iterator[tuple[str, mt.Tool]]:
-    """Yield a tool for each way in."""
+    """Yield a tool for each way to receive a secret."""
 
     def leak(ctx: mt.ToolContext, *given: mt.SecretValue) -> Any:
         return act(ctx, " ".join(encode(secret.reveal()) for secret in given))
@@ -129,7 +145,9 @@ def tools(act: Leak, encode: Callable[[str], str]) -> Iterator[tuple[str, mt.Too
     @mt.tool(name="login")
     def returned(ctx: mt.ToolContext) -> Any:
         given = ctx.answers.get("passphrase")
-        return leak(ctx, given) if isinstance(given, mt.SecretValue) else mt.NeedsInput(mt.Form([ASK]))
+        return (
+            leak(ctx, given) if isinstance(given, mt.SecretValue) else mt.NeedsInput(mt.Form([ASK]))
+        )
 
     yield "asked once", once
     yield "asked twice", twice
@@ -137,25 +155,28 @@ def tools(act: Leak, encode: Callable[[str], str]) -> Iterator[tuple[str, mt.Too
     yield "tried", tried
     yield "in a thread", threaded
     yield "returned", returned
-    yield "own tool", Own(leak)
+    yield "own tool", CustomTool(leak)
 
 
-class Own(mt.Tool):
-    """A tool of one's own: it asks twice, as whoever it likes."""
+class CustomTool(mt.Tool):
+    """A custom tool. It asks twice and chooses its own source."""
 
     def __init__(self, leak: Callable[..., Any]) -> None:
         self._leak = leak
 
     @property
     def definition(self) -> mt.ToolDefinition:
-        """Its name."""
         return mt.ToolDefinition("login", "", {"type": "object"})
 
     async def execute(self, run: mt.ToolRun) -> Any:
-        """Ask for the passphrase until it is right, and leak all of them."""
+        """Ask for the passphrase twice, then leak both."""
         given: list[Any] = []
         for question in (ASK, AGAIN):
             answers: Any = await run.ask(FormWanted(mt.Form([question]), mt.Source("user")))
             given.append(answers["passphrase"].value)
         outcome = self._leak(None, *given)
-        return outcome if isinstance(outcome, mt.ToolError | mt.NeedsInput) else mt.Success(json.dumps(outcome, ensure_ascii=False))
+        return (
+            outcome
+            if isinstance(outcome, mt.ToolError | mt.NeedsInput)
+            else mt.Success(json.dumps(outcome, ensure_ascii=False))
+        )

@@ -1,4 +1,4 @@
-"""The command line as a user has it: a process of its own, in a workspace and a home that nobody else uses."""
+"""Runs the command line as a subprocess, in a workspace and a home directory of its own."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from support.pty_session import PtySession
 from support.warm_commands import Command, Running, can_be_warm, run_warm
 
 ASKER = Path(__file__).with_name("asker.py")
-"""A local command that asks what its arguments say, and returns the answers."""
+"""A local command that asks the questions in its arguments and returns the answers."""
 
 USER = "ana"
-"""Who answers at commands: the login differs from machine to machine."""
+"""The user name in commands. The login name would differ between machines."""
 Process: TypeAlias = Running | subprocess.Popen[str]
-"""A command that goes on, forked or started."""
+"""A running command, forked or started."""
 _OURS = ("MIDTURN_", "CI", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "XDG_")
-_SPEAKING = ("mcp", "acp", "anthropic", "openai", "google", "gemini", "serve")
+_NETWORK_WORDS = ("mcp", "acp", "anthropic", "openai", "google", "gemini", "serve")
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 
 
 class Finished:
-    """A command that has ended."""
-
     def __init__(self, completed: subprocess.CompletedProcess[bytes]) -> None:
         self.status = completed.returncode
         self.stdout = completed.stdout.decode()
@@ -36,12 +34,12 @@ class Finished:
 
     @property
     def json(self) -> Any:
-        """What was printed, as JSON."""
+        """The standard output, parsed as JSON."""
         return json.loads(self.stdout)
 
     @property
     def lines(self) -> list[Any]:
-        """What was printed, as JSON lines."""
+        """The standard output, parsed as JSON lines."""
         return [json.loads(line) for line in self.stdout.splitlines()]
 
     def __repr__(self) -> str:
@@ -49,7 +47,9 @@ class Finished:
 
 
 class CommandLine:
-    """Runs `midturn` in `root`, a workspace unless `workspace` says otherwise. No terminal is attached, except by `on_a_terminal`."""
+    """Runs `midturn` in `root`, which is a workspace unless `workspace` is false. Only
+    `on_a_terminal` attaches a terminal.
+    """
 
     program: Sequence[str] = (sys.executable, "-m", "midturn")
 
@@ -65,14 +65,22 @@ class CommandLine:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment: ours, without what would change what a command does."""
+        """The environment of commands, without variables that would change their behaviour."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-        homes = {name: str(self.home / name.removeprefix("XDG_").removesuffix("_HOME").lower()) for name in _HOMES}
-        own = {"HOME": str(self.home), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error", "MIDTURN_CFG_USER__NAME": USER}
+        homes = {
+            name: str(self.home / name.removeprefix("XDG_").removesuffix("_HOME").lower())
+            for name in _HOMES
+        }
+        own = {
+            "HOME": str(self.home),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONWARNINGS": "error",
+            "MIDTURN_CFG_USER__NAME": USER,
+        }
         return {**kept, **homes, **own}
 
     def run(self, *arguments: str, stdin: str | bytes = b"", **environment: str) -> Finished:
-        """Run a command to its end, without any terminal."""
+        """Run a command to its end, without a terminal."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         if self.program is CommandLine.program and can_be_warm(environment):
             return Finished(run_warm(self.command(*arguments, **environment), given))
@@ -83,16 +91,20 @@ class CommandLine:
             cwd=self.root,
             env={**self.environment, **environment},
             start_new_session=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         return Finished(completed)
 
     def command(self, *arguments: str, **environment: str) -> Command:
-        """Return a command as it runs here; whether it speaks with others is seen from its words, and from what is configured."""
+        """Return a command to run here. Its arguments and the configuration tell whether it uses
+        the network.
+        """
         configured = self.config.read_text() if self.config.exists() else ""
-        speaks = any(word in text for text in (configured, *arguments) for word in _SPEAKING)
-        return Command(arguments, self.root, {**self.environment, **environment}, speaks)
+        uses_network = any(
+            word in text for text in (configured, *arguments) for word in _NETWORK_WORDS
+        )
+        return Command(arguments, self.root, {**self.environment, **environment}, uses_network)
 
     def ok(self, *arguments: str, stdin: str | bytes = b"", **environment: str) -> Finished:
         """Run a command that must succeed."""
@@ -101,7 +113,7 @@ class CommandLine:
         return finished
 
     def start(self, *arguments: str, **environment: str) -> Process:
-        """Start a command without any terminal, and let it run."""
+        """Start a command without a terminal, and do not wait for it."""
         if self.program is CommandLine.program and can_be_warm(environment):
             return Running(self.command(*arguments, **environment))
         return subprocess.Popen(
@@ -115,29 +127,49 @@ class CommandLine:
             start_new_session=True,
         )
 
-    def on_a_terminal(self, *arguments: str, size: tuple[int, int] = (80, 40), plain: bool = True, **environment: str) -> PtySession:
-        """Run a command on a terminal of its own."""
+    def on_a_terminal(
+        self,
+        *arguments: str,
+        size: tuple[int, int] = (80, 40),
+        plain: bool = True,
+        **environment: str,
+    ) -> PtySession:
+        """Run a command on its own terminal."""
         mode = {"TERM": "dumb" if plain else "xterm-256color"}
         if self.program is CommandLine.program and can_be_warm(environment):
-            return PtySession(self.command(*arguments, **{**self._of_a_terminal, **mode, **environment}), size=size)
-        return self.on_a_terminal_run(*self.program, *arguments, size=size, **{**mode, **environment})
+            return PtySession(
+                self.command(*arguments, **{**self._of_a_terminal, **mode, **environment}),
+                size=size,
+            )
+        return self.on_a_terminal_run(
+            *self.program, *arguments, size=size, **{**mode, **environment}
+        )
 
-    def on_a_terminal_run(self, *command: str, size: tuple[int, int] = (80, 40), **environment: str) -> PtySession:
-        """Run any command there; `python` is the one of the tests."""
+    def on_a_terminal_run(
+        self, *command: str, size: tuple[int, int] = (80, 40), **environment: str
+    ) -> PtySession:
+        """Run any command on its own terminal; `python` is the interpreter of the tests."""
         alone = {**self.environment, **self._of_a_terminal, **environment}
         env = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in alone.items())]
-        return PtySession([*env, "/bin/sh", "-c", _IN_DIRECTORY, "sh", str(self.root), *command], size=size)
+        return PtySession(
+            [*env, "/bin/sh", "-c", _IN_DIRECTORY, "sh", str(self.root), *command], size=size
+        )
 
     @property
     def _of_a_terminal(self) -> dict[str, str]:
         return {"TERM": "dumb", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
-    # What stands in the files ---------------------------------------------------------------------------------------------
+    # Files
+    # ----------------------------------------------------------------------------------------------
 
-    def script(self, *replies: Mapping[str, Any], inquiries: Sequence[Mapping[str, Any]] = ()) -> str:
-        """Write a script; return the model's name. Its last reply, after those given, is "Done."."""
+    def script(
+        self, *replies: Mapping[str, Any], inquiries: Sequence[Mapping[str, Any]] = ()
+    ) -> str:
+        """Write a script; return its model name. The last reply, after those given, is "Done."."""
         file = self.root / "play.json"
-        file.write_text(json.dumps({"replies": [*replies, {"text": "Done."}], "inquiries": list(inquiries)}))
+        file.write_text(
+            json.dumps({"replies": [*replies, {"text": "Done."}], "inquiries": list(inquiries)})
+        )
         return f"scripted:{file}"
 
     def configure(self, text: str) -> None:
@@ -150,24 +182,41 @@ class CommandLine:
         file.write_text(text)
         return file
 
-    def hasty(self) -> None:
-        """Have prompts take keys at once."""
+    def accept_keys_at_once(self) -> None:
+        """Let prompts accept keys immediately."""
         with self.config.open("a") as file:
             file.write("[prompt]\nsettle_ms = 0\n")
 
     def asker(self, name: str = "deploy", **keys: Any) -> None:
-        """Have a local command `name` that asks what its arguments say, unattended; `keys` are more of its configuration."""
-        table = {"command": [sys.executable, "-I", "-S", str(ASKER)], "protocol": "outcome", "run": "unattended", **keys}
-        lines = [f"[conversation.tools.{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-        lines += [f"parameters.{parameter} = {{}}" for parameter in ("ask", "say", "fail", "sleep", "note", "json", "changed")]
+        """Configure a local command `name` that asks the questions in its arguments, unattended.
+        `keys` are further settings.
+        """
+        table = {
+            "command": [sys.executable, "-I", "-S", str(ASKER)],
+            "protocol": "outcome",
+            "run": "unattended",
+            **keys,
+        }
+        lines = [
+            f"[conversation.tools.{name}]",
+            *(f"{key} = {_toml(value)}" for key, value in table.items()),
+        ]
+        lines += [
+            f"parameters.{parameter} = {{}}"
+            for parameter in ("ask", "say", "fail", "sleep", "note", "json", "changed")
+        ]
         with self.config.open("a") as file:
             file.write("\n".join(lines) + "\n")
 
     @property
     def store(self) -> Path:
-        """Where the conversations of `root` are: in a folder of the user's, named after the real path of the workspace."""
+        """The directory of the conversations of `root`."""
         data = self.home / "data"
-        return workspace_store(self.root, data) if (self.root / ".midturn").is_dir() else data / "midturn" / "conversations"
+        return (
+            workspace_store(self.root, data)
+            if (self.root / ".midturn").is_dir()
+            else data / "midturn" / "conversations"
+        )
 
     def conversations(self) -> list[Path]:
         """Return the directories of the conversations, oldest first."""
@@ -180,7 +229,7 @@ class CommandLine:
 
 
 def calls(name: str, **arguments: Any) -> dict[str, Any]:
-    """Return a reply of a script that calls one tool."""
+    """Return a script reply that calls one tool."""
     return {"calls": [{"name": name, "arguments": arguments}]}
 
 
@@ -194,5 +243,11 @@ _HOMES = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in cast("Mapping[str, Any]", value).items()) + " }"
+        return (
+            "{ "
+            + ", ".join(
+                f"{key} = {_toml(one)}" for key, one in cast("Mapping[str, Any]", value).items()
+            )
+            + " }"
+        )
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""A clock that does not wait."""
+"""Clocks for tests."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from midturn.ports import Clock
 
 
 class FakeClock:
-    """Time that passes only by `sleep`; `slept` lists every wait, in seconds."""
+    """Time passes only through `sleep`, which returns at once. `slept` lists the waits in
+    seconds.
+    """
 
     def __init__(self) -> None:
         self.slept: list[float] = []
 
     def now(self) -> datetime:
-        """Return an arbitrary day, plus what was slept."""
+        """Return a fixed day plus the time slept."""
         return datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        """Return what was slept so far."""
+        """Return the time slept so far."""
         return sum(self.slept)
 
     async def sleep(self, seconds: float) -> None:
-        """Note the wait, and return at once."""
         self.slept.append(seconds)
 
 
-class HurriedClock:
-    """Another clock, which is set forward while it is waited for.
+class AdjustableClock:
+    """Wraps another clock. `advance` moves it forward and releases its waiters.
 
-    It waits for whoever begins to wait after that: had it jumped before they looked at it, their whole wait would be ahead of them.
+    The time moves when a waiter notices it: `advance` also counts for a waiter that starts
+    afterwards, which would otherwise have to wait for its full time.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -45,31 +47,31 @@ class HurriedClock:
         self._due = 0.0
         self._hurried = asyncio.Event()
 
-    def hurry(self, seconds: float) -> None:
-        """Let so many seconds have passed for whoever waits, now or next."""
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass for the current waiters, or for the next one."""
         self._due += seconds
         self._hurried.set()
 
     def now(self) -> datetime:
-        """Return the time."""
         return self._clock.now() + timedelta(seconds=self._ahead)
 
     def monotonic(self) -> float:
-        """Return the seconds that have passed."""
         return self._clock.monotonic() + self._ahead
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, at the latest until the clock is set forward."""
+        """Wait until the time is over or the clock is advanced."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._hurried.wait(), seconds)
             self._ahead, self._due = self._ahead + self._due, 0.0
             self._hurried.clear()
 
 
-class MovedTime:
-    """The time of this process, which a test moves on: that of day, what counts up, and that of event loops.
+class PatchedTime:
+    """Patches the clocks of this process so that a test can move them: wall clock, monotonic
+    clock and event loop time.
 
-    Whoever sleeps in a loop wakes when its time has come there, and clocks agree: what is trusted with them is trusted.
+    A sleeping coroutine wakes when its time is reached. All clocks move together, so that checks
+    which compare them pass.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
@@ -78,10 +80,11 @@ class MovedTime:
             patch.setattr(time, name, self._moved(getattr(time, name)))
         elapsed, of_day = SystemClock().elapsed, SystemClock().now
         patch.setattr(SystemClock, "elapsed", staticmethod(lambda: elapsed() + self._ahead))
-        patch.setattr(SystemClock, "now", staticmethod(lambda: of_day() + timedelta(seconds=self._ahead)))
+        patch.setattr(
+            SystemClock, "now", staticmethod(lambda: of_day() + timedelta(seconds=self._ahead))
+        )
 
     def move(self, seconds: float) -> None:
-        """Let so many seconds have passed."""
         self._ahead += seconds
 
     def _moved(self, clock: Callable[[], float]) -> Callable[[], float]:

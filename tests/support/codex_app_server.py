@@ -1,4 +1,4 @@
-"""A Codex app server without Codex: what is asked depends on the prompt, and it says what it was answered."""
+"""A fake Codex app server. The prompt selects what it asks, and it reports the answers as text."""
 
 from __future__ import annotations
 
@@ -6,59 +6,99 @@ import json
 import sys
 from typing import Any
 
-COMMAND = {"itemId": "i1", "threadId": "t1", "turnId": "u1", "startedAtMs": 1, "command": "touch made", "cwd": "/w", "reason": None}
+COMMAND = {
+    "itemId": "i1",
+    "threadId": "t1",
+    "turnId": "u1",
+    "startedAtMs": 1,
+    "command": "touch made",
+    "cwd": "/w",
+    "reason": None,
+}
 CHANGE = {"itemId": "i2", "threadId": "t1", "turnId": "u1", "startedAtMs": 1, "reason": None}
 PERMISSIONS = {**CHANGE, "itemId": "i3", "cwd": "/w", "permissions": {"network": {"enabled": True}}}
-QUESTION = {"id": "env", "header": "Env", "question": "Which env?", "options": [{"label": "prod", "description": ""}], "isOther": True}
+QUESTION = {
+    "id": "env",
+    "header": "Env",
+    "question": "Which env?",
+    "options": [{"label": "prod", "description": ""}],
+    "isOther": True,
+}
 ELICITED = {"threadId": "t1", "turnId": None, "serverName": "cloud", "message": "Where to?"}
-SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "enum": ["eu", "us"]}}, "required": ["region"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "enum": ["eu", "us"]}},
+    "required": ["region"],
+}
 ASKS: dict[str, tuple[str, dict[str, Any]]] = {
     "command": ("item/commandExecution/requestApproval", COMMAND),
     "change": ("item/fileChange/requestApproval", CHANGE),
     "permissions": ("item/permissions/requestApproval", PERMISSIONS),
-    "question": ("item/tool/requestUserInput", {"questions": [QUESTION], "itemId": "i4", "isBlocking": True}),
-    "secret": ("item/tool/requestUserInput", {"questions": [{**QUESTION, "isSecret": True}], "itemId": "i4", "isBlocking": True}),
-    "form": ("mcpServer/elicitation/request", {**ELICITED, "mode": "form", "requestedSchema": SCHEMA}),
-    "address": ("mcpServer/elicitation/request", {**ELICITED, "mode": "url", "url": "https://example.org/in", "elicitationId": "e1"}),
-    "nested": ("mcpServer/elicitation/request", {**ELICITED, "mode": "form", "requestedSchema": {"properties": {"a": {"type": "object"}}}}),
+    "question": (
+        "item/tool/requestUserInput",
+        {"questions": [QUESTION], "itemId": "i4", "isBlocking": True},
+    ),
+    "secret": (
+        "item/tool/requestUserInput",
+        {"questions": [{**QUESTION, "isSecret": True}], "itemId": "i4", "isBlocking": True},
+    ),
+    "form": (
+        "mcpServer/elicitation/request",
+        {**ELICITED, "mode": "form", "requestedSchema": SCHEMA},
+    ),
+    "address": (
+        "mcpServer/elicitation/request",
+        {**ELICITED, "mode": "url", "url": "https://example.org/in", "elicitationId": "e1"},
+    ),
+    "nested": (
+        "mcpServer/elicitation/request",
+        {**ELICITED, "mode": "form", "requestedSchema": {"properties": {"a": {"type": "object"}}}},
+    ),
     "future": ("item/from/theFuture", {"x": 1}),
 }
 
 
 def send(**message: Any) -> None:
-    """Say something to the client."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def ask(number: int, kind: str, **besides: Any) -> None:
-    """Ask the client something."""
     method, params = ASKS[kind]
     send(method=method, id=number, params={**params, **besides})
 
 
 def say(words: str, status: str = "completed") -> None:
-    """Say something to the user, and end the turn."""
-    send(method="item/agentMessage/delta", params={"delta": words, "itemId": "m", "threadId": "t1", "turnId": "u1"})
+    """Send a message to the user, and end the turn."""
+    send(
+        method="item/agentMessage/delta",
+        params={"delta": words, "itemId": "m", "threadId": "t1", "turnId": "u1"},
+    )
     error = {"message": "the model is away"} if status == "failed" else None
-    send(method="turn/completed", params={"threadId": "t1", "turn": {"id": "u1", "status": status, "items": [], "error": error}})
+    send(
+        method="turn/completed",
+        params={
+            "threadId": "t1",
+            "turn": {"id": "u1", "status": status, "items": [], "error": error},
+        },
+    )
 
 
 class Server:
-    """Speaks with one client."""
-
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
         self.expected = 0
         self.is_interrupted = False
 
     def take(self, message: dict[str, Any]) -> None:
-        """Take one message."""
         match message.get("method"):
             case "initialize":
                 send(id=message["id"], result={"userAgent": "fake"})
             case "thread/start" | "thread/resume":
-                send(id=message["id"], result={"thread": {"id": message["params"].get("threadId", "t1")}})
+                send(
+                    id=message["id"],
+                    result={"thread": {"id": message["params"].get("threadId", "t1")}},
+                )
             case "turn/start":
                 send(id=message["id"], result={"turn": {"id": "u1"}})
                 self.prompted(message["params"]["input"][0]["text"])
@@ -71,7 +111,6 @@ class Server:
                 pass
 
     def prompted(self, prompt: str) -> None:
-        """Do what the prompt says."""
         match prompt:
             case "die":
                 sys.exit(3)
@@ -96,26 +135,29 @@ class Server:
                 self.expected = 1
                 if prompt == "change":
                     changes = [{"path": "a.txt", "kind": {"type": "add"}, "diff": "+a"}]
-                    send(method="item/started", params={"item": {"type": "fileChange", "id": "i2", "changes": changes}})
+                    send(
+                        method="item/started",
+                        params={"item": {"type": "fileChange", "id": "i2", "changes": changes}},
+                    )
                 ask(10, prompt)
             case _:
                 say(f"heard: {prompt}")
 
     def asks(self, document: dict[str, Any]) -> None:
-        """Ask what a document says: a form, or a permission."""
+        """Ask for a form or a permission, as the document says."""
         if "form" in document:
             ask(10, "form", message=document["message"], requestedSchema=document["form"])
         else:
             ask(10, "command", command=document["permission"])
 
     def interrupted(self) -> None:
-        """End the turn; what was asked is answered first."""
+        """End the turn after the open requests are answered."""
         self.is_interrupted = True
         if not self.expected:
             say("interrupted", "interrupted")
 
     def answered(self, message: dict[str, Any]) -> None:
-        """Take an answer; when all are there, say them."""
+        """Record an answer. After the last one, report all of them."""
         self.answers[message["id"]] = message.get("result", message.get("error"))
         if len(self.answers) == self.expected:
             said, self.answers = [self.answers[number] for number in sorted(self.answers)], {}

@@ -1,4 +1,4 @@
-"""The commands as `docs/command-line.md` shows them."""
+"""The tables of commands in `docs/reference/command-line.md`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from midturn.cli.main import midturn
 
 
 def command_tables() -> str:
-    """Return a section for each command, in the order of `midturn --help`, with what it does, its arguments and its options."""
+    """Return a section for each command, in the order of `midturn --help`, with its help,
+    arguments and options.
+    """
     return "\n".join(_commands(click.Context(midturn, info_name="midturn")))
 
 
@@ -32,7 +34,11 @@ def _commands(context: click.Context) -> Iterator[str]:
 
 def _section(context: click.Context) -> str:
     usage = " ".join(context.command.collect_usage_pieces(context))
-    head = f"### `{context.command_path} {usage.removeprefix('[OPTIONS]').removesuffix('[COMMAND] [ARGS]...').strip()}".rstrip() + "`\n\n"
+    head = (
+        f"### `{context.command_path}"
+        f" {usage.removeprefix('[OPTIONS]').removesuffix('[COMMAND] [ARGS]...').strip()}".rstrip()
+        + "`\n\n"
+    )
     return head + _prose(context.command.help or "") + _options(context)
 
 
@@ -42,7 +48,7 @@ def _prose(help: str) -> str:
 
 
 def options_of(command: click.Command) -> Iterator[click.Option]:
-    """Yield the options of a command as documents list them: `--help`, which each has, goes without saying."""
+    """Yield the documented options of a command. `--help`, which every command has, is left out."""
     for option in command.params:
         if isinstance(option, click.Option) and not option.hidden and "--help" not in option.opts:
             yield option
@@ -59,3 +65,18 @@ def _options(context: click.Context) -> str:
 def _names(option: click.Option, context: click.Context) -> str:
     takes = "" if option.is_flag else f" {option.make_metavar(context)}".replace("|", "\\|")
     return ", ".join(f"`{name}{takes}`" for name in (*option.opts, *option.secondary_opts))
+
+
+def assert_accepted(arguments: list[str], place: str) -> None:
+    """Fail if `midturn` does not have this command or option."""
+    context = click.Context(midturn, info_name="midturn")
+    command: click.Command = midturn
+    rest = list(arguments)
+    while (
+        isinstance(command, click.Group)
+        and rest
+        and (found := command.get_command(context, rest[0])) is not None
+    ):
+        command, context = found, click.Context(found, info_name=rest.pop(0), parent=context)
+    assert command is not midturn, f"{place}: midturn {' '.join(arguments)}"
+    command.make_parser(context).parse_args(rest)  # an unknown option is a usage error

@@ -1,4 +1,6 @@
-"""Streams as a careless editor, an old version and a crash leave them: every id occurs twice, nothing is where it belongs."""
+"""Event streams as a careless editor, an old version or a crash could leave them: duplicate IDs,
+events in any order.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,14 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(ChatResponse, reasoning=st.just("hm"), **_SHARED),
     st.builds(ToolCallRequest, id=_IDS, name=st.just("deploy"), **_SHARED),
     st.builds(ToolCallResponse, id=_IDS, call=_CALLS, content=st.just("done"), **_SHARED),
-    st.builds(InquiryRequest, id=_INQUIRIES, call=_CALLS, source=st.just(Source.tool("deploy")), question=st.just(CONFIRM), **_SHARED),
+    st.builds(
+        InquiryRequest,
+        id=_INQUIRIES,
+        call=_CALLS,
+        source=st.just(Source.tool("deploy")),
+        question=st.just(CONFIRM),
+        **_SHARED,
+    ),
     st.builds(InquiryAnswered, id=_INQUIRIES, answer=st.booleans(), **_SHARED),
     st.builds(InquiryCancelled, id=_INQUIRIES, reason=st.just("user"), **_SHARED),
     st.builds(InquiryRedacted, id=_INQUIRIES, **_SHARED),
@@ -55,7 +64,12 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         **_SHARED,
     ),
     st.builds(ConfigDelta, **_SHARED),
-    st.builds(OpaqueEvent, kind=st.sampled_from(["", "turn_start", "turn_end", "newer"]), raw=st.just(Raw(b"{}")), **_SHARED),
+    st.builds(
+        OpaqueEvent,
+        kind=st.sampled_from(["", "turn_start", "turn_end", "newer"]),
+        raw=st.just(Raw(b"{}")),
+        **_SHARED,
+    ),
 )
 
 STREAMS: st.SearchStrategy[list[Event]] = st.lists(EVENTS, max_size=14)

@@ -1,4 +1,4 @@
-"""How often what is drawn at random is tried: enough for every day, or five times that (`DEEP=1 make test`)."""
+"""Number of random examples: enough for daily runs, or five times as many (`DEEP=1 make test`)."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _TIMES = 5 if IS_DEEP else 1
 
 
 def tries(number: int) -> int:
-    """Return how often something is tried that is tried so often every day."""
+    """Return the number of examples for this run; `number` is the daily one."""
     return number * _TIMES

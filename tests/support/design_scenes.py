@@ -1,4 +1,6 @@
-"""The scenes of the design, how each of them comes about at our prompts, and why some look different."""
+"""The screens of the design documents, the keys that produce them in our prompts, and the reasons
+for differences.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ from msgspec import Struct
 
 from midturn.terminal.prompts.cells import cut_ranges
 from midturn.terminal.prompts.rich.screen import row_text
-from support.plain_talk import Talk
+from support.plain_prompt_driver import PlainPromptDriver
 from support.prompt_catalogue import PROMPTS
-from support.rich_talk import Keys
+from support.rich_prompt_driver import RichPromptDriver
 
 DESIGN = Path(__file__).parents[3] / "shared" / "design" / "screens"
-SCREEN = re.compile(r"^\+-+\+ (?!cursor)(.+)\n((?:\|.*\n)*)\+-+\+ cursor column (\d+), row \d+$", re.MULTILINE)
-TALL = 29  # rows: a screen of the design that is full shows the end of what was printed
+SCREEN = re.compile(
+    r"^\+-+\+ (?!cursor)(.+)\n((?:\|.*\n)*)\+-+\+ cursor column (\d+), row \d+$", re.MULTILINE
+)
+TALL = 29  # rows; a full screen of the design shows the end of the output
 MENU_FIRST = "the menu row first"
 
 _SECOND_LINE = (*" so far", "m-enter", *"second line")
@@ -76,8 +80,13 @@ LINES: dict[str, tuple[str, ...]] = {
     "schema: right": ('{"replicas": 99, "region": "eu"}', '{"replicas": 9, "region": "eu"}'),
 }
 ELSEWHERE = {
-    "form_2_of_3": "a form is several prompts: tests/cli/test_demo_forms.py and the screens form.txt",
-    "progress_above": "output is held while a prompt is open (5.1): test_a_held_program_may_write_meanwhile_and_is_seen_after_the_answer",
+    "form_2_of_3": (
+        "a form is several prompts: tests/cli/test_demo_forms.py and the screens form.txt"
+    ),
+    "progress_above": (
+        "output is held while a prompt is open (5.1):"
+        " test_held_output_of_the_program_appears_after_the_answer"
+    ),
 }
 _INDENT = "a row that goes on is indented, so that no forged header begins at the edge (9.2)"
 _NO_WITH_A_REASON = "p, a no with a typed reason, is a key of every yes/no question (5.4)"
@@ -85,18 +94,27 @@ _WRAPPED = "rows are broken at words and indented, not by the terminal in the mi
 _KEYS = "every prompt names all of its keys"
 _ERRORS = "a form's and a model's answer get the same words"
 IN_WORDS = (
-    "keys are named in words, and the question stays on the screen (5.3); the header stands behind the gutter, so that nothing imitates it"
+    "keys are named in words, and the question stays on the screen (5.3); the header stands behind"
+    " the gutter, so that nothing imitates it"
 )
 RICH_REASONS = {
     "boolean": f"{_NO_WITH_A_REASON}; {_INDENT}",
     "boolean_no_persistence": _NO_WITH_A_REASON,
     "boolean_long": f"{_NO_WITH_A_REASON}; {_INDENT}",
     "select": f"{_INDENT}; the help names itself",
-    "select48": f"a description stands under its label with the same indent in every list; {_INDENT}",
+    "select48": (
+        f"a description stands under its label with the same indent in every list; {_INDENT}"
+    ),
     "multi": f"{_ERRORS}; {_INDENT}",
     "schema": _ERRORS,
-    "untrusted": "what cannot be shown is ⟨U+001B⟩ and can be read back (9.1); header, label and error are hostile too",
-    "wide": "flags and skin tones are words, because terminals disagree about their width; our third option is shorter",
+    "untrusted": (
+        "what cannot be shown is ⟨U+001B⟩ and can be read back (9.1); header, label and error are"
+        " hostile too"
+    ),
+    "wide": (
+        "flags and skin tones are words, because terminals disagree about their width; our third"
+        " option is shorter"
+    ),
 }
 PLAIN_REASONS = {
     "boolean": f"{_NO_WITH_A_REASON}; {_WRAPPED}",
@@ -110,7 +128,7 @@ PLAIN_REASONS = {
 
 
 class Scene(Struct, frozen=True):
-    """A screen of the design: its title, its rows, and the column of its cursor."""
+    """A screen of the design: title, rows, and column of the cursor."""
 
     title: str
     rows: list[str]
@@ -118,31 +136,41 @@ class Scene(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The prompt that it shows."""
+        """The name of the prompt."""
         return self.title.partition(":")[0]
 
 
 def scenes(mode: str, columns: int) -> Iterator[Scene]:
-    """Read the design's screens."""
+    """Read the screens of the design."""
     for found in SCREEN.finditer((DESIGN / f"{mode}_{columns}.txt").read_text(encoding="utf-8")):
         yield Scene(found[1], [row[1:-1].rstrip() for row in found[2].splitlines()], int(found[3]))
 
 
 def rich_rows(title: str, columns: int) -> list[str]:
-    """Draw a scene with our prompts."""
+    """Draw a screen with the rich prompts."""
     pressed = [key for key in KEYS[title] if key != MENU_FIRST]
-    keys = Keys(PROMPTS[title.partition(":")[0]], columns=columns, menu_first=MENU_FIRST in KEYS[title]).press(*pressed)
+    keys = RichPromptDriver(
+        PROMPTS[title.partition(":")[0]], columns=columns, menu_first=MENU_FIRST in KEYS[title]
+    ).press(*pressed)
     static = [row_text(spans).rstrip() for spans in keys.prompt.static()]
     live = [row_text(spans).rstrip() for spans in keys.frame().rows]
     return [*static, *([keys.transcript.rstrip()] if keys.reply is not None else live)]
 
 
 def plain_rows(title: str, columns: int) -> list[str]:
-    """Say a scene with our prompts: what was typed stands behind what asked for it."""
+    """Draw a screen with the plain prompts. Typed text follows the text that asked for it."""
     prompt, lines = PROMPTS[title.partition(":")[0]], LINES[title]
-    said = Talk(prompt, width=columns).said
+    said = PlainPromptDriver(prompt, width=columns).said
     for count, line in enumerate(lines, 1):
         shown = "" if title.startswith("secret") else line
-        said = [*said[:-1], f"{said[-1]}{shown}", *Talk(prompt, *lines[:count], width=columns).said[len(said) :]]
+        said = [
+            *said[:-1],
+            f"{said[-1]}{shown}",
+            *PlainPromptDriver(prompt, *lines[:count], width=columns).said[len(said) :],
+        ]
     rows = [row for text in said for row in text.split("\n")]
-    return [part.rstrip() for row in rows for part in (row[start:end] for start, end in cut_ranges(row, columns))]
+    return [
+        part.rstrip()
+        for row in rows
+        for part in (row[start:end] for start, end in cut_ranges(row, columns))
+    ]

@@ -1,4 +1,6 @@
-"""Plays the examples of a document, in order, in a directory of their own: Python, commands, files, configuration."""
+"""Runs the examples of a document in order, in their own directory: Python, commands, files,
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import types
@@ -23,12 +26,14 @@ from midturn.models.script_reader import build_script, read_script
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.tools.command import read_outcome
+from support.command_tables import assert_accepted
 from support.documents import Block, is_updating, replace_block
-from support.programs import ALONE
-from support.transcripts import Names
+from support.programs import NO_PYTEST_PLUGINS
+from support.transcripts import IdMapping
 from support.warm_commands import started_by_others
 
-_SECONDS = 60
+_SECONDS = 120
+_SQL = ("CREATE", "GRANT")
 _MIDTURN = """#!/bin/sh
 case "$*" in
 *--print-config*) PATH="${{PATH#*:}}" exec {midturn} "$@" ;;
@@ -44,7 +49,9 @@ esac
 
 
 class Examples:
-    """One document on its way through its blocks. `home` is the user's, `root` the directory that the examples work in."""
+    """The examples of one document. `home` is the user's home, `root` the working directory of
+    the examples.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.root = directory / "example"
@@ -52,13 +59,13 @@ class Examples:
         self.root.mkdir()
         self.home.mkdir()
         self._programs = _programs(directory / "programs")
-        self._names = Names()
+        self._names = IdMapping()
         self._status = 0
         self._printed = ""
         self._module = types.ModuleType("example")
 
     def play(self, block: Block) -> None:
-        """Do what a block is for; a kind of block that nobody checks is an error."""
+        """Run or check a block. An unsupported kind of block is an error."""
         if block.file:
             self._write(block, block.file)
         match block.language:
@@ -74,16 +81,32 @@ class Examples:
                 self._json(block)
             case "sh" if block.file:
                 pass  # a console block runs it
+            case "sh" if block.marks == ("operator",):
+                _check_operator_commands(block)
+            case "js":
+                _check_javascript(block)
+            case "sql":
+                assert all(
+                    statement.split()[0] in _SQL
+                    for statement in block.text.strip().removesuffix(";").split(";")
+                ), block.place
             case _:
-                raise AssertionError(f"{block.place}: a block of the kind `{block.info}` is not checked by anybody")
+                raise AssertionError(
+                    f"{block.place}: a block of the kind `{block.info}` is not checked by anybody"
+                )
 
     def finish(self) -> None:
-        """Nothing that an example prints may be left out."""
-        assert not self._printed, f"the last Python block printed, and no `text` block shows it:\n{self._printed}"
+        """Fail if the last Python block printed something that no `text` block shows."""
+        assert not self._printed, (
+            f"the last Python block printed, and no `text` block shows it:\n{self._printed}"
+        )
 
     @contextlib.contextmanager
     def as_current(self) -> Generator[None]:
-        """Work in the examples' directory, as their module."""
+        """Work in the examples' directory, as their module. Modules imported from there are
+        unloaded at the end.
+        """
+        before = set(sys.modules)
         with contextlib.chdir(self.root):
             sys.modules["example"] = self._module
             sys.path.insert(0, str(self.root))
@@ -92,14 +115,31 @@ class Examples:
             finally:
                 sys.path.remove(str(self.root))
                 del sys.modules["example"]
+                for name in set(sys.modules) - before:
+                    if str(getattr(sys.modules[name], "__file__", "")).startswith(str(self.root)):
+                        del sys.modules[name]
 
-    # Python ---------------------------------------------------------------------------------------------------------
+    # Python
+    # ----------------------------------------------------------------------------------------------
 
     def _python(self, block: Block) -> None:
         self.finish()
-        code = compile("\n" * (block.line - 1) + block.text, str(block.document), "exec", dont_inherit=True)
+        code = compile(
+            "\n" * (block.line - 1) + block.text, str(block.document), "exec", dont_inherit=True
+        )
         if "pytest" in block.marks:
-            printed = self._run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ALONE, block.file or ""])
+            printed = self._run(
+                [
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-q",
+                    "-p",
+                    "no:cacheprovider",
+                    *NO_PYTEST_PLUGINS,
+                    block.file or "",
+                ]
+            )
             assert self._status == 0, f"{block.place}:\n{printed}"
         elif not block.file:
             with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -107,37 +147,55 @@ class Examples:
             self._printed = printed.getvalue()
 
     def _text(self, block: Block) -> None:
-        """Compare what the Python block before it printed; any other text says what it is, and has a test of its own."""
+        """Compare the text with the output of the Python block before it. Any other text needs a
+        mark and has its own test.
+        """
         if block.follows == "python" and not block.marks:
             printed, self._printed = self._printed, ""
             self._check(block, block.text, printed, lambda shown: replace_block(block, shown))
         else:
-            assert block.marks, f"{block.place}: this text follows no Python block, and says not what it is"
+            assert block.marks, (
+                f"{block.place}: this text follows no Python block, and says not what it is"
+            )
 
-    # Commands -------------------------------------------------------------------------------------------------------
+    # Commands
+    # ----------------------------------------------------------------------------------------------
 
     def _console(self, block: Block) -> None:
-        """Run the commands of a block. What they print may be written anew, but not how they end: that is what the document promises."""
+        """Run the commands of a block. Their output may be updated, but not their exit status,
+        which the document promises.
+        """
         played: list[tuple[str, str]] = []
         for command, expected in _commands(block):
             asks_status = "$?" in command
             assert asks_status or not self._status, (
-                f"{block.place}: before `{command}`, show with `echo $?` that status {self._status} is meant"
+                f"{block.place}: before `{command}`, show with `echo $?` that status {self._status}"
+                " is meant"
             )
             shown, printed = self._commanded(command, expected)
-            assert shown == printed or (is_updating() and not asks_status), _difference(block, command, shown, printed)
+            assert shown == printed or (is_updating() and not asks_status), _difference(
+                block, command, shown, printed
+            )
             played.append((command, printed))
-        assert not self._status, f"{block.place}: the last command ends with status {self._status}:\n{played[-1][1]}"
+        assert not self._status, (
+            f"{block.place}: the last command ends with status {self._status}:\n{played[-1][1]}"
+        )
         if is_updating():
             replace_block(block, "".join(f"$ {command}\n{printed}" for command, printed in played))
 
     def _commanded(self, command: str, shown: str) -> tuple[str, str]:
-        """Run a command; return what the document shows and what it should show."""
-        printed = self._run(["bash", "-c", f"(exit {self._status}); {self._names.in_this_run(command)}"])
-        return shown, shown if self._names.fits(shown, printed) else self._names.as_shown(shown, printed)
+        """Run a command; return the document's text and the text it should have."""
+        printed = self._run(
+            ["bash", "-c", f"(exit {self._status}); {self._names.in_this_run(command)}"]
+        )
+        return shown, (
+            shown if self._names.fits(shown, printed) else self._names.as_shown(shown, printed)
+        )
 
     def _run(self, command: list[str]) -> str:
-        """Run a program without a terminal, so that nobody is attached; return what it prints on stdout and stderr."""
+        """Run a program without a terminal, so that the run is detached; return its stdout and
+        stderr.
+        """
         done = subprocess.run(
             command,
             cwd=self.root,
@@ -154,12 +212,28 @@ class Examples:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        programs = os.pathsep.join((str(self._programs), str(Path(sys.executable).parent), os.environ["PATH"]))
-        ours = {name: os.environ[name] for name in ("PYTHONPATH", "PYTEST_DEBUG_TEMPROOT") if name in os.environ}
-        user = {"HOME": str(self.home), "MIDTURN_CFG_USER__NAME": "ana"}  # the login differs from machine to machine
-        return {**ours, **user, "PATH": programs, "LC_ALL": "C.UTF-8", "GIT_CONFIG_GLOBAL": os.devnull}
+        programs = os.pathsep.join(
+            (str(self._programs), str(Path(sys.executable).parent), os.environ["PATH"])
+        )
+        ours = {
+            name: os.environ[name]
+            for name in ("PYTHONPATH", "PYTEST_DEBUG_TEMPROOT")
+            if name in os.environ
+        }
+        user = {
+            "HOME": str(self.home),
+            "MIDTURN_CFG_USER__NAME": "ana",
+        }  # the login name differs between machines
+        return {
+            **ours,
+            **user,
+            "PATH": programs,
+            "LC_ALL": "C.UTF-8",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        }
 
-    # Files ----------------------------------------------------------------------------------------------------------
+    # Files
+    # ----------------------------------------------------------------------------------------------
 
     def _write(self, block: Block, file: str) -> None:
         path = self.root / file
@@ -180,7 +254,7 @@ class Examples:
                 assert marks == ("broken",), f"{block.place}: nobody knows what `{block.info}` is"
 
     def _json(self, block: Block) -> None:
-        """Check JSON as what the fence says that it is."""
+        """Check JSON as the kind that the fence names."""
         document: Any = json.loads(block.text)
         match block.marks:
             case ("question",):
@@ -190,7 +264,9 @@ class Examples:
             case ("outcome",):
                 read_outcome(block.text.encode())
             case ("event",):
-                assert not isinstance(read := decode_event(msgspec.json.encode(document), block.place), OpaqueEvent), read
+                assert not isinstance(
+                    read := decode_event(msgspec.json.encode(document), block.place), OpaqueEvent
+                ), read
             case ("script",):
                 build_script(document, origin=block.place)
             case marks:
@@ -204,20 +280,50 @@ class Examples:
         write(anew)
 
 
+def _check_javascript(block: Block) -> None:
+    """Check the syntax, if Node is installed."""
+    if node := shutil.which("node"):
+        checked = subprocess.run(
+            [node, "--input-type=module", "--check", "-"],
+            input=block.text,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert checked.returncode == 0, f"{block.place}: {checked.stderr}"
+
+
+def _check_operator_commands(block: Block) -> None:
+    """Check the options of each `midturn` command in a block that needs a server, a database or
+    root to run.
+    """
+    for line in block.text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line)
+        if words[:1] == ["midturn"]:
+            assert_accepted(words[1:], block.place)
+
+
 def _programs(directory: Path) -> Path:
-    """Make `midturn` and `python` that are forked; a module, a line of code, and what says how it was started are not."""
+    """Create `midturn` and `python` programs that fork a loaded process. Modules, lines of code
+    and `--print-config` run as real programs.
+    """
     directory.mkdir()
     *forked, _ = started_by_others()
     for name, text in {"midturn": _MIDTURN, "python": _PYTHON}.items():
         program = directory / name
-        started = {"python": shlex.quote(sys.executable), "midturn": shlex.quote(str(Path(sys.executable).with_name("midturn")))}
+        started = {
+            "python": shlex.quote(sys.executable),
+            "midturn": shlex.quote(str(Path(sys.executable).with_name("midturn"))),
+        }
         program.write_text(text.format(forked=shlex.join(forked), **started), encoding="utf-8")
         program.chmod(0o755)
     return directory
 
 
 def _commands(block: Block) -> Iterator[tuple[str, str]]:
-    """Yield each command of a console block with what the block shows of its output; a backslash continues a command."""
+    """Yield each command of a console block with its shown output. A backslash continues a
+    command.
+    """
     command: str | None = None
     shown: list[str] = []
     for line in block.text.splitlines(keepends=True):

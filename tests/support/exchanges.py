@@ -1,4 +1,4 @@
-"""Asking a model and looking at what it said."""
+"""Helpers to call a model and read its answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import asyncio
 from collections.abc import Sequence
 
 from midturn.events.types import ChatResponse, Event, ToolCallRequest
-from midturn.exchange import Finished, ModelEvent, ModelRequest, Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart
+from midturn.exchange import (
+    Finished,
+    ModelEvent,
+    ModelRequest,
+    Part,
+    ReasoningPart,
+    StructuredPart,
+    TextPart,
+    ToolCallPart,
+)
 from midturn.ports import Model
 
 
 def ask(model: Model, request: ModelRequest | None = None) -> list[ModelEvent]:
-    """Ask once, and return everything that came."""
+    """Call the model once; return all its events."""
 
     async def collect() -> list[ModelEvent]:
         return [event async for event in model.stream(request or ModelRequest())]
@@ -20,14 +29,14 @@ def ask(model: Model, request: ModelRequest | None = None) -> list[ModelEvent]:
 
 
 def finish(model: Model, request: ModelRequest | None = None) -> Finished:
-    """Ask once, and return the end of the answer."""
+    """Call the model once; return the end of its answer."""
     last = ask(model, request)[-1]
     assert isinstance(last, Finished)
     return last
 
 
 def recorded(parts: Sequence[Part]) -> list[Event]:
-    """Return the events that record an answer, as a turn does it."""
+    """Return the events that a turn records for an answer."""
     return [_event(part, index) for index, part in enumerate(parts)]
 
 
@@ -40,4 +49,10 @@ def _event(part: Part, index: int) -> Event:
         case StructuredPart(value):
             return ChatResponse(structured=value, metadata=part.metadata)
         case ToolCallPart(id, name, arguments):
-            return ToolCallRequest(event_id=f"e_{id}_{index}", id=id, name=name, arguments=arguments, metadata=part.metadata)
+            return ToolCallRequest(
+                event_id=f"e_{id}_{index}",
+                id=id,
+                name=name,
+                arguments=arguments,
+                metadata=part.metadata,
+            )

@@ -1,4 +1,6 @@
-"""A provider on loopback for agents of others: on whichever wire it is asked, it says what it was told to, and keeps what it was sent."""
+"""A fake provider on the loopback interface for other programs' agents. It supports all wire
+formats, returns scripted replies and records the requests.
+"""
 
 from __future__ import annotations
 
@@ -9,38 +11,47 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 from midturn.question.json_value import members, objects
-from support.listening import JsonHandler, Listening
-from support.no_lie import heard
+from support.invented_decisions import check_statements
+from support.loopback_server import JsonHandler, LoopbackServer
 from support.providers.answers import Says, ToolUse
 from support.providers.wires import stream, wire_of
 
 Calls: TypeAlias = list[tuple[str, dict[str, Any]]]
 Reply: TypeAlias = str | Calls | Callable[[str], Calls]
-_FEWEST = 3  # tools that an agent offers its model; what it asks on the side, such as for a title, comes with fewer
+_FEWEST = (
+    3  # minimum number of tools in a main request; side requests, such as for a title, have fewer
+)
 
 
-class FakeProvider(Listening):
-    """Answers requests that offer tools with `replies`, one after the other; then, and everything else, with "Done.".
+class FakeProvider(LoopbackServer):
+    """Answers requests that offer tools with `replies`, in order. After the last one, and for all
+    other requests, it answers "Done.".
 
-    A reply is text, or a list of calls `(name, arguments)`; a name that begins with a group of tools and a slash calls one of that group.
-    Where the calls depend on what the model has read, the reply is a function of the request, as text.
+    A reply is text or a list of calls `(name, arguments)`. A name of the form `group/tool` calls
+    a tool of a tool group. If the calls depend on what the model has read, the reply is a
+    function of the request text.
     """
 
     def __init__(self, replies: Sequence[Reply]) -> None:
         self._replies = list(replies)
         self._lock = threading.Lock()
         self._calls = 0
-        self._session = secrets.token_hex(4)  # an agent that goes on with its session knows the ids of before
+        self._session = secrets.token_hex(
+            4
+        )  # an agent that resumes its session knows the earlier IDs
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
         owner = self
 
         class Handler(JsonHandler):
-            def looked_up(self) -> None:
+            def handle_get(self) -> None:
                 owner.paths.append(self.path)
-                self.send_json(200, {"object": "list", "data": [{"id": "fake", "object": "model"}], "models": []})
+                self.send_json(
+                    200,
+                    {"object": "list", "data": [{"id": "fake", "object": "model"}], "models": []},
+                )
 
-            def sent(self) -> None:
+            def handle_post(self) -> None:
                 owner.paths.append(self.path)
                 request = cast("dict[str, Any]", json.loads(self.body() or b"{}"))
                 wire = wire_of(self.path)
@@ -54,30 +65,32 @@ class FakeProvider(Listening):
                     self.send_json(200, _whole(says))
 
         super().__init__(Handler)
-        heard(lambda: self.results)
+        check_statements(lambda: self.results)
 
     def then(self, *replies: Reply) -> None:
-        """Say these, in place of what was still to be said."""
+        """Replace the remaining replies."""
         with self._lock:
             self._replies[:] = replies
 
     @property
     def results(self) -> list[str]:
-        """What the model has read as results of its calls, in the request that has the most of them."""
+        """The tool results in the request that has the most of them."""
         with self._lock:
             found = [list(_results(request)) for request in self.requests]
         return max(found, key=len) if found else []
 
     @property
     def said(self) -> str:
-        """Everything that stood in any request."""
+        """The text of all requests."""
         with self._lock:
             return json.dumps(self.requests, ensure_ascii=False)
 
     def _next(self, request: dict[str, Any]) -> Says:
         with self._lock:
             self.requests.append(request)
-            reply = self._replies.pop(0) if self._replies and _offered(request) >= _FEWEST else "Done."
+            reply = (
+                self._replies.pop(0) if self._replies and _offered(request) >= _FEWEST else "Done."
+            )
         if isinstance(reply, str):
             return Says(text=reply)
         calls = reply(json.dumps(request)) if callable(reply) else reply
@@ -86,12 +99,14 @@ class FakeProvider(Listening):
             for name, arguments in calls:
                 self._calls += 1
                 group, _, tool = name.rpartition("/")
-                uses.append(ToolUse(tool, arguments, f"call_{self._session}_{self._calls:04}", group))
+                uses.append(
+                    ToolUse(tool, arguments, f"call_{self._session}_{self._calls:04}", group)
+                )
             return Says(calls=tuple(uses))
 
 
 def _offered(request: dict[str, Any]) -> int:
-    """Count the tools of a request; Google's wire has them in groups."""
+    """Return the number of tools in a request. Google's wire format groups them."""
     tools = cast("list[dict[str, Any]]", request.get("tools") or [])
     return sum(len(tool.get("functionDeclarations") or [tool]) for tool in tools)
 
@@ -112,13 +127,19 @@ def _results(request: dict[str, Any]) -> Iterator[str]:
 def _text(content: object) -> str:
     if isinstance(content, str):
         return content
-    return "".join(str(block.get("text", "")) for block in cast("list[dict[str, Any]]", content or []))
+    return "".join(
+        str(block.get("text", "")) for block in cast("list[dict[str, Any]]", content or [])
+    )
 
 
 def _plain(path: str) -> object:
     if "generateContent" in path:
         part = {"text": "{}"}
-        return {"candidates": [{"content": {"parts": [part], "role": "model"}, "finishReason": "STOP", "index": 0}]}
+        return {
+            "candidates": [
+                {"content": {"parts": [part], "role": "model"}, "finishReason": "STOP", "index": 0}
+            ]
+        }
     return {"totalTokens": 10}
 
 
@@ -126,8 +147,23 @@ def _whole(says: Says) -> object:
     message: dict[str, Any] = {"role": "assistant", "content": says.text or None}
     if says.calls:
         message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+            }
             for call in says.calls
         ]
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if says.calls else "stop"}
-    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "fake", "choices": [choice], "usage": {}}
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": "tool_calls" if says.calls else "stop",
+    }
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "fake",
+        "choices": [choice],
+        "usage": {},
+    }

@@ -1,4 +1,4 @@
-"""A disk that fails on purpose: calls of the system that write are counted, and refused from one of them on until the cause is gone."""
+"""A fake disk that fails on purpose: writing system calls are counted and refused."""
 
 from __future__ import annotations
 
@@ -9,13 +9,25 @@ from typing import Any
 
 import pytest
 
-WRITING = ("write", "fdatasync", "fsync", "rename", "replace", "link", "symlink", "mkdir", "ftruncate", "pwrite")
+WRITING = (
+    "write",
+    "fdatasync",
+    "fsync",
+    "rename",
+    "replace",
+    "link",
+    "symlink",
+    "mkdir",
+    "ftruncate",
+    "pwrite",
+)
 
 
 class FaultyDisk:
     """Lets every call through until `fail` is called.
 
-    `once` refuses a single call, as a disk with one bad block does; otherwise everything of that kind fails until `heal`.
+    With `once`, a single call fails, like on a disk with one bad block. Otherwise all calls of
+    the kind fail until `heal`.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,12 +41,14 @@ class FaultyDisk:
         monkeypatch.setattr(fcntl, "flock", self._guarded("flock", fcntl.flock))
 
     def fail(self, kind: str, error: int, *, after: int = 0, once: bool = False) -> None:
-        """Refuse calls of a kind (`short write`: a part is written first), after that many that still succeed."""
+        """Refuse calls of a kind after `after` successful ones. `short write` writes a part
+        first.
+        """
         self._kind, self._errno, self._countdown, self._once = kind, error, after, once
         self.refused = 0
 
     def heal(self) -> None:
-        """Take the cause away."""
+        """Let calls succeed again."""
         self._kind = ""
 
     def _guarded(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,6 @@
-"""Firefox without a screen, driven by WebDriver BiDi, and a push service for it on this machine: it takes its texts from there."""
+"""Headless Firefox, driven by WebDriver BiDi, with a local push service that delivers its
+notifications.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ from aiohttp import web
 
 from support.serving import free_port
 
-MISSING: Final = "" if shutil.which("firefox-esr") else "there is no Firefox: make test-firefox"
-_SECONDS = 60.0
+MISSING: Final = (
+    "" if shutil.which("firefox-esr") else "there is no Firefox: tools/task test-firefox"
+)
+_SECONDS = 120.0
 _HOST = "127.0.0.1"
 
 
 class PushService:
-    """The side of a push service that browsers see: a WebSocket, over which they subscribe and are sent what others bring for them."""
+    """The browser's side of a push service: a WebSocket over which browsers subscribe and receive
+    messages.
+    """
 
     def __init__(self) -> None:
         self.acknowledged: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
@@ -34,16 +40,20 @@ class PushService:
         self._browser: web.WebSocketResponse | None = None
 
     async def deliver(self, endpoint: str, body: bytes) -> None:
-        """Send the subscriber of an endpoint what was brought for it, and wait until it says that it has it."""
+        """Send a message to the subscriber of an endpoint and wait for its acknowledgement."""
         assert self._browser is not None
         data = urlsafe_b64encode(body).rstrip(b"=").decode()
-        told = {"channelID": self._channels[endpoint], "version": uuid4().hex, "data": data, "headers": {"encoding": "aes128gcm"}}
+        told = {
+            "channelID": self._channels[endpoint],
+            "version": uuid4().hex,
+            "data": data,
+            "headers": {"encoding": "aes128gcm"},
+        }
         await self._browser.send_json({"messageType": "notification", **told})
         await asyncio.wait_for(self.acknowledged.get(), _SECONDS)
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Serve it."""
         app = web.Application()
         app.router.add_get("/", self._connected)
         runner = web.AppRunner(app)
@@ -58,29 +68,39 @@ class PushService:
         self._browser = browser = web.WebSocketResponse(protocols=["push-notification"])
         await browser.prepare(request)
         async for message in browser:
-            if message.data != "{}":  # which asks whether we are there
-                await self._heard(browser, json.loads(message.data))
+            if message.data != "{}":  # a keep-alive message
+                await self._receive(browser, json.loads(message.data))
         return browser
 
-    async def _heard(self, browser: web.WebSocketResponse, said: Mapping[str, Any]) -> None:
+    async def _receive(self, browser: web.WebSocketResponse, said: Mapping[str, Any]) -> None:
         match said["messageType"]:
             case "hello":
-                await browser.send_json({"messageType": "hello", "uaid": uuid4().hex, "status": 200, "use_webpush": True, "broadcasts": {}})
+                await browser.send_json(
+                    {
+                        "messageType": "hello",
+                        "uaid": uuid4().hex,
+                        "status": 200,
+                        "use_webpush": True,
+                        "broadcasts": {},
+                    }
+                )
             case "register":
                 endpoint = f"https://push.example.test/{uuid4().hex}"
                 self._channels[endpoint] = said["channelID"]
                 answer = {"channelID": said["channelID"], "status": 200, "pushEndpoint": endpoint}
                 await browser.send_json({"messageType": "register", **answer})
             case "unregister":
-                await browser.send_json({"messageType": "unregister", "channelID": said["channelID"], "status": 200})
+                await browser.send_json(
+                    {"messageType": "unregister", "channelID": said["channelID"], "status": 200}
+                )
             case "ack":
                 await self.acknowledged.put(said)
-            case _:  # whether all is well with other things of the browser
+            case _:  # requests about other services of the browser
                 pass
 
 
 class Firefox:
-    """One tab."""
+    """One tab of Firefox."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -88,30 +108,36 @@ class Firefox:
         self._tab = ""
 
     async def begin(self) -> None:
-        """Find the tab."""
-        await self._told("session.new", {"capabilities": {}})
-        tree = await self._told("browsingContext.getTree", {})
+        """Start the session and find the tab."""
+        await self._command("session.new", {"capabilities": {}})
+        tree = await self._command("browsingContext.getTree", {})
         self._tab = tree["contexts"][0]["context"]
 
     async def open(self, address: str) -> None:
-        """Go to a page, and wait for it."""
-        await self._told("browsingContext.navigate", {"context": self._tab, "url": address, "wait": "complete"})
+        """Open a page and wait until it is loaded."""
+        await self._command(
+            "browsingContext.navigate", {"context": self._tab, "url": address, "wait": "complete"}
+        )
 
     async def evaluate(self, script: str) -> Any:
-        """Return what a script comes to, as JSON; a press is a person's."""
-        given = {"expression": f"(async () => JSON.stringify(await ({script}) ?? null))()", "awaitPromise": True, "userActivation": True}
-        said = await self._told("script.evaluate", {"target": {"context": self._tab}, **given})
+        """Return the result of a script as JSON. Scripts count as user activation."""
+        given = {
+            "expression": f"(async () => JSON.stringify(await ({script}) ?? null))()",
+            "awaitPromise": True,
+            "userActivation": True,
+        }
+        said = await self._command("script.evaluate", {"target": {"context": self._tab}, **given})
         assert said["type"] == "success", said
         return json.loads(said["result"]["value"])
 
     async def until(self, script: str) -> Any:
-        """Return what a script comes to, once that is something."""
+        """Evaluate a script until its result is true; return the result."""
         async with asyncio.timeout(_SECONDS):
-            while not (found := await self.evaluate(script)):  # noqa: ASYNC110  what is waited for happens in another process
+            while not (found := await self.evaluate(script)):  # noqa: ASYNC110  the awaited change happens in another process
                 await asyncio.sleep(0.05)
             return found
 
-    async def _told(self, method: str, given: Mapping[str, Any]) -> Any:
+    async def _command(self, method: str, given: Mapping[str, Any]) -> Any:
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": given})
         while True:
@@ -123,12 +149,13 @@ class Firefox:
 
 @asynccontextmanager
 async def firefox(directory: Path, push: PushService) -> AsyncGenerator[Firefox]:
-    """Run Firefox with a new profile; it asks nothing of the world."""
+    """Run Firefox with a new profile that makes no requests to the internet."""
     preferences = {
         "dom.push.serverURL": f"ws://{_HOST}:{push.port}/",
         "dom.push.testing.allowInsecureServerURL": True,
         "dom.push.connection.enabled": True,
-        "remote.prefs.recommended": False,  # else a browser that is driven speaks with no push service
+        # otherwise a driven browser does not connect to push services
+        "remote.prefs.recommended": False,
         "alerts.useSystemBackend": False,  # there is no desktop
         "permissions.default.desktop-notification": 1,
         "network.captive-portal-service.enabled": False,
@@ -141,10 +168,21 @@ async def firefox(directory: Path, push: PushService) -> AsyncGenerator[Firefox]
     }
     _write_profile(directory, preferences)
     port = free_port()
-    command = ["firefox-esr", "--headless", "--no-remote", "--profile", str(directory), "--remote-debugging-port", str(port), "about:blank"]
+    command = [
+        "firefox-esr",
+        "--headless",
+        "--no-remote",
+        "--profile",
+        str(directory),
+        "--remote-debugging-port",
+        str(port),
+        "about:blank",
+    ]
     environment = {**os.environ, "HOME": str(directory), "MOZ_CRASHREPORTER_DISABLE": "1"}
     null = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=null, stderr=null)
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, stdout=null, stderr=null
+    )
     try:
         async with aiohttp.ClientSession() as session, _connected(session, port) as socket:
             browser = Firefox(socket)
@@ -157,12 +195,17 @@ async def firefox(directory: Path, push: PushService) -> AsyncGenerator[Firefox]
 
 def _write_profile(directory: Path, preferences: Mapping[str, object]) -> None:
     directory.mkdir()
-    lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in preferences.items()]
+    lines = [
+        f"user_pref({json.dumps(name)}, {json.dumps(value)});"
+        for name, value in preferences.items()
+    ]
     (directory / "user.js").write_text("\n".join(lines))
 
 
 @asynccontextmanager
-async def _connected(session: aiohttp.ClientSession, port: int) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
+async def _connected(
+    session: aiohttp.ClientSession, port: int
+) -> AsyncGenerator[aiohttp.ClientWebSocketResponse]:
     async with asyncio.timeout(_SECONDS):
         while True:
             with suppress(aiohttp.ClientError):

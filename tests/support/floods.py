@@ -1,4 +1,4 @@
-"""Inboxes in which so many questions of an agent wait that no more of them are taken."""
+"""Inboxes that an agent has filled with as many open questions as are allowed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,33 @@ from unittest.mock import patch
 
 from midturn.cli.command_context import place_in
 from midturn.clock import SYSTEM
-from midturn.events.open_question import Asker
+from midturn.events.open_question import AskingAgent
 from midturn.integrations.hooks import external_call
-from midturn.integrations.hooks.external_call import Errand
-from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.external_call import ExternalCall
+from midturn.integrations.hooks.external_calls import ExternalCallService
 from midturn.stores.store import ConversationStore
 from support.cli import CommandLine
 
 
-def flood(midturn: CommandLine, name: str, agent: str, session: str, count: int = external_call.MOST) -> ConversationStore:
-    """Ask so often in a session of an agent where a user of `midturn` has the inbox of other agents; return where that is."""
+def flood(
+    midturn: CommandLine,
+    name: str,
+    agent: str,
+    session: str,
+    count: int = external_call.MAX_OPEN_PER_SESSION,
+) -> ConversationStore:
+    """Ask `count` questions in one session of an agent, in the inbox for other agents of the user
+    of `midturn`; return its store.
+    """
     with patch.dict(os.environ, midturn.environment, clear=True):
         store = place_in(Path(midturn.root), None).store
-    asker = Asker(name=name, agent=agent, session=session, via="hook", cwd=str(midturn.root))
-    asyncio.run(_asked(Errands(store, asker, SYSTEM), count))
+    asker = AskingAgent(name=name, agent=agent, session=session, via="hook", cwd=str(midturn.root))
+    asyncio.run(_asked(ExternalCallService(store, asker, SYSTEM), count))
     return store
 
 
-async def _asked(errands: Errands, count: int) -> Sequence[Errand]:
-    return [await errands.permission("", "Bash", {"command": f"flood {number}"}) for number in range(count)]
+async def _asked(calls: ExternalCallService, count: int) -> Sequence[ExternalCall]:
+    return [
+        await calls.permission("", "Bash", {"command": f"flood {number}"})
+        for number in range(count)
+    ]

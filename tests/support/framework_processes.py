@@ -1,6 +1,8 @@
-"""Programs in three frameworks, for processes that are killed in the middle; the arguments are the framework, a directory, a conversation.
+"""Programs in three frameworks that tests kill while they run. Arguments: framework, directory,
+conversation.
 
-Each makes two calls at once. A tool asks, has its effect (a line in a file), says so, and then may wait until it is killed.
+Each program makes two calls at once. A tool asks, has its effect (a line in a file), prints a
+line, and may then wait until it is killed.
 """
 
 from __future__ import annotations
@@ -18,17 +20,21 @@ from typing import Annotated, Any
 import midturn as mt
 from midturn.agent.inquirer_call import InquirerCall
 from midturn.events.types import Event
-from midturn.stores.locked import HeldConversation
+from midturn.stores.locked import LockedConversation
 from midturn.stores.opening import FileStore
 from midturn.tools.asking import CALL
 
 FRAMEWORK, HERE, CONVERSATION = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 STAY = HERE / "stay"
-"""While it is there, the tool of `eu` never returns: the process is to be killed in it."""
+"""While this file exists, the tool call for `eu` never returns and has no effect."""
 STAY_AFTER = HERE / "stay-after"
-"""While it is there, the tool of `eu` never returns after its effect: the process is to be killed before the call's result is recorded."""
+"""While this file exists, the tool call for `eu` never returns after its effect, so that the
+process is killed before the result is recorded.
+"""
 DIE_AT = HERE / "die-at"
-"""While it is there: the number of the write after which the process dies, from 1."""
+"""While this file exists, it contains the number of writes (from 1) after which the process kills
+itself.
+"""
 STATE = HERE / "state.json"
 
 
@@ -51,29 +57,34 @@ async def deploy(env: str) -> str:
 
 
 async def other_is_recorded() -> None:
-    """Wait for the result of the other call: killed between its effect and its record, it would be made again."""
+    """Wait for the result of the other call. If the process were killed between its effect and
+    its record, it would run again.
+    """
     store = mt.open_store(HERE / "conversations")
-    while not any(event.type == "tool_call_response" for event in (await store.read(CONVERSATION)).events):  # noqa: ASYNC110  it is in the store that this is seen
+    while not any(  # noqa: ASYNC110  the store is polled
+        event.type == "tool_call_response" for event in (await store.read(CONVERSATION)).events
+    ):
         await asyncio.sleep(0.01)
 
 
 def current_key() -> str:
-    """Return the key of the call that runs here."""
+    """Return the idempotency key of the current call."""
     call = CALL.get()
     assert isinstance(call, InquirerCall)
     return call.idempotency_key
 
 
 def say(text: str) -> None:
-    """Tell whoever waits for this process."""
+    """Print a line for the test that waits for this process."""
     print(text, flush=True)  # noqa: T201  another process reads it
 
 
-class MortalStore(FileStore):
-    """A store on disk whose process is killed right after one of its writes, which counts them in a file."""
+class CrashingStore(FileStore):
+    """A file store that kills its process directly after one of its writes. A file counts the
+    remaining writes.
+    """
 
-    async def open(self, id: str) -> HeldConversation:
-        """Hold a conversation."""
+    async def open(self, id: str) -> LockedConversation:
         held = await super().open(id)
         append = held.append
 
@@ -91,20 +102,32 @@ class MortalStore(FileStore):
 
 
 def inquirer() -> mt.Inquirer:
-    """Stand on the conversation, in a store on disk."""
-    return mt.Inquirer(MortalStore(HERE / "conversations"), CONVERSATION)
+    """Return an inquirer for the conversation, in a store on disk."""
+    return mt.Inquirer(CrashingStore(HERE / "conversations"), CONVERSATION)
 
 
 async def pydantic_ai() -> str | None:
-    """Run an agent of pydantic-ai; its messages are kept between processes."""
+    """Run an agent of pydantic-ai; its messages are saved between processes."""
     from pydantic_ai import Agent, DeferredToolRequests
-    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelResponse,
+        TextPart,
+        ToolCallPart,
+        ToolReturnPart,
+    )
     from pydantic_ai.models.function import AgentInfo, FunctionModel
 
     from midturn.integrations.pydantic_ai import run
 
     def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-        read = [str(part.content) for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+        read = [
+            str(part.content)
+            for message in messages
+            for part in message.parts
+            if isinstance(part, ToolReturnPart)
+        ]
         calls = [ToolCallPart("deploy", {"env": env}, tool_call_id=env) for env in ("eu", "us")]
         return ModelResponse(parts=[TextPart(" ".join(read))] if read else [*calls])
 
@@ -116,7 +139,7 @@ async def pydantic_ai() -> str | None:
 
 
 async def openai_agents() -> str | None:
-    """Run an agent of the OpenAI Agents SDK; its state is kept between processes."""
+    """Run an agent of the OpenAI Agents SDK; its state is saved between processes."""
     from agents import Agent, RunConfig, RunState
     from agents.testing import ScriptedModel, assistant_message, function_call
 
@@ -125,9 +148,19 @@ async def openai_agents() -> str | None:
     asking = Asking(inquirer())
     calls = [function_call("deploy", {"env": env}, call_id=env) for env in ("eu", "us")]
     done = [assistant_message("Both are done.")]
-    agent = Agent[Any](name="Shop", model=ScriptedModel([done] if STATE.exists() else [calls, done]), tools=[asking.tool(deploy)])
-    given = await RunState.from_json(agent, json.loads(STATE.read_bytes())) if STATE.exists() else "Ship it."
-    result = await asking.run(agent, given, key="job-1", run_config=RunConfig(tracing_disabled=True))
+    agent = Agent[Any](
+        name="Shop",
+        model=ScriptedModel([done] if STATE.exists() else [calls, done]),
+        tools=[asking.tool(deploy)],
+    )
+    given = (
+        await RunState.from_json(agent, json.loads(STATE.read_bytes()))
+        if STATE.exists()
+        else "Ship it."
+    )
+    result = await asking.run(
+        agent, given, key="job-1", run_config=RunConfig(tracing_disabled=True)
+    )
     if result.interruptions:
         STATE.write_text(json.dumps(result.to_state().to_json()), encoding="utf-8")
         return None
@@ -135,11 +168,11 @@ async def openai_agents() -> str | None:
 
 
 def checkpointer() -> Any:
-    """Return a checkpointer of LangGraph that is there again in the next process."""
+    """Return a LangGraph checkpointer that survives its process."""
     from langgraph.checkpoint.memory import InMemorySaver
 
     class Kept(InMemorySaver):
-        """Stands for a checkpointer in a database."""
+        """Replaces a checkpointer in a database."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -153,17 +186,17 @@ def checkpointer() -> Any:
             self.blobs.update(blobs)
 
         async def aput(self, *args: Any, **options: Any) -> Any:
-            """Keep a checkpoint."""
             return self.kept(await super().aput(*args, **options))
 
         async def aput_writes(self, *args: Any, **options: Any) -> None:
-            """Keep what a node has done."""
             self.kept(await super().aput_writes(*args, **options))
 
         def kept(self, done: Any) -> Any:
-            """Write it down at once."""
+            """Save the state to disk at once."""
             storage = {thread: dict(spaces) for thread, spaces in self.storage.items()}
-            STATE.with_suffix(".new").write_bytes(pickle.dumps((storage, dict(self.writes), dict(self.blobs))))
+            STATE.with_suffix(".new").write_bytes(
+                pickle.dumps((storage, dict(self.writes), dict(self.blobs)))
+            )
             STATE.with_suffix(".new").replace(STATE)
             return done
 
@@ -171,7 +204,7 @@ def checkpointer() -> Any:
 
 
 async def langgraph() -> str | None:
-    """Run a graph of LangGraph; its checkpoints are kept between processes, as soon as they are there."""
+    """Run a LangGraph graph; each checkpoint is saved at once for the next process."""
     from langgraph.graph import START, StateGraph
     from typing_extensions import TypedDict
 
@@ -189,14 +222,21 @@ async def langgraph() -> str | None:
 
         return calls
 
-    State.__annotations__["said"] = Annotated[list[str], both]  # a name of this function
+    State.__annotations__["said"] = Annotated[list[str], both]  # the name is local to this function
     graph: Any = StateGraph(State)
     for env in ("eu", "us"):
         graph.add_node(env, node(env))
         graph.add_edge(START, env)
     try:
         made = graph.compile(checkpointer=checkpointer())
-        state = await adapter.invoke(made, inquirer(), {"said": []}, {"configurable": {"thread_id": "7"}}, text="Ship it.", key="job-1")
+        state = await adapter.invoke(
+            made,
+            inquirer(),
+            {"said": []},
+            {"configurable": {"thread_id": "7"}},
+            text="Ship it.",
+            key="job-1",
+        )
     except mt.Suspended:
         return None
     return " ".join(sorted(state["said"]))

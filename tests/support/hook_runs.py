@@ -1,4 +1,4 @@
-"""Runs of a hook in this process, for what depends on neither a process nor a clock of its own."""
+"""Runs hooks in this process, for tests that need neither a separate process nor real time."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from typing import Any
 from msgspec.structs import replace
 
 from midturn.events.open_question import ProcessMark
-from midturn.integrations.hooks.external_call import Room
-from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.external_call import Quota
+from midturn.integrations.hooks.external_calls import ExternalCallService
 from midturn.integrations.hooks.hook import HookRun
-from midturn.integrations.hooks.hook_agent import HookAgent, Said, asker_of
+from midturn.integrations.hooks.hook_agent import HookAgent, HookOutput, asker_of
 from midturn.ports import Clock
 from midturn.question.json_value import JsonObject
 from midturn.stores.opening import FileStore
 from support.clocks import FakeClock
 
-CLAUDE_ALONE = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}
-"""What Claude Code tells its hooks with nobody at its terminal."""
+CLAUDE_UNATTENDED = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}
+"""The environment that Claude Code gives its hooks if nobody is at its terminal."""
 
 
-_GONE = ProcessMark(pid=os.getpid(), started="before")  # a hook that has ended is a process that is gone
+_GONE = ProcessMark(
+    pid=os.getpid(), started="before"
+)  # a process that does not exist: a hook that has ended
 
 
 class HookRuns:
-    """Runs the hooks of one agent, each to its end, as processes of their own do; `environment` is what the agent gives them.
+    """Runs the hooks of one agent to their ends. `environment` is what the agent gives them.
 
-    `room` is what runs share that are one process, `process` what waits for their answers: gone with each run, unless it is said to live.
+    `room` is the quota shared by runs of one process. `process` marks the process that waits for
+    the answers; by default it has ended.
     """
 
     def __init__(
@@ -36,7 +39,7 @@ class HookRuns:
         store: FileStore,
         agent: HookAgent,
         environment: Mapping[str, str],
-        room: Room | None = None,
+        room: Quota | None = None,
         process: ProcessMark = _GONE,
     ) -> None:
         self.store = store
@@ -46,16 +49,16 @@ class HookRuns:
         self._process = process
 
     async def run(self, document: JsonObject, clock: Clock | None = None, wait: float = 1) -> Any:
-        """Run one; return what it printed, None where that is nothing."""
-        said: list[Said] = []
+        """Run a hook; return what it printed, or None."""
+        said: list[HookOutput] = []
         ticking = clock or FakeClock()
         asker = replace(asker_of(self._agent, document, self._environment), process=self._process)
-        errands = Errands(self.store, asker, ticking, self._room or Room())
+        calls = ExternalCallService(self.store, asker, ticking, self._room or Quota())
         going = HookRun(
             agent=self._agent,
             document=document,
             occasion=self._agent.read(document, self._environment),
-            errands=errands,
+            calls=calls,
             clock=ticking,
             wait=wait,
             say=said.append,

@@ -1,4 +1,4 @@
-"""Agents that run `midturn hook` as their hook: each run is a process of its own, as it is in life."""
+"""Runs `midturn hook` like an agent does: each run is a process."""
 
 from __future__ import annotations
 
@@ -14,41 +14,51 @@ from pathlib import Path
 from typing import Any
 
 from support.cli import CommandLine, Process
-from support.no_lie import heard
+from support.invented_decisions import check_statements
 from support.warm_commands import Command, Running, can_be_warm
 
-_PATIENCE = 90.0
+_PATIENCE = 120.0
 _UNDER_AGENT = Path(__file__).with_name("under_agent.py")
-_SELDOM = 0.3
-"""How often the inbox is looked at while nothing is recorded: what is open may lie elsewhere, or end by itself."""
+_POLL_SECONDS = 0.3
+"""Seconds between polls of the inbox while no log grows: a question may be elsewhere, or end by
+itself.
+"""
 _UNDER = 'exec -a "$0" /bin/bash -c "\\"\\${@:2}\\"; exit \\$?" _ "$@"'
-"""Runs a command below a process that is called like an agent, and was started with an argument."""
+"""Shell code that runs a command below a process with an agent's name and argument."""
 
 
 class HookProcess:
-    """One run of a hook, which waits for a person."""
+    """A running hook that waits for a person."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
 
     def decision(self) -> Any:
-        """Wait for its end; return what it printed, None where that is nothing."""
+        """Wait for its end; return its JSON output, or None."""
         printed, errors = self.process.communicate(timeout=_PATIENCE)
         assert self.process.returncode == 0, errors
-        heard(lambda: [printed])
+        check_statements(lambda: [printed])
         return json.loads(printed) if printed else None
 
     def kill(self) -> None:
-        """Kill it, as an agent or a system does."""
+        """Kill it with SIGKILL."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate(timeout=_PATIENCE)
 
 
 class Session:
-    """One session of an agent; `environment` is what the agent gives its hooks."""
+    """A session of an agent. `environment` is what the agent gives its hooks."""
 
-    def __init__(self, midturn: CommandLine, agent: str, session: str = "s1", *, given: str = "", **environment: str) -> None:
-        """Begin one; `given` is an argument that the agent itself was started with."""
+    def __init__(
+        self,
+        midturn: CommandLine,
+        agent: str,
+        session: str = "s1",
+        *,
+        given: str = "",
+        **environment: str,
+    ) -> None:
+        """Create a session. `given` is a command-line argument of the agent itself."""
         self.given = given
         self.midturn = midturn
         self.agent = agent
@@ -56,22 +66,31 @@ class Session:
         self.environment = environment
 
     def document(self, event: str, **fields: Any) -> dict[str, Any]:
-        """Return what the agent writes to a hook."""
-        return {"session_id": self.session, "cwd": str(self.midturn.root), "hook_event_name": event, **fields}
+        """Return the input document of a hook."""
+        return {
+            "session_id": self.session,
+            "cwd": str(self.midturn.root),
+            "hook_event_name": event,
+            **fields,
+        }
 
     def start(self, event: str, *options: str, **fields: Any) -> HookProcess:
-        """Run a hook, and let it wait."""
+        """Start a hook; do not wait for it."""
         return self.start_with(json.dumps(self.document(event, **fields)), *options)
 
     def start_with(self, stdin: str, *options: str) -> HookProcess:
-        """Run a hook with anything on its stdin."""
-        renames_itself = sys.platform == "linux"  # what is forked can be called like an agent
+        """Start a hook with any text on stdin."""
+        renames_itself = sys.platform == "linux"  # a forked process can change its command line
         if can_be_warm(self.environment) and (renames_itself or not self.given):
             command = self.midturn.command("hook", self.agent, *options, **self.environment)
-            return HookProcess(Running(self._below_the_agent(command) if self.given else command, stdin))
+            return HookProcess(
+                Running(self._below_the_agent(command) if self.given else command, stdin)
+            )
         command = [sys.executable, "-m", "midturn", "hook", self.agent, *options]
         process = subprocess.Popen(
-            ["/bin/bash", "-c", _UNDER, self.agent, self.given, *command] if self.given else command,
+            ["/bin/bash", "-c", _UNDER, self.agent, self.given, *command]
+            if self.given
+            else command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -87,20 +106,22 @@ class Session:
         return HookProcess(process)
 
     def _below_the_agent(self, hook: Command) -> Command:
-        return hook._replace(program=_UNDER_AGENT, arguments=[self.agent, self.given, *hook.arguments])
+        return hook._replace(
+            program=_UNDER_AGENT, arguments=[self.agent, self.given, *hook.arguments]
+        )
 
     def run(self, event: str, *options: str, **fields: Any) -> Any:
-        """Run a hook to its end; return what it printed."""
+        """Run a hook to its end; return its output."""
         return self.start(event, *options, **fields).decision()
 
 
 def wait_for(midturn: CommandLine, count: int = 1) -> list[dict[str, Any]]:
-    """Wait until so many questions are open; return them."""
+    """Wait until `count` questions are open; return them."""
 
     def look() -> Any:
         before = _recorded(midturn)
         questions = midturn.ok("inbox", "--json").json
-        end = time.monotonic() + _SELDOM
+        end = time.monotonic() + _POLL_SECONDS
         while len(questions) != count and _recorded(midturn) == before and time.monotonic() < end:
             time.sleep(0.02)
         return questions
@@ -109,7 +130,9 @@ def wait_for(midturn: CommandLine, count: int = 1) -> list[dict[str, Any]]:
 
 
 def _recorded(midturn: CommandLine) -> set[tuple[str, int]]:
-    """Return what is recorded at home, by its length: a look at that costs next to nothing, the inbox is a command."""
+    """Return the directories and sizes of all logs. This is much cheaper than the command that
+    lists the inbox.
+    """
     found: set[tuple[str, int]] = set()
     for folder, _, files in os.walk(midturn.home / "data"):
         if "events.jsonl" in files:
@@ -119,7 +142,7 @@ def _recorded(midturn: CommandLine) -> set[tuple[str, int]]:
 
 
 def until(look: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
-    """Look until what is seen fits; return it."""
+    """Call `look` until its result fits; return the result."""
     end = time.monotonic() + _PATIENCE
     while not fits(seen := look()):
         assert time.monotonic() < end, seen
@@ -129,14 +152,22 @@ def until(look: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
 
 def stored(midturn: CommandLine) -> list[list[dict[str, Any]]]:
     """Return the events of every conversation of other agents, oldest first."""
-    made = (file for file in (midturn.home / "data").rglob("events.jsonl") if not file.parent.name.startswith("."))
+    made = (
+        file
+        for file in (midturn.home / "data").rglob("events.jsonl")
+        if not file.parent.name.startswith(".")
+    )
     files = sorted(made, key=_age)
     return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
 
 
 def answers(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return what was decided in a conversation."""
-    return [event for event in events if event["type"] == "inquiry_response" or event.get("state", "waiting") != "waiting"]
+    """Return the answers and decisions in a conversation."""
+    return [
+        event
+        for event in events
+        if event["type"] == "inquiry_response" or event.get("state", "waiting") != "waiting"
+    ]
 
 
 def _age(file: Path) -> int:

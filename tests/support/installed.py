@@ -1,4 +1,4 @@
-"""Programs of others from npm, beside the packages of the virtual environment: installed once, by whoever comes first."""
+"""npm programs for tests, installed once next to the packages of the virtual environment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ Found = TypeVar("Found")
 INSTALLED = Path(sys.prefix) / "agents"
 
 
-class Missing(Exception):  # noqa: N818  it says what is the case
-    """A program cannot be installed here, and why."""
+class Missing(Exception):  # noqa: N818  the name describes a state
+    """A program cannot be installed; the message is the reason."""
 
 
 def or_skip(find: Callable[[], Found]) -> Found:
-    """Return what `find` returns; where that needs a program that is not to be had, skip the test, and say why."""
+    """Return the result of `find`. If it needs a program that cannot be installed, skip the test
+    with the reason.
+    """
     try:
         return find()
     except Missing as missing:
@@ -33,11 +35,11 @@ def installed(name: str, *packages: str) -> Path:
     """Return the directory of a program's commands.
 
     Args:
-        name: What its folder is called.
-        packages: What is installed there, each with its version.
+        name: Name of its directory.
+        packages: npm packages to install, each with its version.
 
     Raises:
-        Missing: npm is not there, or cannot install it.
+        Missing: npm is missing or cannot install the packages.
     """
     folder = INSTALLED / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,11 +54,20 @@ def installed(name: str, *packages: str) -> Path:
 
 
 def _install(folder: Path, packages: tuple[str, ...]) -> None:
-    """Install with npm as this machine has it set up; what the package's own scripts take for a home is none of the user's."""
+    """Install with the user's npm configuration, but with another home directory for the
+    packages' install scripts.
+    """
     own = {"HOME": str(INSTALLED), "npm_config_userconfig": str(Path.home() / ".npmrc")}
     command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env={**os.environ, **own})
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            env={**os.environ, **own},
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Missing(f"{', '.join(packages)} cannot be installed: {error}") from error
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""The keys of the configuration as the tables that `docs/configuration.md` shows."""
+"""The tables of configuration keys in `docs/reference/configuration.md`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from midturn.config.tree import BUILT_IN, KeyPath, Tree, entry
 from midturn.config.trust import RULES
 
 _NAMES = {
-    "a parameter of the model": "<parameter>",
-    "a question id": "<id>",
+    "a model parameter": "<parameter>",
+    "a question ID": "<id>",
     "a variable": "<VARIABLE>",
     "the absolute path of a directory": "<directory>",
     "a tool's name": "<tool>",
@@ -32,11 +32,11 @@ _NAMES = {
     "a header": "<header>",
     "a capability": "<capability>",
 }
-_LONGEST = 60  # characters of a default that are shown
+_LONGEST = 60  # maximum number of characters shown of a default
 
 
 class Key(Struct, frozen=True):
-    """One key that may be written: `takes` says which values."""
+    """One key of the configuration. `takes` describes its values."""
 
     path: KeyPath
     takes: str
@@ -45,18 +45,22 @@ class Key(Struct, frozen=True):
     unapproved: str
 
     def row(self, heading: int) -> str:
-        """Return the key's row in the table of its first `heading` names."""
-        name = ".".join(self.path[heading:])
-        return f"| `{name}` | {self.takes} | {self.default and f'`{self.default}`'} | {self.meaning} | {self.unapproved} |\n"
+        """Return the key's row in a table. The first `heading` names of its path are in the
+        table's title.
+        """
+        name = ".".join(self.path[heading:] or self.path)
+        return (
+            f"| `{name}` | {self.takes} | {self.default and f'`{self.default}`'} | {self.meaning} |"
+            f" {self.unapproved} |\n"
+        )
 
 
 def key_tables() -> str:
-    """Return one table for each table of the configuration."""
     return "\n".join(_table(name, node) for name, node in _sections())
 
 
 def names_for_every_tool() -> str:
-    """Return the keys of a tool that may stand under `'*'`, too."""
+    """Return the keys of a tool that are also allowed under `'*'`."""
     tools = _branch("conversation", "tools")
     assert tools.names
     assert isinstance(tools.names.star, Branch)
@@ -64,8 +68,10 @@ def names_for_every_tool() -> str:
 
 
 def built_in_tools() -> str:
-    """Return what is configured for each built-in tool."""
-    rows = "".join(f"| `{name}` | {_settings(tool)} |\n" for name, tool in BUILT_IN_SETTINGS.items())
+    """Return the table of settings of the built-in tools."""
+    rows = "".join(
+        f"| `{name}` | {_settings(tool)} |\n" for name, tool in BUILT_IN_SETTINGS.items()
+    )
     return f"| tool | |\n| --- | --- |\n{rows}"
 
 
@@ -76,7 +82,13 @@ def _settings(tool: Mapping[str, Any]) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {_toml(below)}" for name, below in cast("dict[str, Any]", value).items()) + " }"
+        return (
+            "{ "
+            + ", ".join(
+                f"{name} = {_toml(below)}" for name, below in cast("dict[str, Any]", value).items()
+            )
+            + " }"
+        )
     return msgspec.json.encode(value).decode()
 
 
@@ -89,7 +101,10 @@ def _sections() -> Iterator[tuple[KeyPath, Node]]:
 
 
 def _table(path: KeyPath, node: Node) -> str:
-    head = "| key | value | default | meaning | unapproved, a workspace's file may set |\n| --- | --- | --- | --- | --- |\n"
+    head = (
+        "| key | value | default | meaning | allowed before `midturn trust` |\n| --- | --- | --- |"
+        " --- | --- |\n"
+    )
     rows = "".join(key.row(len(path)) for key in _keys(path, node))
     return f"### `{'.'.join(path)}`\n\n{head}{rows}"
 
@@ -99,7 +114,9 @@ def _keys(path: KeyPath, node: Node) -> Iterator[Key]:
         yield Key(path, _allowed(node), _default(path), node.help, _unapproved(path))
         return
     if node.shorthand:
-        yield Key(path, f"{_allowed(node.shorthand.leaf)}; or a table", "", node.shorthand.leaf.help, "")
+        yield Key(
+            path, f"{_allowed(node.shorthand.leaf)}; or a table", "", node.shorthand.leaf.help, ""
+        )
     for name, child in node.keys.items():
         yield from _keys((*path, name), child)
     if node.names:
@@ -109,7 +126,11 @@ def _keys(path: KeyPath, node: Node) -> Iterator[Key]:
 def _unapproved(path: KeyPath) -> str:
     pattern = ".".join("*" if name.startswith("<") else name for name in path)
     below = pattern.removesuffix("*")
-    single = [f"`{key.removeprefix(below)}`" for key in RULES if pattern.endswith(".*") and key.startswith(below)]
+    single = [
+        f"`{key.removeprefix(below)}`"
+        for key in RULES
+        if pattern.endswith(".*") and key.startswith(below)
+    ]
     return RULES[pattern].allowed if pattern in RULES else ", ".join(single)
 
 
@@ -123,7 +144,9 @@ def _allowed(leaf: Leaf) -> str:
 
 def _default(path: KeyPath) -> str:
     layer: Tree = built_in_layer()
-    found = entry(layer, *path) or entry(layer, *("*" if name == "<tool>" else name for name in path))
+    found = entry(layer, *path) or entry(
+        layer, *("*" if name == "<tool>" else name for name in path)
+    )
     if found is None:
         return ""
     text = msgspec.json.encode(found.value).decode()

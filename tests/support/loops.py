@@ -1,4 +1,4 @@
-"""Tests that are coroutines."""
+"""Runs coroutines as tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ P = ParamSpec("P")
 
 
 def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Run a test in an event loop of its own."""
+    """Run a test function in a new event loop."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

@@ -1,6 +1,7 @@
-"""A client of `midturn mcp` that is a process of its own: it asks one question, and waits.
+"""A client of `midturn mcp` in a separate process: it asks one question and waits.
 
-Its arguments are the command of midturn, the version of the protocol, the question as JSON, and its name.
+Arguments: the command of midturn as JSON, the protocol version, the question as JSON, and the
+client's name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from mcp import Client, StdioServerParameters, types
 
 
 async def main(command: list[str], era: str, asked: dict[str, Any], name: str) -> None:
-    server = StdioServerParameters(command=command[0], args=[*command[1:], "mcp", "--slice", "40"], env=dict(os.environ))
+    server = StdioServerParameters(
+        command=command[0], args=[*command[1:], "mcp", "--slice", "40"], env=dict(os.environ)
+    )
     info = types.Implementation(name=name, version="1")
     meta: Any = {"claudecode/toolUseId": "toolu_1"} if name == "claude-code" else None
     async with Client(server, mode=era, client_info=info) as client:

@@ -1,4 +1,4 @@
-"""Clients of `midturn mcp`: honest ones, and such that say what no person has said."""
+"""Clients of `midturn mcp`: honest ones, and clients that answer without a person."""
 
 from __future__ import annotations
 
@@ -29,16 +29,24 @@ _LONGEST_LINE = 2**26
 
 
 class Person:
-    """Whoever sits at a client's dialog: what is shown there, and what they say to it, after a while."""
+    """Answers a client's dialog after a delay. `shown` are the dialogs shown so far."""
 
-    def __init__(self, action: Any = "accept", content: Mapping[str, Any] | None = None, *, after: float = 0.5) -> None:
+    def __init__(
+        self,
+        action: Any = "accept",
+        content: Mapping[str, Any] | None = None,
+        *,
+        after: float = 0.5,
+    ) -> None:
         self.action = action
         self.content = dict(content) if content is not None else None
         self.after = after
         self.shown: list[types.ElicitRequestParams] = []
 
-    async def __call__(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Show a form, and say something."""
+    async def __call__(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        """Record the form, wait, and answer."""
         del context
         self.shown.append(params)
         await asyncio.sleep(self.after)
@@ -55,30 +63,42 @@ async def connected(
     extensions: Sequence[ClientExtension] = (),
     **environment: str,
 ) -> AsyncGenerator[Client]:
-    """Fork the server, and connect a client that calls itself `name`; without a person it cannot show forms."""
+    """Fork the server and connect a client with this name. Without `person`, the client cannot
+    show forms.
+    """
     info = types.Implementation(name=name, version="1")
     server = _over_pipes(midturn.command("mcp", *options, **environment))
-    async with Client(server, mode=era, client_info=info, elicitation_callback=person, extensions=extensions) as client:
+    async with Client(
+        server, mode=era, client_info=info, elicitation_callback=person, extensions=extensions
+    ) as client:
         yield client
 
 
-Streams: TypeAlias = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+Streams: TypeAlias = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
 
 
 @asynccontextmanager
 async def _over_pipes(command: Command) -> AsyncGenerator[Streams]:
-    """Speak with a server that is forked: a line a message, until its input is closed and it has ended."""
+    """Connect to a forked server that reads and writes one message per line, until its input is
+    closed and it has ended.
+    """
     pipes, loop = start_warm(command), asyncio.get_running_loop()
     errors = asyncio.ensure_future(asyncio.to_thread(read_whole, pipes.err))
     lines = asyncio.StreamReader(limit=_LONGEST_LINE)
-    out, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(pipes.out, "rb", 0))
+    out, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(pipes.out, "rb", 0)
+    )
     heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
     outgoing, said = anyio.create_memory_object_stream[SessionMessage]()
 
     async def listen() -> None:
         with suppress(anyio.BrokenResourceError):
             async for line in lines:
-                await heard.send(SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False)))
+                await heard.send(
+                    SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+                )
         heard.close()
 
     async def speak() -> None:
@@ -95,12 +115,14 @@ async def _over_pipes(command: Command) -> AsyncGenerator[Streams]:
         incoming.close()
         outgoing.close()
         with anyio.CancelScope(shield=True):
-            await asyncio.gather(speaking, asyncio.to_thread(exit_status, pipes.ended), errors, listening)
+            await asyncio.gather(
+                speaking, asyncio.to_thread(exit_status, pipes.ended), errors, listening
+            )
         out.close()
 
 
 class HttpServer(Struct, frozen=True):
-    """A server over HTTP: where it is, and what its clients show."""
+    """The address and token of a server over HTTP."""
 
     url: str
     token: str
@@ -108,11 +130,10 @@ class HttpServer(Struct, frozen=True):
 
 @contextmanager
 def served(midturn: CommandLine, *options: str) -> Generator[HttpServer]:
-    """Start the server over HTTP."""
     server = midturn.start("mcp", "--http", "0", *options)
     assert server.stderr
     try:
-        said = re.search(r"serving (\S+);.*Bearer (\S+)`", server.stderr.readline())
+        said = re.search(r"serving (\S+)\. .*Bearer (\S+)`", server.stderr.readline())
         assert said
         yield HttpServer(said[1], said[2])
     finally:
@@ -126,24 +147,29 @@ async def connected_to(
 ) -> AsyncGenerator[Client]:
     """Connect a client over HTTP; see `connected`."""
     info = types.Implementation(name=name, version="1")
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {server.token}"}, timeout=60) as http:
+    async with httpx2.AsyncClient(
+        headers={"Authorization": f"Bearer {server.token}"}, timeout=120
+    ) as http:
         transport = streamable_http_client(server.url, http_client=http)
-        async with Client(transport, mode=era, client_info=info, elicitation_callback=person) as client:
+        async with Client(
+            transport, mode=era, client_info=info, elicitation_callback=person
+        ) as client:
             yield client
 
 
 async def in_thread(work: Any, *arguments: Any) -> Any:
-    """Run something that blocks while the client goes on."""
+    """Run a blocking function in a thread while the client continues."""
     return await asyncio.to_thread(work, *arguments)
 
 
-# Calls that run on ------------------------------------------------------------------------------------------------------
+# Calls that become tasks
+# --------------------------------------------------------------------------------------------------
 
 TASKS = "io.modelcontextprotocol/tasks"
 
 
-class Begun(types.Result):
-    """What a call comes back with that runs on."""
+class StartedTask(types.Result):
+    """The result of a call that became a task."""
 
     result_type: Literal["task"] = "task"
     task_id: str
@@ -153,7 +179,7 @@ class Begun(types.Result):
 
 
 class Task(types.Result):
-    """How a task stands."""
+    """The state of a task."""
 
     task_id: str = ""
     status: str = ""
@@ -163,29 +189,33 @@ class Task(types.Result):
 
 
 class TaskRequest(types.Request[dict[str, Any], str]):
-    """A request about one task."""
+    """A request about a task."""
 
     name_param: ClassVar[str | None] = "taskId"
 
 
-class LeavesToRunOn(ClientExtension):
-    """A client that can leave a call to run on; `begun` are the tasks that it was given."""
+class TaskExtension(ClientExtension):
+    """Client extension that accepts tasks as results of calls. `begun` are the tasks that were
+    started.
+    """
 
     identifier = TASKS
 
     def __init__(self) -> None:
-        self.begun: list[Begun] = []
+        self.begun: list[StartedTask] = []
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        """Take a task for a result: the turn goes on with that."""
-        return (ResultClaim(result_type="task", model=Begun, resolve=self._go_on),)
+        """Claim results of type `task`."""
+        return (ResultClaim(result_type="task", model=StartedTask, resolve=self._go_on),)
 
-    async def _go_on(self, begun: Begun, context: ClaimContext) -> types.CallToolResult:
+    async def _go_on(self, begun: StartedTask, context: ClaimContext) -> types.CallToolResult:
         del context
         self.begun.append(begun)
         return types.CallToolResult(content=[types.TextContent(type="text", text="It runs on.")])
 
 
-async def about_task(client: Client, method: str, id: str, **params: Any) -> Task:
+async def send_task_request(client: Client, method: str, id: str, **params: Any) -> Task:
     """Send a request about a task."""
-    return await client.session.send_request(TaskRequest(method=method, params={"taskId": id, **params}), Task)
+    return await client.session.send_request(
+        TaskRequest(method=method, params={"taskId": id, **params}), Task
+    )

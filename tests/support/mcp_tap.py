@@ -1,4 +1,6 @@
-"""Stands between a client and a server that speak over stdio, and writes down what the client says. Run it with `python`: FILE COMMAND…."""
+"""Relays between a client and a server over stdio and logs the client's messages. Run it with
+`python`: FILE COMMAND….
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import IO
 
 
 def pass_on(source: IO[bytes], sink: IO[bytes], log: IO[bytes] | None = None) -> None:
-    """Copy line by line, to the end."""
+    """Copy lines until the source ends."""
     for line in source:
         if log:
             log.write(line)
@@ -21,11 +23,16 @@ def pass_on(source: IO[bytes], sink: IO[bytes], log: IO[bytes] | None = None) ->
 
 
 def main(file: str, *command: str) -> int:
-    """Run the server until the client leaves it."""
-    with Path(file).open("ab") as log, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    """Run the server until the client disconnects."""
+    with (
+        Path(file).open("ab") as log,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server,
+    ):
         assert server.stdin
         assert server.stdout
-        threading.Thread(target=pass_on, args=(server.stdout, sys.stdout.buffer), daemon=True).start()
+        threading.Thread(
+            target=pass_on, args=(server.stdout, sys.stdout.buffer), daemon=True
+        ).start()
         pass_on(sys.stdin.buffer, server.stdin, log)
         return server.wait()
 

@@ -1,4 +1,6 @@
-"""Agents that run inside tools of each other, whose models keep nothing in mind: what they say next, their events say."""
+"""Agents that run inside each other's tools. Their models are stateless: the events determine the
+next reply.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,17 @@ from midturn.stores.store import ConversationStore
 SURE = mt.Question.boolean("sure", "Sure?")
 
 
-async def over(store: ConversationStore, conversation: str) -> None:
-    """Return when the turn of a conversation is over."""
-    async with asyncio.timeout(30):
-        while conversation in await store.open_turns():  # noqa: ASYNC110  a watch begins with what is open by then
+async def wait_for_turn_end(store: ConversationStore, conversation: str) -> None:
+    """Wait until the turn of a conversation has ended."""
+    async with asyncio.timeout(120):
+        while conversation in await store.open_turns():  # noqa: ASYNC110  a watch reports only later changes
             await asyncio.sleep(0.01)
 
 
-class Asked:
-    """A model that makes its calls, and then repeats what it was told; it counts how often it is asked."""
+class RepeatingModel:
+    """A model that makes its calls and then repeats their results. It counts its requests in
+    `times`.
+    """
 
     def __init__(self, *calls: ToolCallPart) -> None:
         self._calls = calls
@@ -34,14 +38,16 @@ class Asked:
         return TextPart(" ".join(told)) if told else self._calls
 
 
-class Company:
-    """A boss whose tool has workers run: `names` each ask a person once. `deep` puts a foreman between."""
+class NestedAgents:
+    """An agent (boss) whose tool runs worker agents, one for each of `names`; each worker asks a
+    person once. With `deep`, a foreman agent runs the workers.
+    """
 
     def __init__(self, store: ConversationStore | None, *names: str, deep: bool = False) -> None:
         self.ran: list[str] = []
-        self.worker = Asked(ToolCallPart("call_1", "work", {}))
-        self.foreman = Asked(ToolCallPart("call_1", "oversee", {}))
-        self.boss = Asked(ToolCallPart("call_1", "manage", {}))
+        self.worker = RepeatingModel(ToolCallPart("call_1", "work", {}))
+        self.foreman = RepeatingModel(ToolCallPart("call_1", "oversee", {}))
+        self.boss = RepeatingModel(ToolCallPart("call_1", "manage", {}))
         self.results: list[mt.RunResult[None]] = []
         self._names = names
 
@@ -55,9 +61,13 @@ class Company:
         @mt.tool
         async def oversee() -> str:
             """Have the workers work."""
-            results = await asyncio.gather(*(mt.Agent(self.worker.model, tools=[work]).run(name) for name in self._names))
+            results = await asyncio.gather(
+                *(mt.Agent(self.worker.model, tools=[work]).run(name) for name in self._names)
+            )
             self.results += results
-            return " ".join(f"{name} {result.text}" for name, result in zip(self._names, results, strict=True))
+            return " ".join(
+                f"{name} {result.text}" for name, result in zip(self._names, results, strict=True)
+            )
 
         @mt.tool
         async def manage() -> str:

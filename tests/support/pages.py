@@ -1,4 +1,4 @@
-"""Agents that wait for an answer, and the inbox over them, asked as a browser asks."""
+"""Agents that wait for an answer, and a client that uses their inbox page like a browser."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ import midturn as mt
 from midturn.question.question import Question
 from midturn.stores.store import ConversationStore
 
-HOST = "qwertyuiopasdfgh.localhost:7478"  # a name of the page's own
-OWN = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}  # what a browser says of a form on a page without referrers
+HOST = "qwertyuiopasdfgh.localhost:7478"  # the page's own host name
+OWN = {
+    "Sec-Fetch-Site": "same-origin",
+    "Origin": "null",
+}  # headers a browser sends with a form on a page without referrers
 
 
 def ada(request: object) -> str:
-    """Say that everybody is Ada."""
+    """Authenticate everybody as Ada."""
     del request
     return "ada"
 
 
 def asking(question: Question[Any], name: str = "deploy") -> mt.FunctionTool[..., Any]:
-    """Return a tool that asks one question and returns the answer as JSON."""
+    """Return a tool that asks one question and returns the answer as text."""
 
     async def ask(ctx: mt.ToolContext) -> str:
         answer = await ctx.ask(question)
@@ -38,7 +41,7 @@ def asking(question: Question[Any], name: str = "deploy") -> mt.FunctionTool[...
 
 
 def asking_form(form: mt.Form, name: str = "release") -> mt.FunctionTool[..., Any]:
-    """Return a tool that asks a form."""
+    """Return a tool that asks a form and returns the answers as text."""
 
     async def ask(ctx: mt.ToolContext) -> str:
         return repr(await ctx.ask_form(form))
@@ -48,14 +51,22 @@ def asking_form(form: mt.Form, name: str = "release") -> mt.FunctionTool[..., An
     return mt.tool(ask)
 
 
-def agent_with(store: ConversationStore, *tools: mt.FunctionTool[..., Any], arguments: dict[str, Any] | None = None) -> mt.Agent:
-    """Return an agent whose model calls every tool once, and then is done."""
+def agent_with(
+    store: ConversationStore,
+    *tools: mt.FunctionTool[..., Any],
+    arguments: dict[str, Any] | None = None,
+) -> mt.Agent:
+    """Return an agent whose model calls every tool once, and then ends the turn."""
     calls = [{"name": tool.definition.name, "arguments": arguments or {}} for tool in tools]
-    return mt.Agent(mt.ScriptedModel([{"text": "One moment.", "calls": calls}, {"text": "Done."}]), tools=tools, store=store)
+    return mt.Agent(
+        mt.ScriptedModel([{"text": "One moment.", "calls": calls}, {"text": "Done."}]),
+        tools=tools,
+        store=store,
+    )
 
 
 def wait_for(agent: mt.Agent, text: str = "Ship it.") -> mt.OpenQuestion:
-    """Run a turn until it waits; return what it waits for."""
+    """Run a turn until it is suspended; return its first open question."""
     result = asyncio.run(agent.run(text))
     assert result.status == "suspended", result
     return result.pending[0]
@@ -63,18 +74,28 @@ def wait_for(agent: mt.Agent, text: str = "Ship it.") -> mt.OpenQuestion:
 
 @contextmanager
 def browsing(app: ASGIApp) -> Generator[TestClient]:
-    """Ask an application as a browser on this machine does."""
-    with TestClient(app, base_url=f"http://{HOST}", client=("127.0.0.1", 50000), follow_redirects=False) as client:
+    """Send requests to an application like a browser on this machine."""
+    with TestClient(
+        app, base_url=f"http://{HOST}", client=("127.0.0.1", 50000), follow_redirects=False
+    ) as client:
         client.headers["Accept"] = "text/html"
         yield client
 
 
 def send(client: TestClient, question: mt.OpenQuestion, **fields: Any) -> Any:
-    """Send a form of a question's page."""
+    """Submit a form of a question's page."""
     return client.post(f"/q/{question.id}", data=fields, headers=OWN)
 
 
 def carried(html: str) -> str:
-    """Return what the page of a form carries along."""
+    """Return the hidden field with the answers so far of a form's page."""
     found = re.search(r'name="walk" value="([^"]*)"', html)
-    return found[1].replace("&#34;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">") if found else ""
+    return (
+        found[1]
+        .replace("&#34;", '"')
+        .replace("&amp;", "&")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        if found
+        else ""
+    )

@@ -1,4 +1,4 @@
-"""People who answer in ways of their own: in a chat, never, too late."""
+"""A prompter that behaves like a chat."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import midturn as mt
 
 
 class Chat(mt.Prompter):
-    """Any number of prompts at once; whoever comes by answers one by the question's id."""
+    """Shows any number of prompts at once. A test answers them by question ID."""
 
     concurrent = True
     via = "web"
@@ -20,7 +20,6 @@ class Chat(mt.Prompter):
         self.taken_away: list[str] = []
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Show it, and wait."""
         self.prompts.append(prompt)
         self.waiting[prompt.question.id] = asyncio.get_running_loop().create_future()
         try:
@@ -30,9 +29,8 @@ class Chat(mt.Prompter):
             raise
 
     def withdrawn(self, id: str, by: str) -> None:
-        """Hear that somebody else answered."""
+        """Record that somebody else answered."""
         self.heard.append((id, by))
 
     def says(self, question: str, reply: mt.Reply) -> None:
-        """Answer a prompt."""
         self.waiting.pop(question).set_result(reply)

@@ -1,8 +1,10 @@
-"""A program that shows a turn on its terminal, step by step: `play_turn.py FILE`, a JSON file with settings and steps.
+"""Program that shows a turn on its terminal step by step: `play_turn.py FILE`, a JSON file with
+settings and steps.
 
-Steps: `["text", words]`, `["reasoning", words]`, `["model"]`, `["answered"]` (the model is done), `["tool", name, arguments]`,
-`["again", name]`, `["result", name, content, is_error]`, `["notice", text, seconds]`, `["sleep", seconds]`, `["ask", prompt]` (a prompt of
-the catalogue opens beside what follows), `["reply"]` (wait until it is answered), `["end"]`.
+Steps: `["text", words]`, `["reasoning", words]`, `["model"]`, `["answered"]` (the model is done),
+`["tool", name, arguments]`, `["again", name]`, `["result", name, content, is_error]`, `["notice",
+text, seconds]`, `["sleep", seconds]`, `["ask", prompt]` (opens a prompt of the catalogue while
+the following steps run), `["reply"]` (waits until it is answered), `["end"]`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from midturn.events.types import ToolCall
-from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
+from midturn.ports import (
+    ModelFinished,
+    ModelStarted,
+    Notice,
+    ReasoningShown,
+    TextShown,
+    ToolBegan,
+    ToolEnded,
+)
 from midturn.terminal.capabilities import TerminalSettings
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.output_pair import Gate
@@ -23,19 +33,28 @@ from support.prompt_catalogue import PROMPTS
 
 
 class Player:
-    """Plays steps on one display, and asks on the same screen."""
+    """Plays steps on a display, and prompts on the same screen."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        gate = Gate(most_held=settings.get("most_held", 1_000_000))
+        gate = Gate(max_buffered=settings.get("most_held", 1_000_000))
         mode = settings.get("mode", "auto")
-        shown = OutputSettings(hidden=frozenset(settings.get("hidden", ())), reasoning=settings.get("reasoning", False), mode=mode)
-        asked = TerminalSettings(settle_ms=0, mode=mode, bell=False, notify=False, notify_command=tuple(settings.get("notify", ())))
+        shown = OutputSettings(
+            hidden=frozenset(settings.get("hidden", ())),
+            reasoning=settings.get("reasoning", False),
+            mode=mode,
+        )
+        asked = TerminalSettings(
+            settle_ms=0,
+            mode=mode,
+            bell=False,
+            notify=False,
+            notify_command=tuple(settings.get("notify", ())),
+        )
         self.display = TerminalDisplay(shown, gate)
         self._prompter = TerminalPrompter(asked, gate)
         self._asking: asyncio.Task[Any] | None = None
 
     async def play(self, step: list[Any]) -> None:
-        """Play one step."""
         show = self.display.show
         match step:
             case ["text", text]:
@@ -73,7 +92,6 @@ class Player:
 
 
 async def main(script: dict[str, Any]) -> None:
-    """Play everything."""
     player = Player(script.get("settings", {}))
     try:
         for step in script["steps"]:

@@ -1,4 +1,6 @@
-"""Other processes of ours: a few lines of Python, run by the interpreter of the tests, or in a fork of what has loaded everything."""
+"""Runs lines of Python in another process: with the interpreter of the tests, or in a fork of a
+process that has loaded everything.
+"""
 
 from __future__ import annotations
 
@@ -17,52 +19,58 @@ _CODE = Path(__file__).with_name("run_code.py")
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
-    """Start `code`; `arguments` are its `sys.argv[1:]`, what it prints can be read line by line."""
+    """Start `code`. `arguments` are its `sys.argv[1:]`; its output can be read line by line."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 class Forked(Running):
-    """A process that runs `code` and needs no start, for tests whose subject is none; it is used as `python(code)` is.
+    """A process that runs `code` without start-up time, for tests that do not test start-up. It
+    is used like `python(code)`.
 
-    What `code` imports of midturn is loaded, and of anything else where it `speaks` with servers or providers.
+    Imports of midturn are already loaded. With `uses_network`, libraries for servers and
+    providers are loaded too.
     """
 
-    stdin: TextIO  # pyright: ignore[reportIncompatibleVariableOverride]  it can be written to
+    stdin: TextIO
 
-    def __init__(self, code: str, *arguments: object, speaks: bool = False) -> None:
-        feed = self._start(Command([code, *map(str, arguments)], Path.cwd(), os.environ, speaks, _CODE))
+    def __init__(self, code: str, *arguments: object, uses_network: bool = False) -> None:
+        feed = self._start(
+            Command([code, *map(str, arguments)], Path.cwd(), os.environ, uses_network, _CODE)
+        )
         self.stdin = os.fdopen(feed, "w", encoding="utf-8")
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Close what it reads, wait for its end, and return what it printed and nobody has read."""
+        """Close its input, wait for its end, and return its unread output."""
         with suppress(BrokenPipeError):  # it has ended
             self.stdin.close()
         return super().communicate(timeout)
 
 
 PythonProcess: TypeAlias = subprocess.Popen[str] | Forked
-"""A few lines of Python that run, started or forked."""
+"""Running lines of Python, started or forked."""
 
 
 def output(process: PythonProcess) -> str:
-    """Wait for the end and return what was printed; fail with what went wrong."""
-    printed, errors = process.communicate(timeout=60)
+    """Wait for the end and return the output; fail with stderr if the process failed."""
+    printed, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     return printed
 
 
 def kill(process: PythonProcess) -> str:
-    """Kill the process and return what it had printed that nobody has read."""
+    """Kill the process and return its unread output."""
     process.kill()
     assert process.stdout
-    printed = process.stdout.read()  # not `communicate`: it would miss what `line` has read ahead
+    printed = process.stdout.read()  # not `communicate`, which would miss what `line` has buffered
     process.communicate()
     return printed
 
 
 def line(process: PythonProcess) -> str:
-    """Wait for the next line, without its newline."""
+    """Wait for the next line; return it without its newline."""
     assert process.stdout
     return process.stdout.readline().rstrip("\n")
 
@@ -82,15 +90,19 @@ else:
 """
 
 
-class Killed:
-    """A program that is begun and killed over and over, each time in a fork of one process that has run its `imports`."""
+class KillableProgram:
+    """A program that is started and killed repeatedly, each time in a fork of one process that
+    has run `imports`.
+    """
 
     def __init__(self, imports: str, code: str) -> None:
         self._forks = python(f"{imports}{_FORKS}{code}")
         self._pid = 0
 
     def begin(self, *arguments: object) -> str:
-        """Begin once more; `arguments` are its `sys.argv[1:]`. Return the first line that it prints."""
+        """Start the program; `arguments` are its `sys.argv[1:]`. Return its first line of
+        output.
+        """
         assert self._forks.stdin
         self._forks.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
         self._forks.stdin.flush()
@@ -98,7 +110,7 @@ class Killed:
         return line(self._forks)
 
     def kill(self) -> list[str]:
-        """Kill it and return the lines that it had printed besides."""
+        """Kill the program and return its remaining lines of output."""
         os.kill(self._pid, signal.SIGKILL)
         return [*iter(lambda: line(self._forks), "gone")]
 

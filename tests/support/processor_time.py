@@ -1,7 +1,9 @@
-"""What tests cost: `pytest --cpu 60` names the sixty that took most processor time, and says what each file took.
+"""Measures the processor time of tests: `pytest --cpu 60` lists the 60 most expensive tests and
+the time of each file.
 
-The time of a test is that of its own process, of those that it started and waited for, and of the commands that were forked for it by a
-process that has loaded everything (`warm_commands`). Every test's is in `.pytest_cache/d/processor-time/tests`, a line for each.
+The time of a test includes its own process, the processes that it started and waited for, and the
+commands forked for it by `warm_commands`. The file `.pytest_cache/d/processor-time/tests` has a
+line for each test.
 """
 
 from __future__ import annotations
@@ -17,35 +19,52 @@ import pytest
 
 from support import warm_commands
 
-_KINDS = ("own", "started", "forked")  # where the time of a test passed
+_KINDS = ("own", "started", "forked")  # where a test's time was spent
 _FILES = 40
 
 
 class _Spent(NamedTuple):
-    """Seconds of processor time up to now: of this process, and of those that it has waited for."""
+    """Processor time in seconds until now: of this process, and of the processes it has waited
+    for.
+    """
 
     own: float
     started: float
 
     @classmethod
     def now(cls) -> _Spent:
-        return cls(*(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))))
+        return cls(
+            *(
+                used.ru_utime + used.ru_stime
+                for used in map(
+                    resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+                )
+            )
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cpu", type=int, default=0, metavar="N", help="name the N tests that took most processor time, and their files")
+    parser.addoption(
+        "--cpu",
+        type=int,
+        default=0,
+        metavar="N",
+        help="name the N tests that took most processor time, and their files",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.cpu:
-        file = config.cache.mkdir("processor-time") / "tests"  # pyright: ignore[reportOptionalMemberAccess]  it is never left out here
+        file = config.cache.mkdir("processor-time") / "tests"
         file.unlink(missing_ok=True)
         config.pluginmanager.register(_Costs(file, config.option.cpu))
-        warm_commands.tell_costs(file)
+        warm_commands.record_costs(file)
 
 
 class _Costs:
-    """Writes down what each test costs, in whatever process it runs, and says it at the end."""
+    """Writes the time of each test to a file, in every worker, and prints the summary at the
+    end.
+    """
 
     def __init__(self, file: Path, named: int) -> None:
         self._file = file
@@ -57,7 +76,10 @@ class _Costs:
         result = yield
         after = _Spent.now()
         with self._file.open("a") as file:
-            file.write(json.dumps([item.nodeid, after.own - before.own, after.started - before.started, 0]) + "\n")
+            file.write(
+                json.dumps([item.nodeid, after.own - before.own, after.started - before.started, 0])
+                + "\n"
+            )
         return result
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -76,7 +98,10 @@ class _Costs:
                 say(_row(cost, name))
         say(_row(sum(costs.values(), Counter[str]()), "all tests"))
         here = _Spent.now()
-        say(f"{here.own:8.1f}  this process; with all that it waited for {here.own + here.started:.1f}")
+        say(
+            f"{here.own:8.1f}  this process; with all that it waited for"
+            f" {here.own + here.started:.1f}"
+        )
 
 
 def _row(cost: Counter[str], name: str) -> str:

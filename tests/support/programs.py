@@ -1,4 +1,4 @@
-"""Programs in a process of their own; and how long they are."""
+"""Runs example programs in separate processes, and counts their lines."""
 
 from __future__ import annotations
 
@@ -14,48 +14,71 @@ from pathlib import Path
 import httpx
 
 from support.documents import ROOT
-from support.warm_commands import Command, Running, killed, run_warm
+from support.warm_commands import Command, Running, kill_at_exit, run_warm
 
 PROGRAMS = ROOT / "examples" / "programs"
-SAME_ELSEWHERE = ROOT / "benchmarks" / "programs"
-"""The same programs on other frameworks: `rows_langgraph.py` is `rows.py`."""
+OTHER_FRAMEWORKS = ROOT / "benchmarks" / "programs"
+"""The same programs written with other frameworks: `rows_langgraph.py` corresponds to `rows.py`."""
 
 _SERVE = Path(__file__).with_name("serve_program.py")
-ALONE = [word for name in ("anyio", "inline_snapshot", "langsmith_plugin", "schemathesis", "xdist") for word in ("-p", f"no:{name}")]
-"""How pytest loads nothing of what other packages bring for tests of their own users: that takes seconds."""
+NO_PYTEST_PLUGINS = [
+    word
+    for name in ("anyio", "inline_snapshot", "langsmith_plugin", "schemathesis", "xdist")
+    for word in ("-p", f"no:{name}")
+]
+"""pytest options that disable plug-ins of other packages, which take seconds to load."""
 
-_LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+_LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 
 
-def play(program: Path, directory: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a program to its end in a directory; a warning is an error."""
+def play(
+    program: Path, directory: Path, *arguments: str, typed: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end in a directory. Warnings are errors."""
     ran = run_warm(_command(program, directory, *arguments), typed.encode())
-    return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+    return subprocess.CompletedProcess(
+        ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode()
+    )
 
 
 @contextmanager
 def running(program: Path, directory: Path, *arguments: str) -> Generator[Running]:
-    """Run a program meanwhile; it is killed with the block."""
-    with killed(Running(_command(program, directory, *arguments))) as process:
+    """Run a program during the block; kill it at the end."""
+    with kill_at_exit(Running(_command(program, directory, *arguments))) as process:
         yield process
 
 
 @contextmanager
 def served_by(program: Path, directory: Path) -> Generator[httpx.Client]:
-    """Run a service in a process of its own, which is killed with the block; yield a client of it."""
-    with killed(Running(Command([], directory, os.environ, speaks=True, program=_SERVE, served=program))) as served:
+    """Run a service in a separate process during the block; yield an HTTP client for it."""
+    with kill_at_exit(
+        Running(
+            Command([], directory, os.environ, uses_network=True, program=_SERVE, served=program)
+        )
+    ) as served:
         port = served.stdout.readline()
         assert port, served.stderr.read()
-        with httpx.Client(base_url=f"http://127.0.0.1:{int(port)}", timeout=60, trust_env=False) as client:
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{int(port)}", timeout=120, trust_env=False
+        ) as client:
             yield client
 
 
 def _command(program: Path, directory: Path, *arguments: str) -> Command:
-    return Command(arguments, directory, os.environ, speaks=True, program=program)
+    return Command(arguments, directory, os.environ, uses_network=True, program=program)
 
 
 def code_lines(path: Path) -> int:
-    """Count the lines with code of a module: neither empty ones, nor comments, nor docstrings."""
+    """Return the number of lines with code in a module, without empty lines, comments and
+    docstrings.
+    """
     text = path.read_text(encoding="utf-8")
     lines = {
         line
@@ -64,6 +87,9 @@ def code_lines(path: Path) -> int:
         for line in range(token.start[0], token.end[0] + 1)
     }
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and ast.get_docstring(node) is not None
+        ):
             lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return len(lines)

@@ -1,4 +1,4 @@
-"""Real git repositories for tests."""
+"""Git repositories for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run git in a folder, as nobody in particular."""
+    """Run git in a directory, with a fixed user and no global configuration."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -18,11 +18,13 @@ def git(folder: Path, *words: str) -> str:
         "GIT_COMMITTER_NAME": "A",
         "GIT_COMMITTER_EMAIL": "a@example.org",
     }
-    return subprocess.run(["git", *words], cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        ["git", *words], cwd=folder, env=environment, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def committed(folder: Path) -> Path:
-    """Put everything in a folder under version control."""
+    """Commit everything in a directory."""
     git(folder, "init", "-q")
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "--allow-empty", "-m", "all")

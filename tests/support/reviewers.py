@@ -1,4 +1,4 @@
-"""A workspace whose patches a model on the loopback server reviews, with its configuration."""
+"""A workspace in which a model on the loopback server reviews patches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from support.wire_models import KEY, WIRES, OnWire
 
 INHERIT = 'model.id = "inherit"\nescalation = true'
 PATCH = Says(
-    text="I will patch it.", calls=(ToolUse("fs_modify_file", {"path": "plan.md", "edits": [{"old": "two", "new": "zwei"}]}, "call_1"),)
+    text="I will patch it.",
+    calls=(
+        ToolUse(
+            "fs_modify_file",
+            {"path": "plan.md", "edits": [{"old": "two", "new": "zwei"}]},
+            "call_1",
+        ),
+    ),
 )
 YES = Says(text='{"reason": "Looks right.", "answer": true}')
 NO = Says(text='{"reason": "The patch drops a test.", "answer": false}')
@@ -22,9 +29,17 @@ KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": 
 
 
 class Reviewed:
-    """Runs `midturn query` against the server; `plan.md` is what the model wants to patch."""
+    """Runs `midturn query` against the server. The model wants to patch `plan.md`."""
 
-    def __init__(self, midturn: CommandLine, server: Loopback, *, wire: OnWire = ANTHROPIC, target: str = INHERIT, more: str = "") -> None:
+    def __init__(
+        self,
+        midturn: CommandLine,
+        server: Loopback,
+        *,
+        wire: OnWire = ANTHROPIC,
+        target: str = INHERIT,
+        more: str = "",
+    ) -> None:
         self.midturn = midturn
         self.server = server
         self.plan = midturn.root / "plan.md"
@@ -33,12 +48,13 @@ class Reviewed:
         midturn.configure(
             f'[assistant]\nmodel.id = "{wire.id}"\n'
             '[conversation.inquiry.assistant]\nmodel.id = "anthropic/claude-haiku-4-5"\n'
-            f'[providers.llm.{wire.provider}]\nkind = "{wire.family}"\nbase_url = "{server.url}{wire.path}"\n'
+            f'[providers.llm.{wire.provider}]\nkind = "{wire.family}"\nbase_url ='
+            f' "{server.url}{wire.path}"\n'
             f"[conversation.tools.fs_modify_file.questions.apply_changes.target]\n{target}\n{more}"
         )
 
     def query(self, *arguments: str) -> Any:
-        """Run a turn that nobody watches."""
+        """Run a detached turn."""
         return self.midturn.run("query", "Patch", "the", "plan", *arguments, **self._environment)
 
     def watched(self) -> PtySession:
@@ -47,17 +63,17 @@ class Reviewed:
         return self.midturn.on_a_terminal("query", "Patch the plan", **keys)
 
     def of(self, *types: str) -> list[dict[str, Any]]:
-        """Return what was recorded of these types."""
+        """Return the recorded events of these types."""
         return [event for event in self.midturn.events() if event["type"] in types]
 
     @property
     def results(self) -> list[str]:
-        """What the main model read as the results of its calls."""
+        """The results of its calls that the main model read."""
         return [event["content"] for event in self.of("tool_call_response")]
 
     @property
     def answers(self) -> list[tuple[Any, ...]]:
-        """Who answered what, as recorded: the attempt, the answer (or why there is none), who, and why."""
+        """The recorded answers: attempt, answer (or why there is none), responder, reason."""
         return [
             (
                 event["id"].rpartition(".")[2],

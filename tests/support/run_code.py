@@ -1,4 +1,4 @@
-"""Runs the lines that are its first argument, as `python -c` does; see `processes.Forked`."""
+"""Runs the code in its first argument, like `python -c`; see `processes.Forked`."""
 
 from __future__ import annotations
 

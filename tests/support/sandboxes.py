@@ -1,4 +1,6 @@
-"""Commands of ours whose tools run in a sandbox that a test chooses: where there is Landlock, bubblewrap is tried as if there was none."""
+"""Runs `midturn` with a chosen sandbox for its tools, so that bubblewrap is also tested on
+systems with Landlock.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,15 @@ import shutil
 import sys
 from midturn.__main__ import main
 from midturn.security import confine, tool_sandbox
-chosen = confine.Offer("bubblewrap")
-tool_sandbox.offer = confine.offer = lambda: chosen
+chosen = confine.SandboxBackend("bubblewrap")
+tool_sandbox.sandbox_backend = confine.sandbox_backend = lambda: chosen
 confine.bubblewrap = lambda: shutil.which("bwrap")
 main()
 """
 
 
 def program(means: Means) -> Sequence[str]:
-    """Return how `midturn` is started so that its tools run with these means."""
+    """Return the command that starts `midturn` with this sandbox."""
     if means != "bubblewrap":
         return (sys.executable, "-m", "midturn")
     assert shutil.which("bwrap"), "tools/install_parts installs it"

@@ -1,4 +1,6 @@
-"""Schemas to be asked about: those of the published test suite that are accepted, and one with a field of every kind."""
+"""JSON Schemas for questions: the accepted ones of the published test suite, and one with a field
+of every kind.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ WINDOW: Mapping[str, Any] = {
         "env": {"enum": ["staging", "production"]},
         "owner": {
             "type": "object",
-            "properties": {"name": {"type": "string", "minLength": 2}, "phone": {"type": "string", "pattern": "^[0-9 ]+$"}},
+            "properties": {
+                "name": {"type": "string", "minLength": 2},
+                "phone": {"type": "string", "pattern": "^[0-9 ]+$"},
+            },
             "required": ["name"],
         },
         "at": {"type": "string", "format": "date-time"},
@@ -36,7 +41,7 @@ WINDOW: Mapping[str, Any] = {
 
 @cache
 def suite() -> list[tuple[Mapping[str, Any], list[Any]]]:
-    """Return the suite's schemas that a question may have, each with its valid answers."""
+    """Return the schemas of the suite that a question accepts, each with its valid answers."""
     found: list[tuple[Mapping[str, Any], list[Any]]] = []
     for path in sorted(_SUITE.glob("*.json")):
         for case in json.loads(path.read_text()):

@@ -1,4 +1,4 @@
-"""Serves the application of a module, whose file is the argument; it says first at which port."""
+"""Serves the application of the module whose file is the argument. First it prints its port."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ module = Path(sys.argv[1])
 sys.path.insert(0, str(module.parent))
 app = importlib.import_module(module.stem).app
 with socket.create_server(("127.0.0.1", 0)) as listening:
-    print(listening.getsockname()[1], flush=True)  # noqa: T201  who started it reads it
+    print(listening.getsockname()[1], flush=True)  # noqa: T201  the parent process reads it
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listening])

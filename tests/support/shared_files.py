@@ -1,4 +1,6 @@
-"""What is installed beside the package: a man page, completions for shells, and the JSON Schema of the configuration for editors."""
+"""Files that are installed next to the package: man page, shell completions, and the JSON Schema
+of the configuration.
+"""
 
 from __future__ import annotations
 
@@ -46,22 +48,32 @@ _TYPES: Mapping[str, Json] = {
 
 
 def shared_files() -> dict[Path, str]:
-    """Return every file with its content."""
+    """Return the content of each file."""
     shells = {SHARE / name: completion_script(midturn, shell) for name, shell in _SHELLS.items()}
     schema = json.dumps(configuration_schema(), indent=2, ensure_ascii=False) + "\n"
-    return {SHARE / "man/man1/midturn.1": man_page(), SHARE / "midturn/config.schema.json": schema, **shells}
+    return {
+        SHARE / "man/man1/midturn.1": man_page(),
+        SHARE / "midturn/config.schema.json": schema,
+        **shells,
+    }
 
 
 def configuration_schema() -> Mapping[str, Json]:
-    """Return the JSON Schema of a configuration file, from the one table of keys."""
-    head: dict[str, Json] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "midturn configuration"}
+    """Return the JSON Schema of a configuration file, generated from the table of keys."""
+    head: dict[str, Json] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "midturn configuration",
+    }
     return {**head, **_schema(KEYS)}
 
 
 def _schema(node: Node) -> dict[str, Json]:
     if isinstance(node, Leaf):
         return _leaf(node)
-    table: dict[str, Json] = {"type": "object", "properties": {name: _schema(child) for name, child in node.keys.items()}}
+    table: dict[str, Json] = {
+        "type": "object",
+        "properties": {name: _schema(child) for name, child in node.keys.items()},
+    }
     table["additionalProperties"] = False
     if node.names is not None:
         names = "|".join(map(re.escape, KEYWORDS)) if node.names.refusal else node.names.pattern
@@ -80,19 +92,39 @@ def _properties(table: Mapping[str, Json]) -> Mapping[str, Json]:
 def _leaf(leaf: Leaf) -> dict[str, Json]:
     found = _TYPES[leaf.kind]
     assert isinstance(found, Mapping)
-    bounds = {"minimum": leaf.least, "maximum": leaf.most}
-    written: dict[str, Json] = {**found, **{name: bound for name, bound in bounds.items() if bound is not None}}
+    bounds = {"minimum": leaf.minimum, "maximum": leaf.maximum}
+    written: dict[str, Json] = {
+        **found,
+        **{name: bound for name, bound in bounds.items() if bound is not None},
+    }
     if leaf.allowed:
         written = {"enum": [*leaf.allowed, *leaf.aliases]}
     return {"description": leaf.help, **written} if leaf.help else written
 
 
 def man_page() -> str:
-    """Return the manual page of the command, with every command below it."""
+    """Return the manual page of the command and all its subcommands."""
     context = click.Context(midturn, info_name="midturn")
-    rows = ['.TH MIDTURN 1 "" "midturn" "User Commands"', ".SH NAME", "midturn \\- the question layer for AI agents"]
-    rows += [".SH SYNOPSIS", ".B midturn", "COMMAND [OPTIONS] [ARGUMENTS]", ".SH DESCRIPTION", *_prose(midturn.help)]
-    rows += [".SH COMMANDS", *_commands(context), ".SH FILES", ".TP", ".I .midturn/config.toml", "the configuration of a workspace"]
+    rows = [
+        '.TH MIDTURN 1 "" "midturn" "User Commands"',
+        ".SH NAME",
+        "midturn \\- the question layer for AI agents",
+    ]
+    rows += [
+        ".SH SYNOPSIS",
+        ".B midturn",
+        "COMMAND [OPTIONS] [ARGUMENTS]",
+        ".SH DESCRIPTION",
+        *_prose(midturn.help),
+    ]
+    rows += [
+        ".SH COMMANDS",
+        *_commands(context),
+        ".SH FILES",
+        ".TP",
+        ".I .midturn/config.toml",
+        "the configuration of a workspace",
+    ]
     return "\n".join(rows) + "\n"
 
 
@@ -109,15 +141,22 @@ def _commands(context: click.Context) -> Iterator[str]:
         usage = " ".join(command.collect_usage_pieces(below))
         yield from (".SS " + _roff(f"{below.command_path} {usage}"), *_prose(command.help))
         for option in options_of(command):
-            yield from (".TP", f".B {_roff(', '.join([*option.opts, *option.secondary_opts]))}", _roff(option.help or ""))
+            yield from (
+                ".TP",
+                f".B {_roff(', '.join([*option.opts, *option.secondary_opts]))}",
+                _roff(option.help or ""),
+            )
 
 
 def _prose(text: str | None) -> list[str]:
     paragraphs = inspect.cleandoc(text or "").split("\n\n")
-    return [_roff(" ".join(one.split())) if not number else ".PP\n" + _roff(" ".join(one.split())) for number, one in enumerate(paragraphs)]
+    return [
+        _roff(" ".join(one.split())) if not number else ".PP\n" + _roff(" ".join(one.split()))
+        for number, one in enumerate(paragraphs)
+    ]
 
 
 def _roff(text: str) -> str:
-    """Escape what roff would read as its own."""
+    """Escape text for roff."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "\\(ga")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped

@@ -1,4 +1,4 @@
-"""What the programs over other frameworks do in the tests of their adapters; it is counted, whatever process did it."""
+"""Tools and checks for the tests of framework adapters. The tools' effects are counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Shop:
     async def sell(self, env: str) -> str:
         """Sell it, where two people say so within the hour."""
         try:
-            agreed = await mt.ask(mt.Question.boolean("sure", f"Sell {env}?", people=TWO, deadline=timedelta(hours=1)))
+            agreed = await mt.ask(
+                mt.Question.boolean("sure", f"Sell {env}?", people=TWO, deadline=timedelta(hours=1))
+            )
         except mt.NotAnswered as late:
             return f"{env} stays: {late.reason}."
         self.effects[f"sell {env}"] += agreed
@@ -42,8 +44,8 @@ class Shop:
         return f"{env} is gone."
 
 
-async def agreed_by_two(store: ConversationStore, conversation: str) -> None:
-    """Have two people say yes to what they are asked, and a third one who may not."""
+async def answer_by_two_people(store: ConversationStore, conversation: str) -> None:
+    """Let two people answer yes, after an attempt by a third person who may not answer."""
     (question,) = await store.pending(conversation)
     assert question.deadline
     with pytest.raises(mt.NotAllowed, match="dora may not answer this: only ana and bo may"):
@@ -52,8 +54,8 @@ async def agreed_by_two(store: ConversationStore, conversation: str) -> None:
     assert (await store.answer(question.id, True, user="bo")).votes == ""
 
 
-async def too_late(store: ConversationStore, conversation: str, clock: Clock) -> None:
-    """Have two people say yes when the hour is over."""
+async def answer_after_deadline(store: ConversationStore, conversation: str, clock: Clock) -> None:
+    """Let the second of two people answer after the deadline."""
     (question,) = await store.pending(conversation)
     await store.answer(question.id, True, user="ana")
     clock.pass_(hours=2)
@@ -61,8 +63,12 @@ async def too_late(store: ConversationStore, conversation: str, clock: Clock) ->
         await store.answer(question.id, True, user="bo")
 
 
-async def counted(store: ConversationStore, conversation: str) -> tuple[int, int, int]:
-    """Return how many calls, questions and results are on record."""
+async def recorded_counts(store: ConversationStore, conversation: str) -> tuple[int, int, int]:
+    """Return the number of recorded calls, questions and results."""
     read = await store.read(conversation)
     calls = sum(isinstance(event, ToolCallRequest) for event in read.events)
-    return calls, len(read.pairs()), sum(isinstance(event, ToolCallResponse) for event in read.events)
+    return (
+        calls,
+        len(read.pairs()),
+        sum(isinstance(event, ToolCallResponse) for event in read.events),
+    )

@@ -1,4 +1,4 @@
-"""Turns to show on a terminal of their own, step by step (the steps are those of `play_turn.py`)."""
+"""Shows turns on a separate terminal, with the steps of `play_turn.py`."""
 
 from __future__ import annotations
 
@@ -44,25 +44,45 @@ Shall I?"""
 
 
 def streamed(text: str, length: int = 7) -> Steps:
-    """Return steps in which the model says a text in pieces."""
-    return [["model"], *(["text", text[at : at + length]] for at in range(0, len(text), length)), ["answered"]]
+    """Return steps in which the model streams a text in pieces."""
+    return [
+        ["model"],
+        *(["text", text[at : at + length]] for at in range(0, len(text), length)),
+        ["answered"],
+    ]
 
 
 def shown(
-    folder: Path, steps: Steps, *, size: tuple[int, int] = (80, 40), environment: Mapping[str, str] | None = None, **settings: Any
+    folder: Path,
+    steps: Steps,
+    *,
+    size: tuple[int, int] = (80, 40),
+    environment: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> PtySession:
-    """Show a turn on a rich terminal, unless `environment` says that it is another."""
-    return pty_session.on_a_terminal(PLAY, [_written(folder, steps, settings)], size=size, environment={**RICH, **(environment or {})})
+    """Show a turn on a rich terminal, unless `environment` overrides it."""
+    return pty_session.on_a_terminal(
+        PLAY,
+        [_written(folder, steps, settings)],
+        size=size,
+        environment={**RICH, **(environment or {})},
+    )
 
 
 def command(folder: Path, steps: Steps, **settings: Any) -> str:
-    """Write a turn down, and return the shell command that shows it: to a file, in the background, with a closed stream."""
+    """Write a turn to a file, and return the shell command that shows it. Tests add redirections
+    or run it in the background.
+    """
     return shlex.join([sys.executable, str(PLAY), _written(folder, steps, settings)])
 
 
-def on_a_terminal(shell: str, *, size: tuple[int, int] = (80, 40), environment: Mapping[str, str] | None = None) -> PtySession:
-    """Run a shell command on a rich terminal, unless `environment` says that it is another."""
-    return PtySession(["/bin/sh", "-c", shell], size=size, environment={**RICH, **(environment or {})})
+def on_a_terminal(
+    shell: str, *, size: tuple[int, int] = (80, 40), environment: Mapping[str, str] | None = None
+) -> PtySession:
+    """Run a shell command on a rich terminal, unless `environment` overrides it."""
+    return PtySession(
+        ["/bin/sh", "-c", shell], size=size, environment={**RICH, **(environment or {})}
+    )
 
 
 def _written(folder: Path, steps: Steps, settings: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Conversations that are in a store, put there event by event."""
+"""Puts prepared conversations into a store."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from midturn.events.types import Event, InquiryRequest
-from midturn.journal import Handed, Journal
+from midturn.journal import Journal, QueuedReply
 from midturn.stores.file_conversations import FileConversations
 from midturn.stores.folder import Folder
-from midturn.stores.locked import HeldConversation
+from midturn.stores.locked import LockedConversation
 from midturn.stores.opening import FileStore
-from midturn.stores.port import HeldBy, LastTurn
-from midturn.stores.queued_answer import HandedOver, HandoverFolder
+from midturn.stores.port import LastTurn, LockedBy
+from midturn.stores.queued_answer import AnswerQueueFolder, QueuedAnswer
 from midturn.stores.store import ConversationStore
 from midturn.stores.sync_forms import drive
 from support.tapes import Tape
 
 
 def asking(prefix: str = "e") -> tuple[Tape, InquiryRequest]:
-    """Return a turn whose tool has asked, and its question."""
+    """Return a turn whose tool has asked, and the open question."""
     tape = Tape(prefix)
     tape.start()
     tape.user("Ship it")
@@ -27,7 +27,7 @@ def asking(prefix: str = "e") -> tuple[Tape, InquiryRequest]:
 
 
 def finished(prefix: str = "e") -> Tape:
-    """Return a turn in which the model said something."""
+    """Return a finished turn with one message of the model."""
     tape = Tape(prefix)
     tape.start()
     tape.user("Hello")
@@ -37,53 +37,55 @@ def finished(prefix: str = "e") -> Tape:
 
 
 def append(journal: Journal, *batches: Sequence[Event]) -> None:
-    """Append batch after batch."""
+    """Append batches of events."""
     for batch in batches:
         drive(journal.append(batch))
 
 
-def create(store: ConversationStore, words: str = "Ship it") -> HeldConversation:
-    """Begin a conversation, and hold it."""
+def create(store: ConversationStore, words: str = "Ship it") -> LockedConversation:
+    """Create a conversation, and keep it locked."""
     return drive(store.create(words))
 
 
-def reopen(store: ConversationStore, conversation: str) -> HeldConversation:
-    """Hold a conversation."""
+def reopen(store: ConversationStore, conversation: str) -> LockedConversation:
+    """Lock a conversation."""
     return drive(store.open(conversation))
 
 
 def release(journal: Journal) -> None:
-    """Let go of a conversation."""
+    """Unlock a conversation."""
     drive(journal.__aexit__(None, None, None))
 
 
-def handed(journal: Journal) -> Sequence[Handed]:
-    """Return what was handed over to whoever holds a conversation."""
+def queued_answers(journal: Journal) -> Sequence[QueuedReply]:
+    """Return the answers in the queue of a locked conversation."""
     return drive(journal.answers.collect())
 
 
-def hold(store: ConversationStore, tape: Tape, words: str = "Ship it") -> HeldConversation:
-    """Make a conversation of what is on the tape, each event a batch, and go on holding it."""
+def hold(store: ConversationStore, tape: Tape, words: str = "Ship it") -> LockedConversation:
+    """Create a conversation with the events of a tape, each in a batch of its own, and keep it
+    locked.
+    """
     journal = create(store, words)
     append(journal, *([event] for event in tape.events))
     return journal
 
 
 def keep(store: ConversationStore, tape: Tape, words: str = "Ship it") -> str:
-    """Make a conversation of what is on the tape, and let go of it; return its id."""
+    """Create a conversation with the events of a tape, and unlock it; return its ID."""
     journal = hold(store, tape, words)
     release(journal)
     return journal.conversation
 
 
-def hand_over(store: ConversationStore, conversation: str, answer: HandedOver) -> None:
-    """Put an answer where the holder of a conversation finds it, whether anybody holds it or not."""
+def enqueue_answer(store: ConversationStore, conversation: str, answer: QueuedAnswer) -> None:
+    """Put an answer into the queue of a conversation, whether or not it is locked."""
     if isinstance(store, FileStore):
         with Folder.at(store.files.directories.path(conversation)) as folder:
-            HandoverFolder(folder).put(answer)
+            AnswerQueueFolder(folder).put(answer)
         return
     journal = drive(store.port.open(conversation))
-    drive(store.port.hand_over(HeldBy(conversation=conversation, turn=LastTurn(())), answer))
+    drive(store.port.queue_answer(LockedBy(conversation=conversation, turn=LastTurn(())), answer))
     drive(journal.__aexit__(None, None, None))
 
 
@@ -93,6 +95,8 @@ def path_of(store: ConversationStore, conversation: str) -> Path:
     return store.port.directories.path(conversation)
 
 
-def every(store: ConversationStore) -> list[str]:
-    """Return all conversations, those included in which nothing is recorded: lists leave them out."""
+def all_conversation_ids(store: ConversationStore) -> list[str]:
+    """Return all conversation IDs, including conversations without events, which lists leave
+    out.
+    """
     return store.run_sync("ids", store.port.ids())

@@ -1,4 +1,4 @@
-"""Stores that several folders of tests are run over, and the home of a user of one's own."""
+"""Fixtures: a store of each kind, and a separate home directory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from midturn.stores.store import ConversationStore
 
 @pytest.fixture(params=["disk", "memory"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
-    """A store of each kind, empty."""
+    """An empty store of each kind."""
     return FileStore(tmp_path / "conversations") if request.param == "disk" else MemoryStore()
 
 
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a home that nobody else has."""
+    """Use a home directory that belongs to the test."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("STATE", "DATA", "CONFIG"):
         monkeypatch.delenv(f"XDG_{name}_HOME", raising=False)

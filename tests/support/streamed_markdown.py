@@ -1,4 +1,4 @@
-"""Markdown that arrives in pieces, and what of it can be seen."""
+"""Renders streamed Markdown and returns the visible text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Streamed:
-    """A flow with a clock of its own: a piece every `pace` seconds."""
+    """A Markdown stream with a fake clock: a piece arrives every `pace` seconds."""
 
     def __init__(self, columns: int = 80, *, pace: float = 0.05, glyphs: Glyphs = UNICODE) -> None:
         self.columns = columns
@@ -23,16 +23,16 @@ class Streamed:
 
     @property
     def seen(self) -> str:
-        """What has been shown, without its colours."""
+        """The output so far, without colours."""
         return SGR.sub("", self.raw)
 
     @property
     def rows(self) -> list[str]:
-        """The rows that have been shown."""
+        """The complete rows of the output so far."""
         return self.seen.split("\n")[:-1]
 
     def feed(self, *pieces: str) -> Streamed:
-        """Let pieces arrive."""
+        """Feed pieces of text."""
         for piece in pieces:
             self.now += self._pace
             self.raw += self._flow.feed(piece)
@@ -51,12 +51,12 @@ class Streamed:
 
 
 def seen(source: str, columns: int = 80) -> str:
-    """Return what a whole message looks like, without its colours."""
+    """Return the output for a whole message, without colours."""
     return Streamed(columns).feed(source).finish().seen
 
 
 def in_pieces(source: str, lengths: Iterable[int]) -> list[str]:
-    """Cut a source into pieces of these lengths, and the rest."""
+    """Cut a text into pieces of these lengths, and the rest."""
     pieces: list[str] = []
     at = 0
     for length in lengths:

@@ -1,4 +1,4 @@
-"""The form of a page as a browser sends it."""
+"""Returns the form data that a browser sends for a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ENDS_OF_LINES = re.compile("\r\n|\r|\n")
 
 
 class _Form(HTMLParser):
-    """Collects what the successful controls of a document hold."""
+    """Collects the successful controls of a document."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,9 @@ class _Form(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         name = _ENDS_OF_LINES.sub("\r\n", given.get("name", "")).replace("\0", "\ufffd")
         match tag:
-            case "input" if name and (given.get("type") not in ("checkbox", "radio") or "checked" in given):
+            case "input" if name and (
+                given.get("type") not in ("checkbox", "radio") or "checked" in given
+            ):
                 self.pairs.append((name, given.get("value", "on")))
             case "textarea" if name:
                 self._area = (name, [])
@@ -46,7 +48,9 @@ class _Form(HTMLParser):
 
 
 def submitted(html: str, **more: str) -> Fields:
-    """Return what a browser sends of the forms in a document as they stand, and what is typed or pressed there."""
+    """Return the fields that a browser sends for the forms in a document, with `more` as typed or
+    pressed controls.
+    """
     form = _Form()
     form.feed(html)
     fields: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""Running one tool by hand: what it is given, and who answers."""
+"""Runs a single tool, with scripted answers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from midturn.events.types import ToolCall
 from midturn.ports import Tool, ToolRun
 from midturn.question.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 from midturn.runtime import tool_runs
-from midturn.runtime.surroundings import CallSecrets
-from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
+from midturn.runtime.call_state import CallSecrets
+from midturn.turn.inputs import Answer, FormWanted, Given, NoAnswer
 
 Scripted: TypeAlias = Json | SecretValue | Answer[Json | SecretValue] | NoAnswer
 
 
 class Responder:
-    """Answers by question id and keeps what was asked; an id without an answer waits for ever."""
+    """Answers questions by ID and records them. A question without a scripted answer waits
+    forever.
+    """
 
     def __init__(self, script: Mapping[str, Scripted] = {}) -> None:
         self.script = script
@@ -27,7 +29,6 @@ class Responder:
         self.waiting = asyncio.Event()
 
     async def __call__(self, asking: FormWanted) -> Given:
-        """Answer what a tool asks."""
         self.asked.append(asking)
         if not all(question.id in self.script for question in asking.form.questions):
             self.waiting.set()
@@ -39,11 +40,16 @@ class Responder:
         return scripted if isinstance(scripted, Answer | NoAnswer) else Answer(scripted)
 
 
-class Around:
-    """What surrounds the runs of a test: the workspace, the limits, who answers."""
+class ToolEnvironment:
+    """The environment of a tool run: workspace, limits, responder."""
 
     def __init__(
-        self, root: Path | str = ".", *, limits: Limits = DEFAULT_LIMITS, ask: Responder | None = None, deps: object = None
+        self,
+        root: Path | str = ".",
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        ask: Responder | None = None,
+        deps: object = None,
     ) -> None:
         self.root = str(root)
         self.limits = limits
@@ -51,9 +57,14 @@ class Around:
         self.deps = deps
 
 
-def tool_run(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretValue] = {}, around: Around | None = None) -> ToolRun:
-    """Return one execution of a call of `tool`."""
-    around = around or Around()
+def tool_run(
+    tool: Tool,
+    arguments: Json,
+    answers: Mapping[str, Json | SecretValue] = {},
+    around: ToolEnvironment | None = None,
+) -> ToolRun:
+    """Return a run of a call of `tool`."""
+    around = around or ToolEnvironment()
     call = ToolCall("event_1", "call_1", tool.definition.name, arguments)
     secrets = CallSecrets()
     secrets.learn([*answers.values(), *around.ask.script.values()])
@@ -70,8 +81,13 @@ def tool_run(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretVal
     )
 
 
-def execute(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretValue] = {}, around: Around | None = None) -> Outcome:
-    """Run `tool` once on a loop of its own."""
+def execute(
+    tool: Tool,
+    arguments: Json,
+    answers: Mapping[str, Json | SecretValue] = {},
+    around: ToolEnvironment | None = None,
+) -> Outcome:
+    """Run `tool` once in a new event loop."""
 
     async def once() -> Outcome:
         return (await tool_runs.execute(tool, tool_run(tool, arguments, answers, around))).outcome

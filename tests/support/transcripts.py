@@ -1,4 +1,4 @@
-"""What a program prints, compared with what a document shows: ids and times differ from run to run, and nothing else does."""
+"""Compares program output with the output in a document. Only IDs and times may differ."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections import defaultdict, deque
 
 from msgspec import Struct
 
-_KINDS: dict[str, tuple[str, str]] = {  # how it looks in a document (an id without a digit would be a word), and in what is printed
+_KINDS: dict[
+    str, tuple[str, str]
+] = {  # pattern in documents (an ID needs a digit, otherwise it could be a word), pattern in output
     "event": (r"(?:(?<![\w.-])|(?<=\d-))(?=[a-z]*[2-7])[a-z2-7]{12}(?![\w.-])", r"[a-z2-7]{12}"),
     "conversation": (r"(?<![\w.])1\d{15}(?![\w.])", r"\d{16}"),
-    "moment": (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
+    "moment": (
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z",
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z",
+    ),
     "second": (r"(?<![\w:])\d\d:\d\d:\d\d(?![\w:])", r"\d\d:\d\d:\d\d"),
     "minute": (r"(?<![\w:])\d\d:\d\d(?![\w:])", r"\d\d:\d\d"),
 }
@@ -19,26 +24,32 @@ _ANY_LINES = "…\n"
 
 
 class _Part(Struct, frozen=True):
-    """A piece of a document: plain text, or (with `kind`) something that is different each time."""
+    """A piece of a document: plain text, or (with `kind`) an ID or time, which changes with each
+    run.
+    """
 
     text: str
     kind: str = ""
 
 
-class Names:
-    """What the ids and times of a document are called in this run."""
+class IdMapping:
+    """Maps the IDs and times of a document to those of this run."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {}
 
     def in_this_run(self, text: str) -> str:
-        """Put this run's ids in place of the document's, in a command for example."""
-        return "".join(self._real.get(part.text, part.text) if part.kind else part.text for part in _parts(text))
+        """Replace the document's IDs with those of this run, for example in a command."""
+        return "".join(
+            self._real.get(part.text, part.text) if part.kind else part.text
+            for part in _parts(text)
+        )
 
     def fits(self, expected: str, printed: str) -> bool:
-        """Say whether `printed` is what the document shows, and learn the ids that it shows for the first time.
+        """Return whether `printed` matches the document, and store the IDs that appear for the
+        first time.
 
-        `…` stands for anything in a line; on a line of its own it stands for any number of lines.
+        `…` matches any text in a line; on its own line, it matches any number of lines.
         """
         groups: dict[str, str] = {}
         pattern = "".join(self._pattern(part, groups) for part in _parts(expected))
@@ -48,7 +59,7 @@ class Names:
         return match is not None
 
     def as_shown(self, expected: str, printed: str) -> str:
-        """Return `printed` with the ids that the document has shown in their places so far, for writing it anew."""
+        """Return `printed` with the document's IDs, to update the document."""
         shown = {real: text for text, real in self._real.items()}
         known: defaultdict[str, deque[str]] = defaultdict(deque)
         for part in _parts(expected):
@@ -72,7 +83,10 @@ class Names:
 
 
 def _plain(text: str) -> str:
-    lines = (r"(?:.*\n)*" if line == _ANY_LINES else r".*".join(map(re.escape, line.split("…"))) for line in text.splitlines(keepends=True))
+    lines = (
+        r"(?:.*\n)*" if line == _ANY_LINES else r".*".join(map(re.escape, line.split("…")))
+        for line in text.splitlines(keepends=True)
+    )
     return "".join(lines)
 
 

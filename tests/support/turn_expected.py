@@ -1,4 +1,4 @@
-"""What has to come out of a scripted turn: the values that the oracle computes and the player is held against."""
+"""The expected outcome of a scripted turn, as the oracle computes it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from msgspec import Struct
 
 from support.turn_script import Value
 
-REST = "…"  # in an expected text: what comes in its place is not fixed
+REST = "…"  # stands for any text in an expected text
 
 Outcome: TypeAlias = tuple[str, Value, str]
-"""How an inquiry closed: (`answered`, the answer, by whom), or (`cancelled`, None, the reason)."""
+"""The outcome of an inquiry: (`answered`, answer, responder), or (`cancelled`, None, reason)."""
 
 
 class Pair(Struct, frozen=True):
-    """One question that was asked, and how that ended. `revises`: Back brought it up again; `link`: a model's answer led to it."""
+    """A question and its outcome. `revises`: asked again after Back. `link`: asked because of a
+    model's answer.
+    """
 
     question: str
     revises: bool
@@ -26,22 +28,25 @@ class Pair(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """What the model reads of a call."""
+    """The result of a call that the model reads."""
 
     content: str
     is_error: bool
 
     def admits(self, content: str, *, is_error: bool) -> bool:
-        """Say whether this is the expected result."""
+        """Return whether this is the expected result."""
         head, rest, tail = self.content.partition(REST)
-        same = content.startswith(head) and content.endswith(tail) if rest else content == self.content
+        same = (
+            content.startswith(head) and content.endswith(tail) if rest else content == self.content
+        )
         return same and is_error == self.is_error
 
 
 class CallLog:
-    """What happens in one call. `given` is what its tool gets, run by run; secrets and what was given up are in no `pairs`.
+    """The expected events of one call. `given` are the answers that its tool receives, run by
+    run. `pairs` contain neither secrets nor abandoned questions.
 
-    `votes` are those that made an answer each, by the names of the people.
+    `votes` are the names of the voters of each answer.
     """
 
     def __init__(self) -> None:
@@ -54,7 +59,9 @@ class CallLog:
 
 
 class Expected(Struct):
-    """What has to come out. `calls` in the order of the model; `cut`: somebody ends the turn while siblings may still be at work."""
+    """The expected outcome of a turn. `calls` are in the order of the model. `cut` are calls that
+    may be unfinished when the turn ends.
+    """
 
     calls: list[CallLog] = msgspec.field(default_factory=list[CallLog])
     cut: set[int] = msgspec.field(default_factory=set[int])

@@ -1,4 +1,6 @@
-"""What has to come out of a scripted turn, computed call by call. Imports nothing of midturn."""
+"""Oracle: computes the expected outcome of a scripted turn, call by call. Imports nothing of
+midturn.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ TURN_ENDED = "Tool call cancelled: the user ended the turn."
 
 
 def expected(script: Script) -> Expected:
-    """Play the script in the head: cycle by cycle, and one call after the other, for no call depends on its siblings."""
+    """Compute the outcome of a script, one call after the other: calls of a cycle do not depend
+    on each other.
+    """
     state = TurnState(script)
     found = Expected(seen=state.seen)
     for number, cycle in enumerate(script.cycles, 1):
@@ -24,15 +28,21 @@ def expected(script: Script) -> Expected:
             return found
         state.end_cycle()
         if state.stopped:
-            return _failed(found, f"stopped after {script.limits.rejected_cycles} rejections in a row: nobody was there to review them")
+            return _failed(
+                found,
+                f"stopped after {script.limits.rejected_cycles} rejections in a row: nobody was"
+                " there to review them",
+            )
         if number >= script.limits.cycles:
             state.seen["the limit of cycles"] += 1
-            return _failed(found, f"stopped after {number} model calls; raise limits.cycles to allow more")
+            return _failed(
+                found, f"stopped after {number} model calls; raise limits.cycles to allow more"
+            )
     return _ended(found, script)
 
 
 def _call(state: TurnState, found: Expected, called: Called) -> bool:
-    """Add what happens in a call; say whether it ends the turn."""
+    """Add the events of a call; return whether it ends the turn."""
     log = CallLog()
     found.calls.append(log)
     try:
@@ -86,7 +96,7 @@ def _ended(found: Expected, script: Script) -> Expected:
 
 
 def _note_cycle(state: TurnState, script: Script, number: int) -> None:
-    """Count what the shape of a cycle shows."""
+    """Count the features that a cycle covers."""
     cycle, seen = script.cycles[number - 1], state.seen
     seen["several cycles"] += number > 1
     seen["several calls at once"] += len(cycle) > 1

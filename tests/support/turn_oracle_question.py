@@ -1,4 +1,4 @@
-"""Who answers the questions of one scripted call, computed by an oracle."""
+"""Oracle for the questions of one scripted call: who answers them, and what is recorded."""
 
 from __future__ import annotations
 
@@ -6,28 +6,47 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from support.turn_crowd import came
 from support.turn_expected import REST, CallLog, Pair
+from support.turn_group import group_outcome
 from support.turn_oracle_state import Refused, TurnOver, TurnState
-from support.turn_people import LOST, MODEL, OVERLOADED, Deed, Does, Says, manner_of, model, person
+from support.turn_people import (
+    LOST,
+    MODEL,
+    OVERLOADED,
+    Does,
+    Reaction,
+    Says,
+    manner_of,
+    model,
+    person,
+)
 from support.turn_script import CONFIGURED, DEFAULTS, VALUES, Ask, Called, Rule, Tool, Value
 
 NOBODY_THERE = (
-    "{tool} cannot run because no interactive terminal is available. Do not retry this tool call in this turn; continue without user "
-    "input or explain what information is missing."
+    "{tool} cannot run because no interactive terminal is available. Do not retry this tool call in"
+    " this turn; continue without user input or explain what information is missing."
 )
-HUMAN_ONLY = "{tool} requires a human answer and cannot be routed to the assistant. Do not retry this tool call in this turn."
+HUMAN_ONLY = (
+    "{tool} requires a human answer and cannot be routed to the assistant. Do not retry this tool"
+    " call in this turn."
+)
 INVALID = (
-    "{tool}: the configured conversation.tools.{tool}.questions.{id}.answer value does not match the question's answer_type. Update the "
-    "configuration; do not retry."
+    "{tool}: the configured conversation.tools.{tool}.questions.{id}.answer value does not match"
+    " the question's answer_type. Update the configuration; do not retry."
 )
-EXCEEDED = "{tool}: stopped after {count} {what} (limits.{setting}). Do not retry this tool call in this turn."
-REJECTED = "The `{tool}` call was reviewed by a secondary assistant ({model}) and rejected.\n\nQuestion: {text}"
+EXCEEDED = (
+    "{tool}: stopped after {count} {what} (limits.{setting}). Do not retry this tool call in this"
+    " turn."
+)
+REJECTED = (
+    "The `{tool}` call was reviewed by a secondary assistant ({model}) and rejected.\n\nQuestion:"
+    " {text}"
+)
 REFUSED_BY_USER = "The user reviewed the `{tool}` call and rejected it.\n\nQuestion: {text}"
 
 
 class Asked(NamedTuple):
-    """A question that comes up now."""
+    """A question that is asked now."""
 
     question: Ask
     time: int
@@ -35,7 +54,7 @@ class Asked(NamedTuple):
     can_go_back: bool
     link: bool = False
     heading: str = ""
-    said: Says | None = None  # by the model whose answer a link reviews
+    said: Says | None = None  # the model's answer that an escalation reviews
 
 
 class Last(NamedTuple):
@@ -48,7 +67,9 @@ class Last(NamedTuple):
 
 
 class QuestionOracle:
-    """Plays the questions of one call. With `given_up`, nobody has the time to answer, and `ask` returns None where somebody would."""
+    """Computes the questions of one call. With `given_up`, nobody has the time to answer, and
+    `ask` returns None if a person or model would.
+    """
 
     def __init__(self, state: TurnState, called: Called, tool: Tool, log: CallLog) -> None:
         self._state = state
@@ -66,10 +87,14 @@ class QuestionOracle:
         self.backs = 0
         self.given_up = False
         self.agreed: Ask | None = None
-        """What was answered with yes when the call was permitted; it counts once."""
+        """The question that the permission of the call also answered with yes. This counts once."""
 
-    def ask(self, question: Ask, *, revises: bool, can_go_back: bool, again: bool) -> tuple[Deed, str] | None:
-        """Return what comes of a question, and by whom; `again` where this walk has been at it before."""
+    def ask(
+        self, question: Ask, *, revises: bool, can_go_back: bool, again: bool
+    ) -> tuple[Reaction, str] | None:
+        """Return the outcome of a question and the responder. `again`: this walk has already
+        asked it.
+        """
         bare = question.bare
         self._emissions[bare] += not again
         self.backs += revises
@@ -81,16 +106,17 @@ class QuestionOracle:
             raise self._exceeded(asked, limit, "identical questions", "repeats")
         self._times[bare] += bare.kind != "secret"
         found = self._routed(asked)
-        if found is None:  # nobody answered, and nothing is on record that would count
+        if found is None:  # no answer, and no record that counts
             self._last = None
             self._times[bare] -= bare.kind != "secret"
         elif bare.kind == "secret" and found[0] == Does("back"):
             self._times[bare] += 1
         return found
 
-    # The table ------------------------------------------------------------------------------------------------------
+    # The table
+    # ----------------------------------------------------------------------------------------------
 
-    def _routed(self, asked: Asked) -> tuple[Deed, str] | None:
+    def _routed(self, asked: Asked) -> tuple[Reaction, str] | None:
         question, rule = asked.question, self._tool.rule(asked.question.id)
         if question.of:
             return self._by_people(asked)
@@ -98,27 +124,48 @@ class QuestionOracle:
             known = self._known(asked, rule)
             if known:
                 return known
-        if question == self.agreed and not asked.revises and rule.target == "user" and self._emissions[question] == 1:
+        if (
+            question == self.agreed
+            and not asked.revises
+            and rule.target == "user"
+            and self._emissions[question] == 1
+        ):
             self._seen["a foretold question that is asked"] += 1
             return self._answered(asked, Says(True), "user")
         breaker = self._state.breaker_is_open and not asked.revises
         target = "user" if asked.revises or breaker else rule.target
-        human_only = breaker or question.kind == "secret" or (question.exclusive if rule.exclusive is None else rule.exclusive)
+        human_only = (
+            breaker
+            or question.kind == "secret"
+            or (question.exclusive if rule.exclusive is None else rule.exclusive)
+        )
         self._seen["the breaker asks a person"] += breaker and rule.target != "user"
         if target != "user" and human_only:
             self._seen["a question only for people"] += 1
             raise self._cancelled(asked, "assistant_routing_denied", HUMAN_ONLY)
         if target != "user":
-            return self._by_model(asked, escalates=target == "assistant_with_escalation" and question.kind == "boolean")
+            return self._by_model(
+                asked,
+                escalates=target == "assistant_with_escalation" and question.kind == "boolean",
+            )
         return self._by_person(asked, human_only=human_only, breaker=breaker)
 
-    def _by_people(self, asked: Asked) -> tuple[Deed, str]:
-        """What has people is theirs alone: nothing remembered or configured answers, and it waits, unless that is denied."""
+    def _by_people(self, asked: Asked) -> tuple[Reaction, str]:
+        """Ask several people. Remembered and configured answers do not count, and the question
+        waits unless the policy is `deny`.
+        """
         question = asked.question
         if not self._state.script.attached and self._tool.detached["tool"] == "deny":
-            return self._nobody_there(asked, breaker=self._state.breaker_is_open and not asked.revises)
+            return self._nobody_there(
+                asked, breaker=self._state.breaker_is_open and not asked.revises
+            )
         assert question.of
-        found = came(question.of, asked.time, is_yes_or_no=question.kind == "boolean", is_timed=question.timed)
+        found = group_outcome(
+            question.of,
+            asked.time,
+            is_yes_or_no=question.kind == "boolean",
+            is_timed=question.timed,
+        )
         self._seen[f"people: {found.end}"] += 1
         self._seen["several votes"] += len(found.voters) > 1
         self._seen["people who may not"] += not all(found.counts)
@@ -133,22 +180,32 @@ class QuestionOracle:
             case end:
                 return self._answered(asked, Says(VALUES[question.kind][end == "no"]), "user")
 
-    def _nobody_there(self, asked: Asked, *, breaker: bool) -> tuple[Deed, str]:
+    def _nobody_there(self, asked: Asked, *, breaker: bool) -> tuple[Reaction, str]:
         if breaker:
             self._seen["the breaker stops the turn"] += 1
             self._state.stopped = True
-            raise self._exceeded(asked, self._state.script.limits.rejected_cycles, "rejections in a row", "rejected_cycles")
+            raise self._exceeded(
+                asked,
+                self._state.script.limits.rejected_cycles,
+                "rejections in a row",
+                "rejected_cycles",
+            )
         raise self._cancelled(asked, "detached_denied", NOBODY_THERE)
 
     def _late(self, asked: Asked) -> Refused:
         self._seen["a deadline that passes"] += 1
-        error = f'{{tool}}: nobody answered "{asked.question.text}" before its deadline. This is not a no.'
+        error = (
+            f'{{tool}}: nobody answered "{asked.question.text}" before its deadline. This is not'
+            " a no."
+        )
         return self._cancelled(asked, "deadline", error)
 
-    def _known(self, asked: Asked, rule: Rule) -> tuple[Deed, str] | None:
-        """Rows 1 to 3: what was remembered, and what is configured."""
+    def _known(self, asked: Asked, rule: Rule) -> tuple[Reaction, str] | None:
+        """Rows 1 to 3 of the routing table: remembered and configured answers."""
         question = asked.question
-        remembered = self._state.answers.get((self._tool.name, question.id)) if question.remembers else None
+        remembered = (
+            self._state.answers.get((self._tool.name, question.id)) if question.remembers else None
+        )
         if remembered is not None and (question, remembered) not in self._had:
             self._seen["a remembered answer"] += 1
             return self._answered(asked, Says(remembered), "cached")
@@ -160,8 +217,10 @@ class QuestionOracle:
             raise self._cancelled(asked, "invalid_static_answer", INVALID)
         return None
 
-    def _by_person(self, asked: Asked, *, human_only: bool, breaker: bool) -> tuple[Deed, str] | None:
-        """Rows 6 and 7; where nobody is there, the rest."""
+    def _by_person(
+        self, asked: Asked, *, human_only: bool, breaker: bool
+    ) -> tuple[Reaction, str] | None:
+        """Rows 6 and 7 of the routing table; without a person, the remaining rows."""
         script, waits = self._state.script, self._tool.detached["tool"] == "defer"
         if waits and not script.attached:
             self._seen["detached: defer"] += 1
@@ -177,29 +236,40 @@ class QuestionOracle:
             return self._without_review(asked)
         return self._detached(asked, human_only=human_only, breaker=breaker)
 
-    def _without_review(self, link: Asked) -> tuple[Deed, str]:
-        """Nobody could be shown what a model did: it stands, unless a default is to be taken."""
+    def _without_review(self, link: Asked) -> tuple[Reaction, str]:
+        """Handle an escalation that nobody can be shown: the model's answer remains, unless the
+        policy is `defaults`.
+        """
         self._seen["a review that nobody could be shown"] += 1
         if self._tool.detached["tool"] == "defaults" and link.question.has_default:
             return self._answered(link, Says(DEFAULTS[link.question.kind]), "default")
         if link.said:
             self._pair(link, ("cancelled", None, "no_prompt_backend"))
             return link.said, "assistant"
-        error = f'{{tool}}: the assistant that was asked "{link.question.text}" failed to answer: {OVERLOADED}.'
+        error = (
+            f'{{tool}}: the assistant that was asked "{link.question.text}" failed to answer:'
+            f" {OVERLOADED}."
+        )
         raise self._cancelled(link, "backend_error", error)
 
     def _prompted(self, asked: Asked) -> str:
-        """Open a prompt, and see how that goes."""
+        """Open a prompt; return how it behaves."""
         how = manner_of(self._state.script, self._called, asked.question, asked.time)
         self._seen[f"a prompt: {how}"] += 1
         if how in ("raises", "three misfits"):
             error = f"{LOST}." if how == "raises" else REST
-            raise self._cancelled(asked, "backend_error", f'{{tool}}: the prompt for "{asked.question.text}" failed: {error}')
+            raise self._cancelled(
+                asked,
+                "backend_error",
+                f'{{tool}}: the prompt for "{asked.question.text}" failed: {error}',
+            )
         return how
 
-    def _deed(self, asked: Asked) -> tuple[Deed, str]:
-        """Let a person do something."""
-        deed = person(self._called, asked.question, asked.time, can_go_back=asked.can_go_back, link=asked.link)
+    def _deed(self, asked: Asked) -> tuple[Reaction, str]:
+        """Apply the reaction of a person."""
+        deed = person(
+            self._called, asked.question, asked.time, can_go_back=asked.can_go_back, link=asked.link
+        )
         if deed == Does("end"):
             self._seen["End Turn at an escalation"] += asked.link
             raise TurnOver("End Turn at a question")
@@ -216,13 +286,20 @@ class QuestionOracle:
                 self._last = None
                 return deed, "user"
 
-    def _detached(self, asked: Asked, *, human_only: bool, breaker: bool) -> tuple[Deed, str] | None:
-        """Rows 8 to 12."""
+    def _detached(
+        self, asked: Asked, *, human_only: bool, breaker: bool
+    ) -> tuple[Reaction, str] | None:
+        """Rows 8 to 12 of the routing table."""
         question, policy = asked.question, self._tool.detached["tool"]
         if breaker:
             self._seen["the breaker stops the turn"] += 1
             self._state.stopped = True
-            raise self._exceeded(asked, self._state.script.limits.rejected_cycles, "rejections in a row", "rejected_cycles")
+            raise self._exceeded(
+                asked,
+                self._state.script.limits.rejected_cycles,
+                "rejections in a row",
+                "rejected_cycles",
+            )
         if human_only:
             raise self._cancelled(asked, "no_prompt_backend", NOBODY_THERE)
         self._seen[f"detached: {policy}"] += 1
@@ -230,11 +307,14 @@ class QuestionOracle:
             return self._by_model(asked, escalates=False)
         if policy == "defaults" and question.has_default:
             return self._answered(asked, Says(DEFAULTS[question.kind]), "default")
-        raise self._cancelled(asked, "no_default" if policy == "defaults" else "detached_denied", NOBODY_THERE)
+        raise self._cancelled(
+            asked, "no_default" if policy == "defaults" else "detached_denied", NOBODY_THERE
+        )
 
-    # Models ------------------------------------------------------------------------------------------------
+    # Models
+    # ----------------------------------------------------------------------------------------------
 
-    def _by_model(self, asked: Asked, *, escalates: bool) -> tuple[Deed, str] | None:
+    def _by_model(self, asked: Asked, *, escalates: bool) -> tuple[Reaction, str] | None:
         if self.given_up:
             return None
         self._seen["a model is asked on the side"] += 1
@@ -245,21 +325,32 @@ class QuestionOracle:
                 found = self._answered(asked, said, "assistant")
                 if not escalates or value is not False:
                     return found
-                quoted = f'The assistant recommended rejecting this:\n"{reason or "(no reason given)"}"'
+                quoted = (
+                    f'The assistant recommended rejecting this:\n"{reason or "(no reason given)"}"'
+                )
                 return self._escalated(asked._replace(said=said), quoted, "a no") or found
             case _:
-                error = f'{{tool}}: the assistant that was asked "{asked.question.text}" failed to answer: {OVERLOADED}.'
+                error = (
+                    f'{{tool}}: the assistant that was asked "{asked.question.text}" failed to'
+                    f" answer: {OVERLOADED}."
+                )
                 refused = self._cancelled(asked, "backend_error", error)
                 self._seen["a model that fails"] += 1
-                heading = "The assistant that was asked first could not answer. The decision is yours."
+                heading = (
+                    "The assistant that was asked first could not answer. The decision is yours."
+                )
                 found = self._escalated(asked, heading, "a failure") if escalates else None
                 if found:
                     return found
                 raise refused
 
-    def _escalated(self, asked: Asked, heading: str, what: str) -> tuple[Deed, str] | None:
-        """Ask a person in the model's place; None where the policy has nobody to ask."""
-        script, policy, has_default = self._state.script, self._tool.detached["tool"], asked.question.has_default
+    def _escalated(self, asked: Asked, heading: str, what: str) -> tuple[Reaction, str] | None:
+        """Ask a person instead of the model; return None if the policy allows no person."""
+        script, policy, has_default = (
+            self._state.script,
+            self._tool.detached["tool"],
+            asked.question.has_default,
+        )
         self._seen[f"{what} escalated: {'attached' if script.attached else policy}"] += 1
         link = asked._replace(link=True, heading=heading, revises=False)
         if script.attached or policy == "defer":
@@ -268,9 +359,10 @@ class QuestionOracle:
             return self._answered(link, Says(DEFAULTS[asked.question.kind]), "default")
         return None
 
-    # How it closes --------------------------------------------------------------------------------------------------
+    # How it closes
+    # ----------------------------------------------------------------------------------------------
 
-    def _answered(self, asked: Asked, says: Says, by: str) -> tuple[Deed, str]:
+    def _answered(self, asked: Asked, says: Says, by: str) -> tuple[Reaction, str]:
         question = asked.question
         self._state.answered(by, says.value)
         self._last = Last(question.text, says.value, by, says.reason)
@@ -292,22 +384,37 @@ class QuestionOracle:
     def _cancelled(self, asked: Asked, reason: str, message: str) -> Refused:
         self._last = None
         self._pair(asked, ("cancelled", None, reason))
-        return Refused(reason, message.replace("{tool}", self._tool.name).replace("{id}", asked.question.id))
+        return Refused(
+            reason, message.replace("{tool}", self._tool.name).replace("{id}", asked.question.id)
+        )
 
     def _exceeded(self, asked: Asked, count: int, what: str, setting: str) -> Refused:
-        error = EXCEEDED.replace("{count}", str(count)).replace("{what}", what).replace("{setting}", setting)
+        error = (
+            EXCEEDED.replace("{count}", str(count))
+            .replace("{what}", what)
+            .replace("{setting}", setting)
+        )
         return self._cancelled(asked, "limit_exceeded", error)
 
-    # What the model reads of it --------------------------------------------------------------------------
+    # What the model reads of it
+    # ----------------------------------------------------------------------------------------------
 
-    def take_back(self, discarded: Sequence[Deed]) -> None:
-        """Forget what was typed with answers that Back has discarded."""
-        self._reasons = [says for says in self._reasons if not any(says is deed for deed in discarded)]
+    def take_back(self, discarded: Sequence[Reaction]) -> None:
+        """Forget the reasons given with answers that Back has discarded."""
+        self._reasons = [
+            says for says in self._reasons if not any(says is deed for deed in discarded)
+        ]
 
     def explained(self, content: str, *, is_error: bool, by_the_tool: bool = True) -> str:
-        """Add to what a call came to what people and models said."""
+        """Add the reasons of people and models to the result of a call."""
         reasons = [says.reason for says in self._reasons]
-        if by_the_tool and is_error and self._last and self._last.value is False and self._last.by in ("assistant", "user"):
+        if (
+            by_the_tool
+            and is_error
+            and self._last
+            and self._last.value is False
+            and self._last.by in ("assistant", "user")
+        ):
             content = self._rejection(self._last, content)
             if self._last.by == "user" and self._last.reason:
                 reasons.pop()
@@ -315,7 +422,13 @@ class QuestionOracle:
 
     def _rejection(self, last: Last, content: str) -> str:
         self._seen[f"a no of a {last.by} explained"] += 1
-        head = (REJECTED if last.by == "assistant" else REFUSED_BY_USER).format(tool=self._tool.name, model=MODEL, text=last.text)
+        head = (REJECTED if last.by == "assistant" else REFUSED_BY_USER).format(
+            tool=self._tool.name, model=MODEL, text=last.text
+        )
         reason = f'\nReason: "{last.reason}"' if last.reason else ""
-        tail = "\nYou may retry with different input, or ask the user to review." if last.by == "assistant" else ""
+        tail = (
+            "\nYou may retry with different input, or ask the user to review."
+            if last.by == "assistant"
+            else ""
+        )
         return f"{head}{reason}\n\n{content}{tail}"

@@ -1,4 +1,6 @@
-"""What the calls of a turn share, as the oracle sees it, and how a call or a turn comes to an end there."""
+"""The oracle's state of a turn that its calls share, and the exceptions that end a call or a
+turn.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections import Counter
 from support.turn_script import Script, Value
 
 
-class CallOver(Exception):  # noqa: N818  no error: this is how a call ends
+class CallOver(Exception):  # noqa: N818  not an error, but the end of a call
     """The call has its response."""
 
     def __init__(self, content: str, *, is_error: bool = True) -> None:
@@ -16,8 +18,8 @@ class CallOver(Exception):  # noqa: N818  no error: this is how a call ends
         self.is_error = is_error
 
 
-class TurnOver(Exception):  # noqa: N818  no error: this is how a turn ends
-    """The user ended the turn; `asked`: at a question of this very call."""
+class TurnOver(Exception):  # noqa: N818  not an error, but the end of a turn
+    """The user ended the turn. `asked`: at a question of this call."""
 
     def __init__(self, how: str, *, asked: bool = True) -> None:
         super().__init__(how)
@@ -25,7 +27,7 @@ class TurnOver(Exception):  # noqa: N818  no error: this is how a turn ends
         self.asked = asked
 
 
-class Refused(Exception):  # noqa: N818  no error of the oracle
+class Refused(Exception):  # noqa: N818  not an error of the oracle
     """Nobody may or can answer."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -33,20 +35,22 @@ class Refused(Exception):  # noqa: N818  no error of the oracle
         self.reason = reason
         self.message = message
         self.given: dict[str, Value] = {}
-        """What was answered by then, of a form that is past its deadline."""
+        """The answers so far, if the form is past its deadline."""
 
 
 class TurnState:
-    """What people have remembered, and how often a model said no."""
+    """Remembered answers and permissions, and rejections by models."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
         self.answers: dict[tuple[str, str], Value] = {}
         self.permissions: dict[str, str] = {}
         self.refused = Counter[str]()
-        """How often people have refused the call of each tool: a script makes all calls of a tool with equal arguments."""
+        """Number of refusals by people for each tool. All calls of a tool in a script have equal
+        arguments.
+        """
         self.refused_before = Counter[str]()
-        """The same at the beginning of the cycle, which is what a call of the cycle goes by."""
+        """The same number at the beginning of the cycle, which limits the calls of the cycle."""
         self.stopped = False
         self.calls = 0
         self.seen = Counter[str]()
@@ -60,17 +64,17 @@ class TurnState:
         return self._in_a_row >= self.script.limits.rejected_cycles
 
     def answered(self, by: str, value: Value) -> None:
-        """Take note of an answer."""
+        """Record an answer."""
         if by == "assistant" and value is False:
             self._rejected = True
         elif by in ("assistant", "user"):
             self._otherwise = True
 
     def begin_cycle(self) -> None:
-        """Begin with a model's calls."""
+        """Begin a cycle."""
         self._rejected = self._otherwise = False
         self.refused_before = self.refused.copy()
 
     def end_cycle(self) -> None:
-        """All calls have their responses."""
+        """End a cycle: all calls have their responses."""
         self._in_a_row = self._in_a_row + 1 if self._rejected and not self._otherwise else 0

@@ -1,4 +1,6 @@
-"""How everybody behaves who is asked in a scripted turn: a pure function of the call, the question and how often it was asked."""
+"""Behaviour of people and models in a scripted turn: a pure function of the call, the question
+and how often it was asked.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ EDITED_RESULT = "what somebody wrote instead"
 
 
 class Says(Struct, frozen=True):
-    """An answer, with a reason where there is one."""
+    """An answer with an optional reason."""
 
     value: Value
     reason: str | None = None
@@ -27,12 +29,12 @@ class Says(Struct, frozen=True):
 
 
 class Does(Struct, frozen=True):
-    """Something else than answering."""
+    """A reaction other than an answer."""
 
     what: Literal["back", "reply", "end", "edit", "fails", "interrupted", "late"]
 
 
-Deed: TypeAlias = Says | Does
+Reaction: TypeAlias = Says | Does
 
 
 def _mood(called: Called, about: str, time: int) -> int:
@@ -42,12 +44,14 @@ def _mood(called: Called, about: str, time: int) -> int:
     return called.moods[(zlib.crc32(about.encode()) + 5 * time) % len(called.moods)] % 16
 
 
-def person(called: Called, question: Ask, time: int, *, can_go_back: bool, link: bool = False) -> Deed:  # noqa: PLR0911  one line a mood
-    """Say what a person does with a question that comes up for the `time`th time."""
+def person(  # noqa: PLR0911  one line per mood
+    called: Called, question: Ask, time: int, *, can_go_back: bool, link: bool = False
+) -> Reaction:
+    """Return the reaction of a person to a question that comes up for the `time`th time."""
     first, second = VALUES[question.kind]
     if question.remembers:
         return Says(first, remember=True) if time == 0 else Says(second)
-    if question.kind == "secret" and time:  # it may be asked for again at any time
+    if question.kind == "secret" and time:  # it may be asked again at any time
         return Says(first)
     match _mood(called, f"{'link' if link else 'person'} {question.id}", time):
         case 3 if question.timed:
@@ -71,7 +75,9 @@ def person(called: Called, question: Ask, time: int, *, can_go_back: bool, link:
 
 
 def manner(script: Script, called: Called, about: str, time: int) -> Manner:
-    """Say how a prompt goes before the person does anything. Where somebody has come to answer, nobody is away."""
+    """Return how a prompt behaves before the person reacts. `away` is possible only in an
+    attached turn.
+    """
     match _mood(called, f"manner {about}", time):
         case 10:
             return "misfit"
@@ -86,7 +92,9 @@ def manner(script: Script, called: Called, about: str, time: int) -> Manner:
 
 
 def manner_of(script: Script, called: Called, question: Ask, time: int) -> Manner:
-    """Say how the prompt of a question goes. A secret that waits on disk could only be answered at a prompt."""
+    """Return how the prompt of a question behaves. A secret that waits in the store can only be
+    answered at a prompt.
+    """
     if question.remembers:
         return "plain"
     how = manner(script, called, question.id, 0 if question.kind == "secret" else time)
@@ -95,13 +103,15 @@ def manner_of(script: Script, called: Called, question: Ask, time: int) -> Manne
 
 
 def manner_of_decision(script: Script, called: Called, kind: str) -> Manner:
-    """Say how the prompt of an approval goes. What is remembered for other calls does not depend on who comes first."""
+    """Return how the prompt of an approval behaves. A remembered permission must not depend on
+    the order of calls.
+    """
     remembers = kind == "run" and called.tool is not None and called.tool.permits
     return "plain" if remembers else manner(script, called, kind, 0)
 
 
-def model(called: Called, question: Ask, time: int) -> Deed:
-    """Say what a model does that is asked on the side."""
+def model(called: Called, question: Ask, time: int) -> Reaction:
+    """Return the reaction of a model that answers in place of a person."""
     first, second = VALUES[question.kind]
     match _mood(called, f"model {question.id}", time):
         case 6 | 7 | 8:
@@ -116,8 +126,8 @@ def model(called: Called, question: Ask, time: int) -> Deed:
             return Says(first, "It is what was asked for.")
 
 
-def permission(called: Called) -> Deed:  # noqa: PLR0911  one line a mood
-    """Say what a person decides about a call."""
+def permission(called: Called) -> Reaction:  # noqa: PLR0911  one line per mood
+    """Return the decision of a person about a call."""
     permits = called.tool.permits if called.tool else ""
     if permits:
         return Says(permits == "y", remember=True)
@@ -136,8 +146,8 @@ def permission(called: Called) -> Deed:  # noqa: PLR0911  one line a mood
             return Says(True)
 
 
-def delivery(called: Called) -> Deed:
-    """Say what a person decides about a result."""
+def delivery(called: Called) -> Reaction:
+    """Return the decision of a person about a result."""
     match _mood(called, "deliver", 0):
         case 8 | 9:
             return Says(False)
@@ -149,11 +159,11 @@ def delivery(called: Called) -> Deed:
             return Says(True)
 
 
-def review(called: Called, backs: int) -> Deed:
-    """Say what a person does with all answers at once, after having gone back `backs` times in this call.
+def review(called: Called, backs: int) -> Reaction:
+    """Return the reaction of a person to the review, after going back `backs` times in this call.
 
-    Where a secret was lost, going back to it is asked for and recorded once more. So where there is one, it only counts whether anybody
-    has gone back.
+    After a crash, Back to a lost secret is asked and recorded once more. With secrets, only the
+    first Back counts therefore.
     """
     most = 1 if any(question.kind == "secret" for question in asks_of(called.program)) else 3
     match _mood(called, "review", min(backs, most)):

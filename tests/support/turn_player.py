@@ -1,4 +1,6 @@
-"""Plays a scripted turn with the machine: process after process, from any point, in any order of happenings."""
+"""Plays a scripted turn with the state machine: one process after the other, from any point, in
+any order of inputs.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,39 @@ from midturn.events.open_question import Address, OpenQuestion
 from midturn.events.types import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
 from midturn.question.reply import Reply
 from midturn.routing.policy import DetachedPolicies
+from midturn.turn.inputs import (
+    Effect,
+    EndTurn,
+    LeaveOpen,
+    SuspendTurn,
+    TimePassed,
+    TurnRequested,
+    TurnResumed,
+)
 from midturn.turn.pending import pending
-from midturn.turn.people import note_batch
-from midturn.turn.step import Effect, EndTurn, LeaveOpen, SuspendTurn, TimePassed, TurnRequested, TurnResumed, TurnSettings
+from midturn.turn.settings import TurnSettings
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, expired_requests
 from midturn.turn.visit import Visit
-from support.turn_bridge import dealt, reply, settings
-from support.turn_crowd import AT_PROMPT
+from midturn.turn.votes import note_batch
+from support.turn_bridge import action_input, reply, settings
+from support.turn_group import AT_PROMPT
 from support.turn_people import person
 from support.turn_process import Process
 from support.turn_record_reading import ask_behind
-from support.turn_script import Deal, Script
+from support.turn_script import GroupAction, Script
 from support.turn_world import Open, World, decision, ids_after
 
 MOST_PROCESSES = 300
 
 
-def play(script: Script, events: Sequence[Event] = (), *, comes_by: bool = False) -> World:
-    """Play a script from wherever its events end, until its turn has ended; first with no one attached, if a process just `comes_by`."""
+def play(script: Script, events: Sequence[Event] = (), *, detached_first: bool = False) -> World:
+    """Play a script from the end of its events until its turn has ended. With `detached_first`, a
+    detached process runs first.
+    """
     world = World(script, events)
     attached = script.attached
-    if comes_by and isinstance(_comes_by(world), EndTurn):
+    if detached_first and isinstance(_run_detached(world), EndTurn):
         return world
     for _ in range(MOST_PROCESSES):
         match _process(world, attached=attached):
@@ -40,19 +53,21 @@ def play(script: Script, events: Sequence[Event] = (), *, comes_by: bool = False
                 return world
             case SuspendTurn() if script.later == "attach" and not script.attached:
                 if attached:
-                    assert _settle(world), "nobody could be asked although somebody sits there"
+                    assert _answer_suspended(world), (
+                        "nobody could be asked although somebody sits there"
+                    )
                 attached = True
             case SuspendTurn():
-                _settle(world)
+                _answer_suspended(world)
                 if isinstance(world.events[-1], TurnEnd):
                     return world
             case _:
-                pass  # the model is up again
+                pass  # the model is available again
     raise AssertionError("the turn never ends")
 
 
 def _process(world: World, *, attached: bool) -> SuspendTurn | LeaveOpen | EndTurn:
-    """Run one process, until the machine is done."""
+    """Run one process until the machine is done."""
     given = settings(world.script, attached=attached)
     ids = ids_after(world.events)
     if world.events:
@@ -70,8 +85,10 @@ def _resumed(world: World, given: TurnSettings) -> tuple[Turn, Sequence[Effect]]
     return turn, turn.step(TurnResumed())
 
 
-def _comes_by(world: World) -> SuspendTurn | LeaveOpen | EndTurn:
-    """Run one process that has no one to ask, and leaves everything to a person: what it leaves cannot go on without one."""
+def _run_detached(world: World) -> SuspendTurn | LeaveOpen | EndTurn:
+    """Run one detached process that defers everything to people. What it leaves must need a
+    person.
+    """
     given = settings(world.script, attached=False)
     everything = DetachedPolicies("defer", "defer", "defer")
     tools = {name: replace(policy, detached=everything) for name, policy in given.tools.items()}
@@ -85,26 +102,33 @@ def _comes_by(world: World) -> SuspendTurn | LeaveOpen | EndTurn:
     return ending
 
 
-# Somebody answers while no process runs --------------------------------------------------------------------------------------
+# Answers while no process runs
+# --------------------------------------------------------------------------------------------------
 
 
-def _settle(world: World) -> bool:
-    """Answer the first open question, as `midturn answer` does, or have time pass; say whether it is several people's, or is late."""
+def _answer_suspended(world: World) -> bool:
+    """Answer the first open question, like `midturn answer`, or let time pass. Return True if the
+    question is for several people or late.
+    """
     open_now = pending(world.events, "1")
     assert open_now, "the turn waits for nothing"
     waiting = next((each for each in open_now if not world.is_late(each.request)), None)
     if waiting is None:
-        world.record(expired_requests(TurnView.last(world.events), world.now(2), ids_after(world.events)))
+        world.record(
+            expired_requests(TurnView.last(world.events), world.now(2), ids_after(world.events))
+        )
         return True
-    if deals := world.next_deals(waiting.request):
-        for deal, counts in deals:
-            _dealt(world, waiting.request, deal, counts=counts)
+    if actions := world.next_actions(waiting.request):
+        for action, counts in actions:
+            _apply_action(world, waiting.request, action, counts=counts)
         return True
     who = AnsweredBy("user", via="inbox", user=AT_PROMPT)
     for back in (True, False):
         what = _answer(world, waiting, may_go_back=back)
         try:
-            batch = Visit(world.events, waiting.request.event_id, ids_after(world.events)).take(what, who, waiting.digest)
+            batch = Visit(world.events, waiting.request.event_id, ids_after(world.events)).take(
+                what, who, waiting.digest
+            )
         except AnswerError:
             assert back
             continue
@@ -114,22 +138,26 @@ def _settle(world: World) -> bool:
     raise AssertionError("no answer fits")
 
 
-def _dealt(world: World, request: Open, deal: Deal, *, counts: bool) -> None:
-    """Have people do something that counts, or is refused."""
+def _apply_action(world: World, request: Open, action: GroupAction, *, counts: bool) -> None:
+    """Apply an action of a person: it counts, or is refused."""
     ids, kind = ids_after(world.events), "boolean"
     if isinstance(request, InquiryRequest):
         kind = ask_behind(world.called(request.call), request, world.recorded(request.call))[0].kind
-    done, who = dealt(deal, kind)
+    done, who = action_input(action, kind)
     try:
         if isinstance(done, Reply):
-            seen = next(each.digest for each in pending(world.events, "1") if each.request.event_id == request.event_id)
+            seen = next(
+                each.digest
+                for each in pending(world.events, "1")
+                if each.request.event_id == request.event_id
+            )
             batch = Visit(world.events, request.event_id, ids).take(done, who, seen)
         else:
             batch = note_batch(world.events, Address("1", request.event_id), done, ids)
     except NotAllowed:
-        assert not counts, deal
+        assert not counts, action
     else:
-        assert counts, deal
+        assert counts, action
         world.record(batch)
 
 
@@ -138,6 +166,9 @@ def _answer(world: World, waiting: OpenQuestion, *, may_go_back: bool) -> Reply:
         case InquiryRequest() as request:
             called, recorded = world.called(request.call), world.recorded(request.call)
             ask, time = ask_behind(called, request, recorded)
-            return reply(person(called, ask, time, can_go_back=may_go_back, link=bool(request.escalates)), "tool")
+            return reply(
+                person(called, ask, time, can_go_back=may_go_back, link=bool(request.escalates)),
+                "tool",
+            )
         case Approval() as approval:
             return decision(world, approval.call, approval.kind)

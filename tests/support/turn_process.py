@@ -1,4 +1,6 @@
-"""One process that runs a scripted turn: it performs the machine's effects and lets one thing happen after the other."""
+"""Runs a scripted turn in one simulated process: performs the effects of the state machine and
+feeds one input after the other.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +14,26 @@ from midturn.events.outcome import Success, ToolError
 from midturn.events.prompt import Prompt
 from midturn.events.types import AnsweredBy, InquiryRequest
 from midturn.question.reply import Reply, Unavailable
-from midturn.turn.people import note_batch
-from midturn.turn.state import Ticket
-from midturn.turn.step import (
+from midturn.turn.inputs import (
     AnsweredElsewhere,
     AssistantFailed,
     AssistantReplied,
     CallModel,
     ClosePrompt,
+    ConfirmValue,
     ConsultAssistant,
     Effect,
     EndTurn,
-    Foretell,
-    Foretold,
     FormDropped,
     GiveAnswers,
     Happened,
     Interrupted,
     LeaveOpen,
     Noted,
+    PreviewQuestion,
     PromptFailed,
     PromptUser,
+    QuestionPreviewed,
     Record,
     RunChild,
     RunTool,
@@ -47,12 +48,50 @@ from midturn.turn.step import (
     UserReplied,
     Warn,
 )
+from midturn.turn.queue import OpenDecision
 from midturn.turn.turn import Turn
-from support.turn_bridge import MISFIT, asking, dealt, plain_answers, plain_given, question, reply
-from support.turn_crowd import AT_PROMPT
-from support.turn_people import ARGUMENTS, EDITED, LOST, MODEL, OVERLOADED, Does, Manner, Says, manner_of, manner_of_decision, model, person
+from midturn.turn.votes import note_batch
+from support.turn_bridge import (
+    MISFIT,
+    action_input,
+    asking,
+    plain_answers,
+    plain_given,
+    question,
+    reply,
+)
+from support.turn_group import AT_PROMPT
+from support.turn_people import (
+    ARGUMENTS,
+    EDITED,
+    LOST,
+    MODEL,
+    OVERLOADED,
+    Does,
+    Manner,
+    Says,
+    manner_of,
+    manner_of_decision,
+    model,
+    person,
+)
 from support.turn_record_reading import ask_behind
-from support.turn_script import Act, Awaits, Called, Deal, Ends, GivesUp, Heard, Returns, Round, Running, Stuck, Tool, foretold_by, running
+from support.turn_script import (
+    Act,
+    Awaits,
+    Called,
+    Ends,
+    GivesUp,
+    GroupAction,
+    Heard,
+    Returns,
+    Round,
+    Running,
+    Stuck,
+    Tool,
+    previewed_question,
+    running,
+)
 from support.turn_world import Open, World, decision
 
 MOST_STEPS = 3_000
@@ -60,7 +99,7 @@ Ending: TypeAlias = SuspendTurn | LeaveOpen | EndTurn
 
 
 class RunningTool:
-    """A tool between two things that it does; `act` is what it does next, None while it waits for `asks`."""
+    """A running tool. `act` is its next action, or None while it waits for `asks`."""
 
     def __init__(self, called: Called, effect: RunTool) -> None:
         arguments = effect.call.arguments
@@ -72,13 +111,13 @@ class RunningTool:
         self._asked = 0
 
     def ask(self) -> int:
-        """Number an ask."""
+        """Register an ask; return its number."""
         self._asked += 1
         self.asks[self._asked] = None
         return self._asked
 
     def hear(self, ask: int, given: Heard) -> None:
-        """Take an answer; when all are there, the tool goes on."""
+        """Receive an answer. The tool continues when all answers have arrived."""
         if ask not in self.asks:
             return
         assert self.asks[ask] is None, "an ask is answered once"
@@ -88,13 +127,13 @@ class RunningTool:
             self.go_on(heard)
 
     def go_on(self, heard: Sequence[Heard]) -> None:
-        """Do the next thing."""
+        """Continue the tool; store its next action."""
         self.asks = {}
         self.act = self._tool.send(heard)
 
 
 class Process:
-    """Performs effects; everything that may happen next lies ready under a name that sorts by call."""
+    """Performs effects. Each possible next input has a name that sorts by call."""
 
     def __init__(self, world: World, turn: Turn) -> None:
         self._world = world
@@ -103,7 +142,7 @@ class Process:
         self._tools: dict[str, RunningTool] = {}
         self._prompts: dict[str, Prompt] = {}
         self._consults: dict[str, InquiryRequest] = {}
-        self._foretelling: list[str] = []
+        self._previewing: list[str] = []
         self._model = False
         self._misfits = Counter[str]()
         self._warned = set[str]()
@@ -115,95 +154,179 @@ class Process:
         self._perform(effects)
         for _ in range(MOST_STEPS):
             if self._ending:
-                assert not self._prompts or isinstance(self._ending, SuspendTurn | LeaveOpen), "a prompt stays open after the end"
+                assert not self._prompts or isinstance(self._ending, SuspendTurn | LeaveOpen), (
+                    "a prompt stays open after the end"
+                )
                 return self._ending
             if ready := self._ready() or self._ready_elsewhere():
                 self._happens(self._world.pick(ready))
-            elif self._nothing_but_time_passes():
+            elif self._only_time_can_pass():
                 self._perform(self._turn.step(TimePassed(self._world.now(2))))
             else:
                 self._perform(self._turn.rest())
                 assert self._ending, "nothing can happen any more, and the machine waits"
         raise AssertionError("the process never ends")
 
-    # What may happen ------------------------------------------------------------------------------------------------
+    # Possible inputs
+    # ----------------------------------------------------------------------------------------------
 
     def _ready(self) -> list[str]:
-        tools = [f"{self._world.number(call):02} tool {call}" for call, tool in self._tools.items() if tool.act]
-        prompts = [f"{self._world.number(self._call_of(id)):02} prompt {id}" for id in self._prompts if not self._is_left_alone(id)]
-        consults = [f"{self._world.number(request.call):02} consult {id}" for id, request in self._consults.items()]
-        foretelling = [f"{self._world.number(call):02} foretell {call}" for call in self._foretelling]
+        tools = [
+            f"{self._world.number(call):02} tool {call}"
+            for call, tool in self._tools.items()
+            if tool.act
+        ]
+        prompts = [
+            f"{self._world.number(self._call_of(id)):02} prompt {id}"
+            for id in self._prompts
+            if not self._is_ignored(id)
+        ]
+        consults = [
+            f"{self._world.number(request.call):02} consult {id}"
+            for id, request in self._consults.items()
+        ]
+        previewing = [f"{self._world.number(call):02} foretell {call}" for call in self._previewing]
         people = self._of_people() if self._script.at_once else []
-        return [*tools, *prompts, *consults, *foretelling, *people, *(["00 model "] if self._model else [])]
+        return [
+            *tools,
+            *prompts,
+            *consults,
+            *previewing,
+            *people,
+            *(["00 model "] if self._model else []),
+        ]
 
-    # What waits for people ------------------------------------------------------------------------------------------
+    # Requests that wait for people
+    # ----------------------------------------------------------------------------------------------
 
-    def _waiting(self) -> list[tuple[str, Ticket, Open]]:
-        """Return all that is recorded and waits for people, where they sit or elsewhere, each under its name."""
+    def _waiting(self) -> list[tuple[str, OpenDecision, Open]]:
+        """Return the recorded requests that wait for people, at the prompt or elsewhere, each
+        with its name.
+        """
         opened = {event.event_id: event for event in self._world.events if isinstance(event, Open)}
-        tickets = [ticket for ticket in self._turn._state.desk._tickets.values() if ticket.place in ("line", "screen", "inbox")]
-        found = [(ticket, opened[ticket.decision.event]) for ticket in tickets if ticket.decision.event in opened]
-        return [(f"{self._world.number(request.call):02} people {request.event_id}", ticket, request) for ticket, request in found]
+        tickets = [
+            ticket
+            for ticket in self._turn._queue._open.values()
+            if ticket.place in ("line", "screen", "inbox")
+        ]
+        found = [
+            (ticket, opened[ticket.decision.event])
+            for ticket in tickets
+            if ticket.decision.event in opened
+        ]
+        return [
+            (f"{self._world.number(request.call):02} people {request.event_id}", ticket, request)
+            for ticket, request in found
+        ]
 
     def _of_people(self) -> list[str]:
-        return [name for name, _, request in self._waiting() if self._world.next_deals(request) and not self._world.is_late(request)]
+        return [
+            name
+            for name, _, request in self._waiting()
+            if self._world.next_actions(request) and not self._world.is_late(request)
+        ]
 
-    def _is_left_alone(self, prompt: str) -> bool:
-        """Whether the one who sits at a prompt leaves it alone: it is several people's, who do what they do, or no one answers in time."""
-        found = next((request for _, ticket, request in self._waiting() if ticket.id == prompt), None)
-        return found is not None and bool(self._world.next_deals(found) or self._world.is_late(found))
+    def _is_ignored(self, prompt: str) -> bool:
+        """Whether the person at the prompt ignores it: it is for several people, or nobody
+        answers in time.
+        """
+        found = next(
+            (request for _, ticket, request in self._waiting() if ticket.id == prompt), None
+        )
+        return found is not None and bool(
+            self._world.next_actions(found) or self._world.is_late(found)
+        )
 
     def _ready_elsewhere(self) -> list[str]:
-        """Return what is answered while a prompt stays open for too long: all that is put to several people, or would be late, too."""
+        """Return what is answered elsewhere while a prompt stays open: questions for several
+        people, and those with a deadline.
+        """
         if not self._prompts:
             return []
-        waiting = [(name, request) for name, _, request in self._waiting() if not self._world.is_late(request)]
-        return [name for name, request in waiting if request.deadline or self._world.next_deals(request)]
+        waiting = [
+            (name, request)
+            for name, _, request in self._waiting()
+            if not self._world.is_late(request)
+        ]
+        return [
+            name
+            for name, request in waiting
+            if request.deadline or self._world.next_actions(request)
+        ]
 
-    def _nothing_but_time_passes(self) -> bool:
-        """Whether no one does anything any more in time, while a prompt is open, or someone looks at the turn."""
+    def _only_time_can_pass(self) -> bool:
+        """Whether only time can pass: nobody will act in time, while a prompt is open or the turn
+        is watched.
+        """
         timed = [request for _, _, request in self._waiting() if request.deadline]
         looks = bool(self._prompts) or self._script.at_once
         return looks and bool(timed) and all(self._world.is_late(request) for request in timed)
 
     def _someone_acts(self, event_id: str) -> None:
-        """Let something happen to what waits: a reply that is handed over, or what people do, up to the next that counts."""
-        ticket, request = next((ticket, request) for _, ticket, request in self._waiting() if request.event_id == event_id)
-        deals = self._world.next_deals(request)
-        for deal, counts in deals:
+        """Apply the next actions on a request: one submitted reply, or the actions of people up
+        to the next that counts.
+        """
+        ticket, request = next(
+            (ticket, request)
+            for _, ticket, request in self._waiting()
+            if request.event_id == event_id
+        )
+        actions = self._world.next_actions(request)
+        for action, counts in actions:
             before = len(self._world.events)
-            self._dealt(ticket, request, deal, counts=counts)
-            assert (len(self._world.events) > before) is counts, deal
-        if not deals:
+            self._apply_action(ticket, request, action, counts=counts)
+            assert (len(self._world.events) > before) is counts, action
+        if not actions:
             deed = self._answered_by_one(ticket, request)
-            self._step(AnsweredElsewhere(event_id, deed, AnsweredBy("user", via="inbox", user=AT_PROMPT), digest=ticket.decision.digest))
+            self._step(
+                AnsweredElsewhere(
+                    event_id,
+                    deed,
+                    AnsweredBy("user", via="inbox", user=AT_PROMPT),
+                    digest=ticket.decision.digest,
+                )
+            )
 
-    def _answered_by_one(self, ticket: Ticket, request: Open) -> Reply:
+    def _answered_by_one(self, ticket: OpenDecision, request: Open) -> Reply:
         if not isinstance(request, InquiryRequest):
             return decision(self._world, request.call, request.kind)
         called = self._world.called(request.call)
         ask, time = ask_behind(called, request, self._world.recorded(request.call))
         back = ticket.decision.prompt().can_go_back
-        return reply(person(called, ask, time, can_go_back=back, link=bool(request.escalates)), "tool")
+        return reply(
+            person(called, ask, time, can_go_back=back, link=bool(request.escalates)), "tool"
+        )
 
-    def _dealt(self, ticket: Ticket, request: Open, deal: Deal, *, counts: bool) -> None:
-        done, who = dealt(deal, self._kind(request))
+    def _apply_action(
+        self, ticket: OpenDecision, request: Open, action: GroupAction, *, counts: bool
+    ) -> None:
+        done, who = action_input(action, self._kind(request))
         if not isinstance(done, Reply):
             try:
-                note_batch(self._world.events, Address("1", request.event_id), done, iter(["a door looks"]))
+                note_batch(
+                    self._world.events, Address("1", request.event_id), done, iter(["a door looks"])
+                )
             except MidturnError:
                 return
             self._step(Noted(request.event_id, done))
-        elif counts and ticket.place == "screen" and (deal.who, deal.via) == (AT_PROMPT, "terminal"):
+        elif (
+            counts
+            and ticket.place == "screen"
+            and (action.who, action.via) == (AT_PROMPT, "terminal")
+        ):
             del self._prompts[ticket.id]
             self._step(UserReplied(ticket.id, done, who))
         else:
-            self._step(AnsweredElsewhere(request.event_id, done, who, digest=ticket.decision.digest))
+            self._step(
+                AnsweredElsewhere(request.event_id, done, who, digest=ticket.decision.digest)
+            )
 
     def _kind(self, request: Open) -> str:
         if not isinstance(request, InquiryRequest):
             return "boolean"
-        return ask_behind(self._world.called(request.call), request, self._world.recorded(request.call))[0].kind
+        return ask_behind(
+            self._world.called(request.call), request, self._world.recorded(request.call)
+        )[0].kind
 
     def _call_of(self, prompt: str) -> str:
         return next(event for event, call in self._turn._calls.items() if prompt in call.waiting)
@@ -220,14 +343,15 @@ class Process:
             case "people":
                 self._someone_acts(id)
             case "foretell":
-                self._foretelling.remove(id)
-                told = foretold_by(self._world.called(id))
-                self._step(Foretold(id, question(told) if told else None))
+                self._previewing.remove(id)
+                told = previewed_question(self._world.called(id))
+                self._step(QuestionPreviewed(id, question(told) if told else None))
             case _:
                 self._model = False
                 self._step(self._world.model())
 
-    # What is done ---------------------------------------------------------------------------------------------------
+    # Effects
+    # ----------------------------------------------------------------------------------------------
 
     def _step(self, happened: Happened) -> None:
         if self._turn.needs_time(happened):
@@ -251,9 +375,9 @@ class Process:
                 self._model = True
             case StopModel():
                 self._model = False
-            case Foretell(call):
-                assert self._tool(call.event).foretells
-                self._foretelling.append(call.event)
+            case PreviewQuestion(call):
+                assert self._tool(call.event).previews
+                self._previewing.append(call.event)
             case RunTool(call):
                 self._run(call.event, effect)
             case GiveAnswers(call, ask, given):
@@ -275,6 +399,8 @@ class Process:
                 self._warned.add(text)
             case RunChild():
                 raise AssertionError("no script has an agent inside a tool")
+            case ConfirmValue():
+                raise AssertionError("no script has a tool that keeps values")
             case SuspendTurn() | LeaveOpen() | EndTurn():
                 self._ending = effect
             case _ as other:
@@ -282,7 +408,9 @@ class Process:
 
     def _run(self, call: str, effect: RunTool) -> None:
         assert call not in self._tools, "a tool runs once at a time"
-        assert self._world.recorded(call).response is None, "a call with a response is not run again"
+        assert self._world.recorded(call).response is None, (
+            "a call with a response is not run again"
+        )
         self._world.given.setdefault(call, []).append(("run", plain_answers(effect.answers)))
         self._tools[call] = RunningTool(self._world.called(call), effect)
 
@@ -294,7 +422,8 @@ class Process:
         else:
             assert self._misfits[id] in (1, 2), "an error is shown where a reply did not fit"
 
-    # A tool ---------------------------------------------------------------------------------------------------------
+    # A tool
+    # ----------------------------------------------------------------------------------------------
 
     def _tool_acts(self, call: str, tool: RunningTool) -> None:
         act, tool.act = tool.act, None
@@ -309,7 +438,7 @@ class Process:
                 self._drop(call, tool, asked)
             case Ends(content, fails, left):
                 if left:
-                    self._ask_in_vain(call, tool, left)
+                    self._ask_and_ignore(call, tool, left)
                 if self._tools.pop(call, None):
                     self._step(ToolDone(call, ToolError(content) if fails else Success(content)))
             case Stuck():
@@ -320,16 +449,16 @@ class Process:
     def _ask(self, call: str, number: int, asked: Round) -> None:
         self._step(ToolAwaits(call, number, asking(asked, self._tool(call))))
 
-    def _ask_in_vain(self, call: str, tool: RunningTool, asked: Round) -> int:
-        """Ask; what is answered at once, the tool does not hear."""
+    def _ask_and_ignore(self, call: str, tool: RunningTool, asked: Round) -> int:
+        """Ask a form; the tool ignores the answer."""
         number = tool.ask()
         tool.asks = {}
         self._ask(call, number, asked)
         return number
 
     def _drop(self, call: str, tool: RunningTool, asked: Round) -> None:
-        """Ask and give up at once."""
-        number = self._ask_in_vain(call, tool, asked)
+        """Ask a form and abandon it at once."""
+        number = self._ask_and_ignore(call, tool, asked)
         if call in self._tools:
             self._step(FormDropped(call, number))
             tool.go_on([])
@@ -339,20 +468,34 @@ class Process:
         assert tool is not None
         return tool
 
-    # People and models ----------------------------------------------------------------------------------------------
+    # People and models
+    # ----------------------------------------------------------------------------------------------
 
     def _prompter_returns(self, id: str, prompt: Prompt) -> None:
-        """Let a prompter return."""
+        """Return from a prompter."""
         call = self._call_of(id)
         called = self._world.called(call)
         if prompt.kind == "tool":
-            request = next(one.request for one in self._turn.record.inquiries.values() if one.request.event_id == id)
+            request = next(
+                one.attempt.request
+                for one in self._turn.record.inquiries.values()
+                if one.attempt.request.event_id == id
+            )
             ask, time = ask_behind(called, request, self._world.recorded(call))
             how = manner_of(self._script, called, ask, time)
-            deed = reply(person(called, ask, time, can_go_back=prompt.can_go_back, link=bool(request.escalates)), "tool")
+            deed = reply(
+                person(
+                    called, ask, time, can_go_back=prompt.can_go_back, link=bool(request.escalates)
+                ),
+                "tool",
+            )
         else:
             how = manner_of_decision(self._script, called, prompt.kind)
-            places = self._turn._calls[call].forms.waiting_for(id).places if prompt.kind == "review" else [0]
+            places = (
+                self._turn._calls[call]._run_waiting_for(id).places
+                if prompt.kind == "review"
+                else [0]
+            )
             deed = decision(self._world, call, prompt.kind, max(places) + 1)
         self._step(self._prompted(id, prompt, how, deed))
 

@@ -1,4 +1,6 @@
-"""What the events of a played turn say about each call: for the world that reacts to them, and for the oracle to be held against."""
+"""Reads the events of each call in a played turn, for the world that reacts to them and for
+comparison with the oracle.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ NOTES = (Vote, Reassigned, Reminded, Escalated)
 
 
 class CallEvents(NamedTuple):
-    """The events of one call; a request stands with its response."""
+    """The events of one call: pairs of request and response, approvals, result."""
 
     asked: list[tuple[InquiryRequest, InquiryResponse | None]]
     approvals: list[Approval]
@@ -38,17 +40,17 @@ class CallEvents(NamedTuple):
 
 
 def calls_in(events: Sequence[Event]) -> list[str]:
-    """Return the identities of the calls, in the order of the model."""
+    """Return the event IDs of the calls, in the order of the model."""
     return [event.event_id for event in events if isinstance(event, ToolCallRequest)]
 
 
 def call_events(events: Sequence[Event], call: str) -> CallEvents:
-    """Return what was recorded of a call."""
+    """Return the events of a call."""
     requests: list[InquiryRequest] = []
     responses: dict[str, InquiryResponse] = {}
     approvals: list[Approval] = []
     response: ToolCallResponse | None = None
-    for event in events:  # a property asks for this hundreds of thousands of times
+    for event in events:  # a property test calls this hundreds of thousands of times
         match event:
             case InquiryRequest() if event.call == call:
                 requests.append(event)
@@ -65,7 +67,7 @@ def call_events(events: Sequence[Event], call: str) -> CallEvents:
 
 
 def is_superseded(response: InquiryResponse | None) -> bool:
-    """Say whether the tool went on without the answer."""
+    """Return whether the tool continued without the answer."""
     return isinstance(response, InquiryCancelled) and response.reason == "superseded"
 
 
@@ -79,23 +81,42 @@ def _key(ask: Ask) -> bytes:
 
 
 def ask_behind(called: Called, request: InquiryRequest, asked: CallEvents) -> tuple[Ask, int]:
-    """Return the scripted question behind a request, and how often it came up before: of secrets, only Back counts."""
+    """Return the scripted question of a request, and how often it came up before. Of secrets,
+    only Back counts.
+    """
     first = next((r for r, _ in asked.asked if r.id == request.escalates), request)
-    ask = next(a.bare for a in asks_of(called.program) if a.id == first.question_id and _key(a.bare) == first.question.key)
+    ask = next(
+        a.bare
+        for a in asks_of(called.program)
+        if a.id == first.question_id and _key(a.bare) == first.question.key
+    )
     time = 0
     for earlier, response in asked.asked:
         if earlier.id == first.id:
             break
-        same = earlier.question_id == first.question_id and earlier.question.key == first.question.key and not earlier.escalates
-        counts = not _is_secret(first) or (isinstance(response, InquiryCancelled) and response.reason == "back")
+        same = (
+            earlier.question_id == first.question_id
+            and earlier.question.key == first.question.key
+            and not earlier.escalates
+        )
+        counts = not _is_secret(first) or (
+            isinstance(response, InquiryCancelled) and response.reason == "back"
+        )
         time += same and counts and not is_superseded(response)
     return ask, time
 
 
 def pairs_of(called: Called, asked: CallEvents) -> list[Pair]:
-    """Return what was asked in a call and how that ended, without secrets and what was given up."""
+    """Return the questions of a call with their outcomes, without secrets and abandoned
+    questions.
+    """
     return [
-        Pair(request.question_id, bool(request.revises), bool(request.escalates), _outcome(called, request, response))
+        Pair(
+            request.question_id,
+            bool(request.revises),
+            bool(request.escalates),
+            _outcome(called, request, response),
+        )
         for request, response in asked.asked
         if not _is_secret(request) and not is_superseded(response)
     ]
@@ -105,7 +126,9 @@ def _outcome(called: Called, request: InquiryRequest, response: InquiryResponse 
     match response:
         case InquiryAnswered(answer=answer, answered_by=who):
             by = who.by if who else ""
-            remembers = any(ask.id == request.question_id and ask.remembers for ask in asks_of(called.program))
+            remembers = any(
+                ask.id == request.question_id and ask.remembers for ask in asks_of(called.program)
+            )
             first = remembers and answer is True and by in ("user", "cached")
             return "answered", plain(answer), "person" if first else by
         case InquiryCancelled(reason=reason):
@@ -115,12 +138,12 @@ def _outcome(called: Called, request: InquiryRequest, response: InquiryResponse 
 
 
 def secrets_in(asked: CallEvents) -> int:
-    """Count the secrets that were given."""
+    """Return the number of secrets given."""
     return sum(isinstance(response, InquiryRedacted) for _, response in asked.asked)
 
 
 def decisions_of(called: Called, asked: CallEvents) -> list[tuple[str, str, str]]:
-    """Return what was decided about running a call and delivering its result, and by whom."""
+    """Return the decisions about running a call and delivering its result, with the responders."""
     permits = bool(called.tool and called.tool.permits)
     decided = [a for a in asked.approvals if a.state != "waiting" and a.kind != "review"]
     return [(a.kind, a.state, _decider(a, permits=permits)) for a in decided]
@@ -132,12 +155,18 @@ def _decider(approval: Approval, *, permits: bool) -> str:
 
 
 def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return a stream up to times and ids, without secrets and what was given up: those may be asked for again."""
+    """Return a stream without times, IDs, secrets and abandoned questions. The latter two may be
+    asked again.
+    """
     numbers: dict[str, Any] = {call: number for number, call in enumerate(calls_in(events))}
     gone: set[str] = set()
     for call in numbers:
         asked = call_events(events, call).asked
-        gone |= {request.id for request, response in asked if _is_secret(request) or is_superseded(response)}
+        gone |= {
+            request.id
+            for request, response in asked
+            if _is_secret(request) or is_superseded(response)
+        }
     lines: list[dict[str, Any]] = []
     for event in events:
         line = cast("dict[str, Any]", event.to_json())
@@ -146,11 +175,17 @@ def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
                 continue
             line |= {"id": "", "revises": "revises" in line, "escalates": "escalates" in line}
         elif event.type == "approval":
-            line.pop("form", None)  # a secret that is asked again behind a form makes it necessary to say which one is meant
+            line.pop("form", None)  # present only if a secret is asked again behind a form
         elif isinstance(event, NOTES):
             line["id"] = ""
         if "votes" in line:
             line["votes"] = len(line["votes"])
         line["call"] = numbers.get(line.get("call", ""))
-        lines.append({key: value for key, value in line.items() if key not in ("event_id", "more", "timestamp")})
+        lines.append(
+            {
+                key: value
+                for key, value in line.items()
+                if key not in ("event_id", "more", "timestamp")
+            }
+        )
     return lines

@@ -1,4 +1,6 @@
-"""A turn, written down: what the model calls, what the tools ask, who may answer. Nothing in here knows how midturn does it."""
+"""Script of a turn: the calls of the model, the questions of the tools, the behaviour of people.
+Independent of midturn.
+"""
 
 from __future__ import annotations
 
@@ -19,33 +21,45 @@ VALUES: dict[str, tuple[Value, ...]] = {
     "text": ("now", "later"),
     "secret": ("hunter2", "hunter2"),
 }
-CONFIGURED: dict[str, Value] = {"boolean": True, "select": "red", "text": "as ever", "secret": "from a file"}
+CONFIGURED: dict[str, Value] = {
+    "boolean": True,
+    "select": "red",
+    "text": "as ever",
+    "secret": "from a file",
+}
 DEFAULTS: dict[str, Value] = {"boolean": True, "select": "blue", "text": "whenever"}
 
 
-What: TypeAlias = Literal["yes", "no", "edit", "withdraw", "pass", "remind", "escalate", "reply", "late", "end"]
+What: TypeAlias = Literal[
+    "yes", "no", "edit", "withdraw", "pass", "remind", "escalate", "reply", "late", "end"
+]
 
 
-class Deal(Struct, frozen=True):
-    """One thing that happens to what is put to people: someone says something on some way; they are told; or no one says more in time."""
+class GroupAction(Struct, frozen=True):
+    """One action on a question for several people: a decision through some interface, a reminder,
+    or the passing of time.
+    """
 
     what: What
     who: str = ""
     via: Literal["web", "inbox", "terminal", "api"] = "web"
 
 
-class Crowd(Struct, frozen=True):
-    """People that something is put to: ana, bo and carl, who are `ops`, and `lead` where it is escalated. `deals` is what they do."""
+class PeopleGroup(Struct, frozen=True):
+    """People that a question is put to: ana, bo and carl (`ops`), and `lead` after an escalation.
+    `actions` is what they do.
+    """
 
     only: bool = False
     approvals: int = 1
-    deals: tuple[Deal, ...] = ()
+    actions: tuple[GroupAction, ...] = ()
 
 
 class Ask(Struct, frozen=True):
-    """A question. `gate` is the place of an earlier question of its round and the answer to it with which this one is asked.
+    """A question. `gate` is the index of an earlier question of its round, and the answer to it
+    that opens this question.
 
-    `of` are the people that it is put to. It is `timed` where its round has a deadline.
+    `of` are the people it is put to. `timed`: its round has a deadline.
     """
 
     id: str
@@ -56,24 +70,25 @@ class Ask(Struct, frozen=True):
     exclusive: bool = False
     remembers: bool = False
     gate: tuple[int, Value] | None = None
-    of: Crowd | None = None
+    of: PeopleGroup | None = None
     timed: bool = False
 
     @property
     def bare(self) -> Ask:
-        """The question without its place in a round: two rounds may ask the same."""
+        """The question without its gate. Two rounds may ask the same question."""
         return replace(self, gate=None)
 
     @property
     def text(self) -> str:
-        """What is asked."""
         return f"About {self.id}?"
 
 
 class Round(Struct, frozen=True):
-    """Questions that are asked together: a tool returns them, awaits them, or goes on without an answer.
+    """Questions that are asked together: the tool returns them, awaits them, or continues without
+    answers.
 
-    With `told` it hears why nobody may or can answer, with `try` also what a person says instead, at the review, too.
+    With `told`, the tool is told why nobody may or can answer. With `try`, it also receives
+    replies, including those at the review.
     """
 
     questions: tuple[Ask, ...]
@@ -82,7 +97,7 @@ class Round(Struct, frozen=True):
 
 
 class Until(Struct, frozen=True):
-    """One yes/no question, asked again and again until the answer is yes."""
+    """A yes/no question that is repeated until the answer is yes."""
 
     round: Round
 
@@ -94,7 +109,7 @@ class Together(Struct, frozen=True):
 
 
 class GiveUp(Struct, frozen=True):
-    """A round that a coroutine asks and gives up at once."""
+    """A round that a coroutine asks and abandons at once."""
 
     round: Round
 
@@ -103,7 +118,7 @@ Op: TypeAlias = Round | Until | Together | GiveUp
 
 
 class Program(Struct, frozen=True):
-    """What a tool does, and how it ends: `leaves` means that it finishes while `left` is still open."""
+    """The behaviour of a tool. With the end `leaves`, it finishes while `left` is still open."""
 
     ops: tuple[Op, ...] = ()
     end: Literal["succeeds", "fails", "leaves", "interrupted"] = "succeeds"
@@ -111,7 +126,7 @@ class Program(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """What configuration says about one question."""
+    """The configuration of one question."""
 
     target: Literal["user", "assistant", "assistant_with_escalation"] = "user"
     configured: Literal["", "fits", "misfits"] = ""
@@ -119,10 +134,12 @@ class Rule(Struct, frozen=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """A tool and its configuration; `detached` is by kind (`run`, `deliver`, `tool`). `permits`: what people have remembered of it.
+    """A tool and its configuration. `detached` is by kind (`run`, `deliver`, `tool`). `permits`
+    is the remembered permission.
 
-    `foretells` says before a call runs what it will ask: its first question, or another one, which it never asks.
-    `of` are the people that have to permit a call, by a rule; `timed`: by a deadline.
+    `previews` is the question that the tool announces before its call runs: its first one, or
+    another one that it never asks. `of` are the people who permit a call by a rule, and `timed`
+    is whether they have a deadline.
     """
 
     name: str
@@ -131,19 +148,21 @@ class Tool(Struct, frozen=True, kw_only=True):
     result: Literal["ask", "unattended", "skip"] = "unattended"
     rules: Mapping[str, Rule] = {}
     permits: Literal["", "y", "n"] = ""
-    foretells: Literal["", "first", "another"] = ""
-    of: Crowd | None = None
+    previews: Literal["", "first", "another"] = ""
+    of: PeopleGroup | None = None
     timed: bool = False
 
     def rule(self, id: str) -> Rule:
-        """Return what is configured for a question."""
+        """Return the configuration of a question."""
         return self.rules.get(id, Rule())
 
 
 class Called(Struct, frozen=True, kw_only=True):
-    """One call by the model. `moods` says how everybody behaves who is asked in it, `forced` for whom that is fixed.
+    """One call by the model. `moods` are random numbers that select the reactions; `forced` fixes
+    the number for some of them.
 
-    A call of `tool` None names a tool that does not exist; `broken` arguments are not a JSON object.
+    A call with `tool` None names a tool that does not exist. `broken`: its arguments are not a
+    JSON object.
     """
 
     tool: Tool | None
@@ -156,7 +175,7 @@ class Called(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """The limits that count here."""
+    """The limits of a turn."""
 
     repeats: int = 3
     shown: int = 20
@@ -165,10 +184,12 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """A whole turn. `later` is how somebody answers what waits on disk; `schedule` says in which order things happen.
+    """A whole turn. `later` is how open questions are answered after suspension; `schedule`
+    determines the order of inputs.
 
-    Where nobody is attached and `later` is `attach`, every policy is `defer`: somebody comes and sits down.
-    What people do who are elsewhere is handed over `at_once`, while the turn runs, or comes when it is suspended.
+    In a detached turn with `later` = `attach`, every policy is `defer`, and a person attaches
+    later. With `at_once`, people elsewhere act while the turn runs; otherwise they act after it
+    is suspended.
     """
 
     cycles: tuple[tuple[Called, ...], ...]
@@ -183,19 +204,28 @@ class Script(Struct, frozen=True, kw_only=True):
     @property
     def tools(self) -> dict[str, Tool]:
         """The tools that are called, by name."""
-        return {called.tool.name: called.tool for cycle in self.cycles for called in cycle if called.tool}
+        return {
+            called.tool.name: called.tool
+            for cycle in self.cycles
+            for called in cycle
+            if called.tool
+        }
 
 
 NEVER_ASKED = Ask("yes", context="and this is never asked")
 
 
-def foretold_by(called: Called) -> Ask | None:
-    """Return what the tool of a call foretells: only a yes or a no can be told together with a permission."""
-    match called.tool.foretells if called.tool else "":
+def previewed_question(called: Called) -> Ask | None:
+    """Return the question that a call previews. Only a yes/no question can be answered together
+    with a permission.
+    """
+    match called.tool.previews if called.tool else "":
         case "another":
             return NEVER_ASKED
         case "first":
-            first = next((op.questions[0] for op in called.program.ops if isinstance(op, Round)), None)
+            first = next(
+                (op.questions[0] for op in called.program.ops if isinstance(op, Round)), None
+            )
             return first.bare if first is not None and first.kind == "boolean" else None
         case _:
             return None
@@ -215,7 +245,8 @@ def asks_of(program: Program) -> list[Ask]:
     return found
 
 
-# What a tool does: a generator that the player and the oracle both drive ----------------------------------------------------
+# The behaviour of a tool: a generator that the player and the oracle both drive
+# -----------------------------------------
 
 
 class Returns(Struct, frozen=True):
@@ -231,7 +262,7 @@ class Awaits(Struct, frozen=True):
 
 
 class GivesUp(Struct, frozen=True):
-    """The tool asks a round and gives it up."""
+    """The tool asks a round and abandons it."""
 
     round: Round
 
@@ -245,7 +276,7 @@ class Ends(Struct, frozen=True):
 
 
 class Stuck(Struct, frozen=True):
-    """The tool works until somebody presses Ctrl-C."""
+    """The tool works until the user presses Ctrl-C."""
 
 
 Act: TypeAlias = Returns | Awaits | GivesUp | Ends | Stuck
@@ -254,7 +285,9 @@ Running: TypeAlias = Generator[Act, Sequence[Heard], None]
 
 
 def running(called: Called, arguments: str, answers: Heard) -> Running:
-    """Run a tool once, with the answers so far; what it awaits is sent in, one map a round. What it heard is its result."""
+    """Run a tool once with the answers so far. Send it one mapping per awaited round. Its result
+    contains the answers it received.
+    """
     heard = dict(answers)
     for op in called.program.ops:
         match op:

@@ -1,4 +1,6 @@
-"""Random scripted turns: each is made of a few scenes, and a scene is something that is likely to go wrong."""
+"""Hypothesis strategies for random scripted turns. Each turn consists of a few scenes with
+behaviour that is error-prone.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from support.turn_script import (
     VALUES,
     Ask,
     Called,
-    Crowd,
-    Deal,
     GiveUp,
+    GroupAction,
     How,
     Limits,
     Op,
+    PeopleGroup,
     Policy,
     Program,
     Round,
@@ -36,37 +38,49 @@ KINDS = {"yes": "boolean", "sure": "boolean", "pick": "select", "note": "text", 
 TARGETS = ("user", "assistant", "assistant_with_escalation")
 MEMORY = Round((Ask("mem", remembers=True),))
 YES = Ask("yes")
-SECOND, NO, FAILURE, REPLY = 4, 6, 10, 12  # moods: a person takes the second value, a model does, a model fails, a person replies
+SECOND, NO, FAILURE, REPLY = (
+    4,
+    6,
+    10,
+    12,
+)  # moods: a person takes the second value, a model does, a model fails, a person replies
 REPLY_AT_REVIEW = 10
 
 
 class Stage:
-    """What all scenes of a script have in common, and how they draw."""
+    """State that all scenes of a script share, and helpers to draw values."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.attached: bool = self.pick(True, True, True, False, False)
-        self.later: Literal["settle", "attach"] = "settle" if self.attached else self.pick("settle", "settle", "attach")
-        self.few: bool = self.pick(False, False, False, True)  # questions that a person may be shown
+        self.later: Literal["settle", "attach"] = (
+            "settle" if self.attached else self.pick("settle", "settle", "attach")
+        )
+        self.few: bool = self.pick(
+            False, False, False, True
+        )  # limits the number of questions shown to a person
         self._tools = self._uniques = 0
 
     def pick(self, *choices: Any) -> Any:
-        """Draw one of these; the first is the simplest."""
+        """Draw one of the choices; the first is the simplest."""
         return self.draw(st.sampled_from(choices))
 
     def several(self, make: Callable[[], Any], least: int, most: int) -> list[Any]:
-        """Make a few."""
+        """Make between `least` and `most` values."""
         return [make() for _ in range(self.draw(st.integers(least, most)))]
 
     def tool(self, **terms: Any) -> Tool:
-        """Return a new tool; where somebody comes and sits down, everything waits."""
+        """Return a new tool. If a person attaches later, every policy is `defer`."""
         self._tools += 1
         if "detached" not in terms:
-            terms["detached"] = {kind: "defer" if self.later == "attach" else self.pick(*POLICIES) for kind in ("run", "deliver", "tool")}
+            terms["detached"] = {
+                kind: "defer" if self.later == "attach" else self.pick(*POLICIES)
+                for kind in ("run", "deliver", "tool")
+            }
         return Tool(name=f"t{self._tools}", **terms)
 
     def call(self, tool: Tool | None, *ops: Op, **terms: Any) -> Called:
-        """Return a call of a tool that does this. Its id is one of few."""
+        """Return a call of a tool with these operations. IDs repeat often."""
         end = {name: terms.pop(name) for name in ("end", "left") if name in terms}
         program = Program(ops, **(end or {"end": self.pick("succeeds", "fails")}))
         moods = tuple(self.draw(st.lists(st.integers(0, 15), min_size=1, max_size=6)))
@@ -74,12 +88,14 @@ class Stage:
         return Called(tool=tool, id=self.pick("c1", "c2"), program=program, **terms)
 
     def kinds(self, tool: Tool) -> Sequence[str]:
-        """Return the ids that a tool may use: a secret is answered at a prompt, and never settled."""
+        """Return the question IDs that a tool may use. A secret cannot be answered outside of a
+        prompt.
+        """
         settled = tool.detached["tool"] == "defer" and not self.attached and self.later == "settle"
         return [id for id in KINDS if not (settled and id == "key")]
 
     def ask(self, id: str, before: Sequence[Ask] = ()) -> Ask:
-        """Draw a question; its gate may name any earlier one that is not a secret."""
+        """Draw a question. Its gate may refer to any earlier question that is not a secret."""
         kind = KINDS[id]
         gate = None
         named = [place for place, ask in enumerate(before) if ask.kind != "secret"]
@@ -98,46 +114,71 @@ class Stage:
         )
 
     def unique(self, tool: Tool) -> Ask:
-        """Draw a question that is asked nowhere else: what was given up would be answered by whatever is asked next."""
+        """Draw a question that is asked only once. Otherwise the next equal question would answer
+        an abandoned one.
+        """
         return self.only(self.ask(self.pick(*self.kinds(tool))))
 
     def only(self, ask: Ask) -> Ask:
-        """Make a question one that is asked nowhere else."""
+        """Make a question unique by its context."""
         self._uniques += 1
         return replace(ask, context=f"for the {self._uniques}. time")
 
     def round(self, tool: Tool, how: How, least: int = 1, most: int = 3) -> Round:
         """Draw a round of questions."""
-        ids = self.draw(st.lists(st.sampled_from(self.kinds(tool)), min_size=min(least, most), max_size=most, unique=True))
+        ids = self.draw(
+            st.lists(
+                st.sampled_from(self.kinds(tool)),
+                min_size=min(least, most),
+                max_size=most,
+                unique=True,
+            )
+        )
         asks: list[Ask] = []
         for id in ids:
             asks.append(self.ask(id, asks))
         return Round(tuple(asks), how, review=len(asks) > 1 and self.pick(False, True))
 
 
-# Scenes: the calls of one or more cycles ----------------------------------------------------------------------------------
+# Scenes: the calls of one or more cycles
+# --------------------------------------------------------------------------------------------------
 
 
 def chains(stage: Stage) -> list[list[Called]]:
-    """A tool returns one round after the other."""
+    """A tool returns several rounds one after the other."""
     rules = {
-        id: Rule(stage.pick(*TARGETS), stage.pick("", "", "", "fits", "misfits"), stage.pick(None, None, False)) for id in ("sure", "pick")
+        id: Rule(
+            stage.pick(*TARGETS),
+            stage.pick("", "", "", "fits", "misfits"),
+            stage.pick(None, None, False),
+        )
+        for id in ("sure", "pick")
     }
     tool = stage.tool(rules=rules, run=stage.pick("unattended", "unattended", "ask"))
     return [[stage.call(tool, *stage.several(lambda: stage.round(tool, "return"), 1, 3))]]
 
 
 def forms(stage: Stage) -> list[list[Called]]:
-    """A person goes back and forth in a form."""
+    """A person moves back and forth in a form."""
     tool = stage.tool()
     how = stage.pick("return", "await")
-    return [[stage.call(tool, stage.round(tool, how, 2, 4), moods=tuple(stage.several(lambda: stage.pick(0, 4, 7, 9, 9, 9, 15), 2, 7)))]]
+    return [
+        [
+            stage.call(
+                tool,
+                stage.round(tool, how, 2, 4),
+                moods=tuple(stage.several(lambda: stage.pick(0, 4, 7, 9, 9, 9, 15), 2, 7)),
+            )
+        ]
+    ]
 
 
 def coroutines(stage: Stage) -> list[list[Called]]:
-    """A coroutine asks several things at once, tries, and gives up."""
+    """A coroutine asks several things, tries, and abandons questions."""
     tool = stage.tool()
-    patient = stage.few or tool.detached["tool"] == "defer"  # what is given up is not shown, and does not wait
+    patient = (
+        stage.few or tool.detached["tool"] == "defer"
+    )  # abandoned questions are neither shown nor deferred
 
     def op() -> Op:
         asked = stage.round(tool, stage.pick("await", "try", "told"), most=2)
@@ -156,21 +197,27 @@ def coroutines(stage: Stage) -> list[list[Called]]:
 
 
 def at_once(stage: Stage) -> list[list[Called]]:
-    """A coroutine asks several forms at once. Nobody ends the call there: what the others have come to by then is up to the schedule."""
-    if stage.few:  # who is shown the last question is up to the schedule, too
+    """A coroutine asks several forms at once. Nobody ends the call, because the state of the
+    other forms depends on the schedule.
+    """
+    if stage.few:  # the schedule also decides who is shown the last question
         return coroutines(stage)
     tool = stage.tool()
     answered = stage.attached or tool.detached["tool"] == "defer"
-    reviewed = stage.attached or tool.detached["deliver"] != "deny"  # a review that is denied ends the call
+    reviewed = stage.attached or tool.detached["deliver"] != "deny"  # a denied review ends the call
 
     def round_() -> Round:
         if not answered:
             return Round((stage.unique(tool),), "try")
-        ids = stage.draw(st.lists(st.sampled_from(stage.kinds(tool)), min_size=1, max_size=3, unique=True))
+        ids = stage.draw(
+            st.lists(st.sampled_from(stage.kinds(tool)), min_size=1, max_size=3, unique=True)
+        )
         asks: list[Ask] = []
         for id in ids:
             asks.append(stage.only(stage.ask(id, asks)))
-        return Round(tuple(asks), "await", review=reviewed and len(asks) > 1 and stage.pick(False, True))
+        return Round(
+            tuple(asks), "await", review=reviewed and len(asks) > 1 and stage.pick(False, True)
+        )
 
     manners = {f"manner {id}": stage.pick(0, 0, 10) for id in (*KINDS, "review")}
     people = {f"person {id}": stage.pick(0, 4, 7, 9) for id in KINDS}
@@ -180,91 +227,184 @@ def at_once(stage: Stage) -> list[list[Called]]:
 
 
 def refused(stage: Stage) -> list[list[Called]]:
-    """A coroutine only tries, and goes on."""
+    """A coroutine uses only `try_ask` and continues after refusals."""
     tool = stage.tool(rules={"sure": Rule("assistant"), "pick": Rule(configured="misfits")})
     return [[stage.call(tool, *(stage.round(tool, stage.pick("try", "told")) for _ in range(3)))]]
 
 
 def replies(stage: Stage) -> list[list[Called]]:
-    """A person says something to a tool instead of answering, and it goes on."""
+    """A person replies to a tool instead of answering, and the tool continues."""
     tool = stage.tool(rules={"yes": Rule("assistant_with_escalation")})
-    rounds = [stage.round(tool, stage.pick("try", "try", "told"), most=1), stage.round(tool, stage.pick("try", "try", "told"), most=2)]
-    tries = [stage.pick(*rounds), Round((stage.ask("sure"), stage.ask("note")), "try", review=stage.pick(True, False))]
+    rounds = [
+        stage.round(tool, stage.pick("try", "try", "told"), most=1),
+        stage.round(tool, stage.pick("try", "try", "told"), most=2),
+    ]
+    tries = [
+        stage.pick(*rounds),
+        Round((stage.ask("sure"), stage.ask("note")), "try", review=stage.pick(True, False)),
+    ]
     forced = {f"{who} {id}": stage.pick(REPLY, 0, 0) for who in ("person", "link") for id in KINDS}
-    forced = {**forced, "person yes": stage.pick(REPLY, REPLY, 0), "review": stage.pick(REPLY_AT_REVIEW, REPLY_AT_REVIEW, 0)}
-    return [[stage.call(tool, Round((YES,), "try"), *tries, forced={**forced, "model yes": stage.pick(NO, FAILURE)})]]
+    forced = {
+        **forced,
+        "person yes": stage.pick(REPLY, REPLY, 0),
+        "review": stage.pick(REPLY_AT_REVIEW, REPLY_AT_REVIEW, 0),
+    }
+    return [
+        [
+            stage.call(
+                tool,
+                Round((YES,), "try"),
+                *tries,
+                forced={**forced, "model yes": stage.pick(NO, FAILURE)},
+            )
+        ]
+    ]
 
 
 def memories(stage: Stage) -> list[list[Called]]:
-    """Several calls of one tool ask what is remembered, some of them more than once."""
+    """Several calls of one tool ask the remembered question, some of them more than once."""
     tool = stage.tool()
 
     def call() -> Called:
-        return stage.call(tool, *stage.several(lambda: stage.pick(MEMORY, MEMORY, stage.round(tool, "return")), 1, 2))
+        return stage.call(
+            tool,
+            *stage.several(lambda: stage.pick(MEMORY, MEMORY, stage.round(tool, "return")), 1, 2),
+        )
 
     return stage.pick([[call(), call()]], [[call()], [call()]])
 
 
 def approvals(stage: Stage) -> list[list[Called]]:
     """A person is asked before a tool runs, and before its result is delivered."""
-    tool = stage.tool(run="ask", result=stage.pick("ask", "ask", "unattended"), permits=stage.pick("", "", "y", "n"))
-    calls = [stage.call(tool, *stage.several(lambda: stage.round(tool, "return", most=2), 0, 1)) for _ in range(2)]
+    tool = stage.tool(
+        run="ask",
+        result=stage.pick("ask", "ask", "unattended"),
+        permits=stage.pick("", "", "y", "n"),
+    )
+    calls = [
+        stage.call(tool, *stage.several(lambda: stage.round(tool, "return", most=2), 0, 1))
+        for _ in range(2)
+    ]
     return stage.pick([calls[:1]], [calls], [[calls[0]], [calls[1]]])
 
 
-def foretold(stage: Stage) -> list[list[Called]]:
-    """A tool says what it will ask, and who permits the call answers that, too; or it says something else."""
-    rules = {"yes": Rule(stage.pick("user", "user", "user", "assistant"), stage.pick("", "", "", "fits"))}
-    tool = stage.tool(run="ask", foretells=stage.pick("first", "first", "first", "another"), rules=rules)
+def previewed(stage: Stage) -> list[list[Called]]:
+    """A tool previews a question, so that the permission of the call also answers it; or it
+    previews another one.
+    """
+    rules = {
+        "yes": Rule(stage.pick("user", "user", "user", "assistant"), stage.pick("", "", "", "fits"))
+    }
+    tool = stage.tool(
+        run="ask", previews=stage.pick("first", "first", "first", "another"), rules=rules
+    )
     asked = Round((stage.ask("yes"),), stage.pick("return", "await", "try"))
-    more = stage.pick((), (asked,), (stage.round(tool, "return"),), (Until(Round((YES,), "await")),))
+    more = stage.pick(
+        (), (asked,), (stage.round(tool, "return"),), (Until(Round((YES,), "await")),)
+    )
     mild = stage.pick({"run": 0}, {"run": 0}, {})
     return stage.pick(
-        [[stage.call(tool, asked, *more, forced=mild)]], [[stage.call(tool, asked, forced=mild), stage.call(tool, asked, forced=mild)]]
+        [[stage.call(tool, asked, *more, forced=mild)]],
+        [[stage.call(tool, asked, forced=mild), stage.call(tool, asked, forced=mild)]],
     )
 
 
-def crowd(stage: Stage, own: What) -> Crowd:
-    """People, and what they do: most of it yes, or `own`."""
+def draw_group(stage: Stage, own: What) -> PeopleGroup:
+    """Draw a group of people and their actions: mostly yes or `own`."""
 
-    def deal() -> Deal:
-        what = stage.pick("yes", "yes", "yes", own, own, "no", "withdraw", "pass", "remind", "escalate", "late", "end")
-        if what == "end":  # by somebody who may not
-            return Deal(what, "dora", stage.pick("web", "inbox", "api"))
-        return Deal(what, stage.pick("ana", "bo", "b.smith", "carl", "lead", "dora", ""), stage.pick("web", "inbox", "terminal", "api"))
+    def action() -> GroupAction:
+        what = stage.pick(
+            "yes",
+            "yes",
+            "yes",
+            own,
+            own,
+            "no",
+            "withdraw",
+            "pass",
+            "remind",
+            "escalate",
+            "late",
+            "end",
+        )
+        if what == "end":  # by somebody who may not answer
+            return GroupAction(what, "dora", stage.pick("web", "inbox", "api"))
+        return GroupAction(
+            what,
+            stage.pick("ana", "bo", "b.smith", "carl", "lead", "dora", ""),
+            stage.pick("web", "inbox", "terminal", "api"),
+        )
 
-    return Crowd(stage.pick(True, False), stage.pick(2, 1, 3), tuple(stage.several(deal, 0, 6)))
+    return PeopleGroup(
+        stage.pick(True, False), stage.pick(2, 1, 3), tuple(stage.several(action, 0, 6))
+    )
 
 
-def between_people(stage: Stage) -> list[list[Called]]:
-    """Questions and permissions of several people, with deadlines: votes, changes of mind, who may not, too late."""
+def group_decisions(stage: Stage) -> list[list[Called]]:
+    """Questions and permissions for several people with deadlines: votes, withdrawals, missing
+    rights, late answers.
+    """
     if stage.few:
         return coroutines(stage)
-    of, timed = {id: stage.pick(None, crowd(stage, "reply"), crowd(stage, "reply")) for id in KINDS}, stage.pick(True, False)
-    rules = {"sure": Rule(stage.pick(*TARGETS)), "pick": Rule(configured=stage.pick("", "fits", "misfits"))}
-    permit = stage.pick(crowd(stage, "edit"), crowd(stage, "edit"), None)
-    tool = stage.tool(run="ask" if permit else stage.pick("unattended", "ask"), of=permit, timed=stage.pick(True, False), rules=rules)
-    alone = not stage.attached and tool.detached["tool"] in ("auto", "defaults")  # else the rest of the form is for people, too
+    of, timed = (
+        {
+            id: stage.pick(None, draw_group(stage, "reply"), draw_group(stage, "reply"))
+            for id in KINDS
+        },
+        stage.pick(True, False),
+    )
+    rules = {
+        "sure": Rule(stage.pick(*TARGETS)),
+        "pick": Rule(configured=stage.pick("", "fits", "misfits")),
+    }
+    permit = stage.pick(draw_group(stage, "edit"), draw_group(stage, "edit"), None)
+    tool = stage.tool(
+        run="ask" if permit else stage.pick("unattended", "ask"),
+        of=permit,
+        timed=stage.pick(True, False),
+        rules=rules,
+    )
+    alone = not stage.attached and tool.detached["tool"] in (
+        "auto",
+        "defaults",
+    )  # otherwise the rest of the form would be for people, too
 
     def round_(how: How) -> Round:
         asks: list[Ask] = []
-        ids = st.lists(st.sampled_from(("yes", "sure", "pick", "note")), min_size=1, max_size=1 if alone else 3, unique=True)
+        ids = st.lists(
+            st.sampled_from(("yes", "sure", "pick", "note")),
+            min_size=1,
+            max_size=1 if alone else 3,
+            unique=True,
+        )
         for id in stage.draw(ids):
             ask = stage.ask(id, asks)
-            asks.append(replace(ask, of=of[id], timed=timed, optional=ask.optional and of[id] is None))
-        return Round(tuple(asks), how, review=not timed and len(asks) > 1 and stage.pick(False, True))
+            asks.append(
+                replace(ask, of=of[id], timed=timed, optional=ask.optional and of[id] is None)
+            )
+        return Round(
+            tuple(asks), how, review=not timed and len(asks) > 1 and stage.pick(False, True)
+        )
 
     def call() -> Called:
         hows: tuple[How, ...] = ("return", "await", "try", "told")
-        until = Until(Round((replace(YES, of=of["yes"], timed=timed),), stage.pick("return", "await")))
-        ops = stage.several(lambda: stage.pick(round_(stage.pick(*hows)), round_(stage.pick(*hows)), until), 1, 3)
-        return stage.call(tool, *ops, forced={f"manner {about}": 0 for about in (*KINDS, "run", "deliver", "review")})
+        until = Until(
+            Round((replace(YES, of=of["yes"], timed=timed),), stage.pick("return", "await"))
+        )
+        ops = stage.several(
+            lambda: stage.pick(round_(stage.pick(*hows)), round_(stage.pick(*hows)), until), 1, 3
+        )
+        return stage.call(
+            tool,
+            *ops,
+            forced={f"manner {about}": 0 for about in (*KINDS, "run", "deliver", "review")},
+        )
 
     return stage.pick([[call()]], [[call(), call()]], [[call()], [call()]])
 
 
 def looked_at(stage: Stage) -> list[list[Called]]:
-    """A person sees the result, whatever it is."""
+    """A person decides whether the result is delivered."""
     tool = stage.tool(result="ask")
     return [[stage.call(tool, *stage.several(lambda: stage.round(tool, "return", most=1), 0, 1))]]
 
@@ -274,36 +414,50 @@ def secrets(stage: Stage) -> list[list[Called]]:
     tool = stage.tool(rules={"key": Rule(configured=stage.pick("", "", "fits"))})
     asks = [stage.ask(id) for id in ("yes", "key", "note") if id in stage.kinds(tool)]
     asked = Round(tuple(asks), stage.pick("return", "await"), review=stage.pick(False, True))
-    alone = Round((stage.ask("key"),), "return") if "key" in stage.kinds(tool) else stage.round(tool, "return")
+    alone = (
+        Round((stage.ask("key"),), "return")
+        if "key" in stage.kinds(tool)
+        else stage.round(tool, "return")
+    )
     return [[stage.call(tool, *stage.pick((asked,), (asked, alone), (alone, asked)))]]
 
 
 def escalations(stage: Stage) -> list[list[Called]]:
-    """A reviewer says no, and another fails; under each policy."""
+    """A reviewing model says no, or fails, under each policy."""
     rules = {"yes": Rule("assistant_with_escalation"), "sure": Rule("assistant_with_escalation")}
     policies = POLICIES if not stage.attached and stage.later == "settle" else ("defer",)
 
     def call(policy: Policy) -> Called:
         tool = stage.tool(rules=rules, detached={"run": policy, "deliver": policy, "tool": policy})
         default = stage.pick(True, False)
-        first, second = Ask("yes", has_default=default), Ask("sure", has_default=default, context="+ a line")
+        first, second = (
+            Ask("yes", has_default=default),
+            Ask("sure", has_default=default, context="+ a line"),
+        )
         how = stage.pick("await", "return")
         ops = (Round((first,), how), Round((second,), stage.pick("try", how)))
-        return stage.call(tool, *ops, forced={"model yes": NO, "model sure": FAILURE}, may_end=False)
+        return stage.call(
+            tool, *ops, forced={"model yes": NO, "model sure": FAILURE}, may_end=False
+        )
 
     return [[call(policy) for policy in policies]]
 
 
 def breakers(stage: Stage) -> list[list[Called]]:
-    """A model says no, again and again."""
+    """A model says no repeatedly, until only a person may answer."""
     tool = stage.tool(rules={"yes": Rule("assistant"), "sure": Rule("assistant")})
-    rejected = [[stage.call(tool, Round((YES,)), forced={"model yes": NO}, may_end=False)] for _ in range(2)]
-    ops = [Round((Ask("sure", exclusive=stage.pick(False, True)),), stage.pick("return", "try")), Round((YES,))]
+    rejected = [
+        [stage.call(tool, Round((YES,)), forced={"model yes": NO}, may_end=False)] for _ in range(2)
+    ]
+    ops = [
+        Round((Ask("sure", exclusive=stage.pick(False, True)),), stage.pick("return", "try")),
+        Round((YES,)),
+    ]
     return [*rejected, [stage.call(tool, *ops, forced={"model yes": NO})]]
 
 
 def repeats(stage: Stage) -> list[list[Called]]:
-    """A tool asks the same until it hears yes."""
+    """A tool repeats its question until the answer is yes."""
     tool = stage.tool(rules={"yes": Rule(stage.pick(*TARGETS), stage.pick("", "", "", "fits"))})
     how = stage.pick("return", "await")
     stubborn = stage.pick({}, {"person yes": SECOND, "model yes": NO, "link yes": SECOND})
@@ -312,7 +466,7 @@ def repeats(stage: Stage) -> list[list[Called]]:
 
 
 def oddities(stage: Stage) -> list[list[Called]]:
-    """What a model, a configuration or a person with Ctrl-C can do to a call."""
+    """Unusual calls: unknown tools, broken arguments, tools that are switched off, Ctrl-C."""
     tool = stage.tool(run=stage.pick("unattended", "skip"), result=stage.pick("unattended", "skip"))
     match stage.pick("ghost", "broken", "plain", "stuck"):
         case "ghost":
@@ -320,28 +474,40 @@ def oddities(stage: Stage) -> list[list[Called]]:
         case "broken":
             return [[stage.call(tool, broken=True)]]
         case "stuck":
-            return [[stage.call(tool, *stage.several(lambda: stage.round(tool, "return"), 0, 1), end="interrupted")]]
+            return [
+                [
+                    stage.call(
+                        tool,
+                        *stage.several(lambda: stage.round(tool, "return"), 0, 1),
+                        end="interrupted",
+                    )
+                ]
+            ]
         case _:
             return [[stage.call(tool)]]
 
 
 SCENES: tuple[Scene, ...] = (
-    chains, forms, coroutines, at_once, refused, replies, memories, approvals, foretold, between_people, looked_at, secrets, escalations,
+    chains, forms, coroutines, at_once, refused, replies, memories, approvals, previewed, group_decisions, looked_at, secrets, escalations,
     breakers, repeats, oddities,
 )  # fmt: skip
 
 
 @st.composite
 def scripts(draw: st.DrawFn, scenes: Sequence[Scene] = SCENES) -> Script:
-    """Return a turn of one to three scenes, one after the other or at the same time."""
+    """Return a turn of one to three scenes, in sequence or in parallel."""
     stage = Stage(draw)
-    played = [scene(stage) for scene in draw(st.lists(st.sampled_from(scenes), min_size=1, max_size=3))]
+    played = [
+        scene(stage) for scene in draw(st.lists(st.sampled_from(scenes), min_size=1, max_size=3))
+    ]
     few = stage.few
     if few or stage.pick(False, True):
         cycles = [tuple(cycle) for cycle in chain.from_iterable(played)]
     else:
-        cycles = [tuple(chain.from_iterable(filter(None, beside))) for beside in zip_longest(*played)]
-    if few:  # what a person is shown last must not depend on who comes first
+        cycles = [
+            tuple(chain.from_iterable(filter(None, beside))) for beside in zip_longest(*played)
+        ]
+    if few:  # the last question shown to a person must not depend on the order of calls
         cycles = [(called,) for cycle in cycles for called in cycle]
     return Script(
         cycles=tuple(cycles),
@@ -351,7 +517,9 @@ def scripts(draw: st.DrawFn, scenes: Sequence[Scene] = SCENES) -> Script:
         later=stage.later,
         limits=Limits(
             repeats=stage.pick(3, 2, 1),
-            shown=stage.pick(1, 2, 3) if few else 99,  # with more, who is shown the last one would be up to the schedule
+            shown=(
+                stage.pick(1, 2, 3) if few else 99
+            ),  # with more calls, the last question would depend on the schedule
             rejected_cycles=stage.pick(1, 2, 3),
             cycles=stage.pick(50, 50, 50, 50, 2),
         ),

@@ -1,4 +1,4 @@
-"""A turn under test: values in, values out, with counting ids."""
+"""Drives the state machine of a turn with inputs and counting IDs, and collects the effects."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from midturn.events.outcome import Success, ToolError
-from midturn.events.types import AnsweredBy, ChatResponse, Event, InquiryRequest, Source, ToolCallRequest
+from midturn.events.types import (
+    AnsweredBy,
+    ChatResponse,
+    Event,
+    InquiryRequest,
+    Source,
+    ToolCallRequest,
+)
 from midturn.question.form import Form
 from midturn.question.json_value import Json
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Reply
 from midturn.routing.policy import ToolPolicy
-from midturn.turn.step import (
+from midturn.turn.inputs import (
     Effect,
     FormWanted,
     Happened,
@@ -28,9 +35,9 @@ from midturn.turn.step import (
     ToolDone,
     ToolReturned,
     TurnRequested,
-    TurnSettings,
     UserReplied,
 )
+from midturn.turn.settings import TurnSettings
 from midturn.turn.turn import Turn
 
 E = TypeVar("E")
@@ -53,7 +60,7 @@ def settings(policy: ToolPolicy = UNATTENDED, **changes: Any) -> TurnSettings:
 
 
 class Played:
-    """A turn with everything it recorded and wanted, step by step."""
+    """A turn with its recorded events and the effects of each step."""
 
     def __init__(self, given: TurnSettings | None = None, events: Sequence[Event] = ()) -> None:
         self.settings = given or settings()
@@ -69,11 +76,11 @@ class Played:
             self.step(TurnRequested("Ship it"))
 
     def step(self, happened: Happened) -> tuple[Effect, ...]:
-        """Feed one input; keep what it recorded."""
+        """Feed one input, let the turn rest, and return the effects."""
         return self._take((*self.turn.step(happened), *self.turn.rest()))
 
     def meanwhile(self, happened: Happened) -> tuple[Effect, ...]:
-        """Feed one input while something else is under way: the turn does not rest."""
+        """Feed one input without resting, as if more happened at the same time."""
         return self._take(self.turn.step(happened))
 
     def _take(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
@@ -84,24 +91,38 @@ class Played:
         return effects
 
     def model_calls(self, *names: str, arguments: Json = None) -> list[str]:
-        """Have the model call tools; return the calls' identities."""
+        """Let the model call tools; return the event IDs of the calls."""
         before = len(self.events)
-        parts = [ToolCallRequest(id=f"call_{i}", name=name, arguments=arguments or {}) for i, name in enumerate(names, 1)]
+        parts = [
+            ToolCallRequest(id=f"call_{i}", name=name, arguments=arguments or {})
+            for i, name in enumerate(names, 1)
+        ]
         self.step(ModelAnswered(tuple(parts)))
         return [e.event_id for e in self.events[before:] if e.type == "tool_call_request"]
 
     def model_says(self, text: str = "Done.") -> tuple[Effect, ...]:
-        """Have the model finish."""
+        """Let the model finish."""
         return self.step(ModelAnswered((ChatResponse(message=text),)))
 
-    def asks(self, call: str, *questions: Question[Any], ask: int = 0, review: bool = False, on_failure: OnFailure = "fail_call") -> None:
-        """Have the tool ask a form."""
+    def asks(
+        self,
+        call: str,
+        *questions: Question[Any],
+        ask: int = 0,
+        review: bool = False,
+        on_failure: OnFailure = "fail_call",
+    ) -> None:
+        """Let the tool ask a form."""
         asking = FormWanted(Form(questions, review), DEPLOY, on_failure)
         self.step(ToolAwaits(call, ask, asking) if ask else ToolReturned(call, asking))
 
-    def step_only(self, call: str, *questions: Question[Any], ask: int, review: bool = False) -> tuple[Effect, ...]:
-        """Have a coroutine ask, and let what else it does at the same time happen first: the turn does not rest yet."""
-        return self._take(self.turn.step(ToolAwaits(call, ask, FormWanted(Form(questions, review), DEPLOY))))
+    def step_only(
+        self, call: str, *questions: Question[Any], ask: int, review: bool = False
+    ) -> tuple[Effect, ...]:
+        """Let a coroutine ask a form without resting, as if it did more at the same time."""
+        return self._take(
+            self.turn.step(ToolAwaits(call, ask, FormWanted(Form(questions, review), DEPLOY)))
+        )
 
     def reply(self, reply: Reply, who: AnsweredBy | None = None) -> tuple[Effect, ...]:
         """Reply to the prompt that opened last."""
@@ -112,11 +133,11 @@ class Played:
         return self.reply(Answered(value, **terms))
 
     def succeeds(self, call: str, content: str = "ok") -> tuple[Effect, ...]:
-        """Have the tool succeed."""
+        """Let the tool succeed."""
         return self.step(ToolDone(call, Success(content)))
 
     def fails(self, call: str, message: str = "no") -> tuple[Effect, ...]:
-        """Have the tool fail."""
+        """Let the tool fail."""
         return self.step(ToolDone(call, ToolError(message)))
 
     def wanted(self, kind: type[E]) -> list[E]:
@@ -124,8 +145,12 @@ class Played:
         return [effect for effect in self.last if isinstance(effect, kind)]
 
     def asked_as(self, inquiry: str) -> str:
-        """Return the `event_id` of a request, which names what is asked, by the inquiry's id."""
-        return next(event.event_id for event in reversed(self.events) if isinstance(event, InquiryRequest) and event.id == inquiry)
+        """Return the `event_id` of the latest request of an inquiry."""
+        return next(
+            event.event_id
+            for event in reversed(self.events)
+            if isinstance(event, InquiryRequest) and event.id == inquiry
+        )
 
     @property
     def prompt(self) -> PromptUser:
@@ -138,10 +163,10 @@ class Played:
         return self.wanted(RunTool)[0]
 
     def recorded(self, kind: type[E]) -> list[E]:
-        """Return every recorded event of this kind."""
+        """Return the recorded events of this kind."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of the recorded events, in order."""
+        """The types of the recorded events, in order."""
         return [event.type for event in self.events]

@@ -1,8 +1,9 @@
-"""Runs `midturn` below a process that is called like an agent, and was started with an argument.
+"""Runs `midturn` below a process with the command line of an agent.
 
     under_agent.py AGENT ARGUMENT [WORD...]
 
-An agent's hook looks for its agent among the processes above it. This one writes another command line over its own, and forks.
+A hook searches for its agent among its parent processes. This process overwrites its own
+command line with the agent's, and forks.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from pathlib import Path
 
 from midturn import __main__ as midturn
 
-_BEGIN, _END = 45, 46  # where a process says, after its name in `stat`, where in its memory its command line is
+_BEGIN, _END = 45, 46  # fields after the name in /proc/PID/stat: addresses of the command line
 
 
 def main(agent: str, given: str, *arguments: str) -> None:
-    """Be called like the agent; end as `midturn` does."""
-    _be_called(agent, given)
+    """Take the agent's command line; exit with the status of `midturn`."""
+    _set_command_line(agent, given)
     child = os.fork()
     if child:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -27,7 +28,7 @@ def main(agent: str, given: str, *arguments: str) -> None:
     midturn.main()
 
 
-def _be_called(*words: str) -> None:
+def _set_command_line(*words: str) -> None:
     places = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()
     begin, end = int(places[_BEGIN]), int(places[_END])
     line = b"".join(os.fsencode(word) + b"\0" for word in words)

@@ -1,7 +1,8 @@
-"""The process that has loaded everything and forks for each command; see `warm_commands`, which starts it.
+"""The process that has loaded everything and forks for each command; `warm_commands` starts it.
 
-It needs nothing of the tests' own, since it begins without them. Whoever started it asks by a socket of its own; programs that others
-start ask by its address (see `warm_start`), and are ended when whoever asked is gone.
+It imports nothing of the tests, because it starts without them. Its parent sends requests through
+its own socket. Programs that others start send requests to its address (see `warm_start`), and
+are killed when the connection closes.
 """
 
 from __future__ import annotations
@@ -39,13 +40,25 @@ from typing import NamedTuple, NoReturn
 NUMBER = struct.Struct("i")
 LENGTH = struct.Struct("I")
 LARGE_PAGE = 2 << 20
-COLLAPSE = 25  # MADV_COLLAPSE, which neither `mmap` nor `ctypes` names
-MANY = 50  # modules: after so many more, what is loaded is settled again
-COSTS = "MIDTURN_TESTS_COSTS"  # names a file, where somebody wants to know what commands cost
+COLLAPSE = 25  # MADV_COLLAPSE, which neither `mmap` nor `ctypes` defines
+MANY = 50  # number of new modules after which memory is frozen again
+COSTS = "MIDTURN_TESTS_COSTS"  # variable with the file for the costs of commands
 _LOADED = ("agent.assembly", "cli", "config", "runtime", "stores", "terminal", "tools")
-_SERVING = ("inbox", "integrations.acp", "integrations.hooks", "integrations.mcp_server", "mcp", "models", "web")
-_PROVIDERS = ("pydantic_ai.models.anthropic", "pydantic_ai.models.google", "pydantic_ai.models.openai")
-_WHEN_NEEDED = (  # what is loaded late, by many
+_SERVING = (
+    "inbox",
+    "integrations.acp",
+    "integrations.hooks",
+    "integrations.mcp_server",
+    "mcp",
+    "models",
+    "web",
+)
+_PROVIDERS = (
+    "pydantic_ai.models.anthropic",
+    "pydantic_ai.models.google",
+    "pydantic_ai.models.openai",
+)
+_LOADED_LATE = (  # modules that many commands load late
     "click.shell_completion",
     "encodings.idna",
     "encodings.utf_8_sig",
@@ -53,12 +66,18 @@ _WHEN_NEEDED = (  # what is loaded late, by many
     "prompt_toolkit.key_binding.bindings.search",
 )
 _SCRIPTS = ("midturn.cli.demo.publish",)  # tools of the demo, which run when they are imported
+_WITHOUT_SDK = (
+    ()
+    if importlib.util.find_spec("a2a")
+    else ("midturn.integrations.a2a", "midturn.cli.a2a_serving")
+)
+"""Modules that cannot be imported because the SDK of A2A is not installed."""
 _TESTS = Path(__file__).parents[1]
-_OF_PROGRAMS = ("support.prompt_catalogue",)  # what programs of the tests import, and need not load each time
+_FOR_PROGRAMS = ("support.prompt_catalogue",)  # modules that the tests' programs import
 
 
 class Request(NamedTuple):
-    """What is to be forked; see `warm_commands.Command`."""
+    """A command to fork; see `warm_commands.Command`."""
 
     arguments: list[str]
     directory: str
@@ -69,24 +88,30 @@ class Request(NamedTuple):
 
 
 def packed(request: Request) -> bytes:
-    """Return a request as it is sent."""
+    """Return a request as bytes."""
     data = marshal.dumps(tuple(request))
     return LENGTH.pack(len(data)) + data
 
 
-class Ways:
-    """How requests come: by sockets of those who started this process, and by connections to its address."""
+class RequestChannels:
+    """Receives requests: from sockets of the parent's workers, and from connections to the
+    address of this process.
+    """
 
     def __init__(self, listener: socket.socket, ways: list[socket.socket]) -> None:
         self._listener = listener
         self._ways = ways
-        self._started: dict[socket.socket, int] = {}  # what was started by a connection, which it does not outlive
+        self._started: dict[
+            socket.socket, int
+        ] = {}  # commands started through a connection; they are killed when it closes
 
     def wait(self) -> None:
-        """Wait until somebody asks for the first time, or no one is left who could."""
+        """Wait for the first request. Exit if all sockets of the parent are closed."""
         while self._ways:
             ready = select.select([self._listener, *self._ways], [], [])[0]
-            for way in [way for way in self._ways if way in ready and not way.recv(1, socket.MSG_PEEK)]:
+            for way in [
+                way for way in self._ways if way in ready and not way.recv(1, socket.MSG_PEEK)
+            ]:
                 ready.remove(way)
                 self._ways.remove(way)
                 way.close()
@@ -94,10 +119,14 @@ class Ways:
                 return
         sys.exit()
 
-    def next(self, ends: Ends) -> tuple[Request, list[int], socket.socket | None] | None:
-        """Wait for a request; return it with its streams and its connection, if it has one; None when no one is left who started this."""
+    def next(self, ends: ExitReporter) -> tuple[Request, list[int], socket.socket | None] | None:
+        """Wait for a request; return it with its streams and its connection, if any. Return None
+        if all sockets of the parent are closed.
+        """
         while self._ways:
-            ready = select.select([self._listener, *self._ways, *self._started, ends.heard], [], [])[0]
+            ready = select.select(
+                [self._listener, *self._ways, *self._started, ends.heard], [], []
+            )[0]
             if ends.heard in ready:
                 ends.tell()
             for gone in [way for way in self._started if way in ready]:
@@ -116,12 +145,12 @@ class Ways:
         return None
 
     def started(self, way: socket.socket | None, pid: int) -> None:
-        """Keep what a connection has started."""
+        """Remember the command that a connection has started."""
         if way is not None:
             self._started[way] = pid
 
     def forget(self) -> None:
-        """In what was forked: keep nothing of it open."""
+        """In a forked command: close all sockets."""
         for way in (self._listener, *self._ways, *self._started):
             way.close()
 
@@ -137,8 +166,10 @@ def _read(way: socket.socket) -> tuple[Request, list[int]] | None:
     return Request(*marshal.loads(data)), list(streams)
 
 
-class Ends:
-    """Where it is told how each command ended. One process starts them all and waits for them: a second fork costs as much as the first."""
+class ExitReporter:
+    """Reports the exit status of each command. One process forks and waits for all commands,
+    because a second fork would cost as much as the first.
+    """
 
     def __init__(self) -> None:
         self._of: dict[int, int] = {}
@@ -147,39 +178,41 @@ class Ends:
         for end in (self.heard, self._told):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _heard)  # the default would not wake us
+        signal.signal(
+            signal.SIGCHLD, _heard
+        )  # the default action would not write to the wakeup descriptor
 
     def expect(self, command: int, status: int, request: Request) -> None:
-        """Tell which process a command is, and, later, how it ended."""
+        """Report the process ID of a command, and later its exit status."""
         self._of[command] = status
         if self._costs:
             self._costs.expect(command, request)
-        with suppress(BrokenPipeError):  # who asked for it is gone
+        with suppress(BrokenPipeError):  # the requester is gone
             os.write(status, NUMBER.pack(command))
 
     def kill(self, command: int) -> None:
-        """Kill a command and what it started, unless it has ended."""
+        """Kill a command and its process group, unless it has ended."""
         if command in self._of:
             for kill in (os.kill, os.killpg):
                 with suppress(ProcessLookupError):
                     kill(command, signal.SIGKILL)
 
     def tell(self) -> None:
-        """Tell how those ended that have."""
+        """Report the commands that have ended."""
         with suppress(BlockingIOError):
             os.read(self.heard, 65_536)
-        with suppress(ChildProcessError):  # there is none
+        with suppress(ChildProcessError):  # there are no child processes
             while (ended := os.wait4(-1, os.WNOHANG))[0]:
                 command, how, used = ended
                 status = self._of.pop(command)
                 if self._costs:
                     self._costs.tell(command, used)
-                with suppress(BrokenPipeError):  # its test does not care
+                with suppress(BrokenPipeError):  # its test does not read it
                     os.write(status, NUMBER.pack(os.waitstatus_to_exitcode(how)))
                 os.close(status)
 
     def forget(self) -> None:
-        """In a command: be none of those, and keep nothing of the others open."""
+        """In a forked command: restore the signal handling, and close all pipes."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for end in (self.heard, self._told, *self._of.values()):
@@ -187,7 +220,9 @@ class Ends:
 
 
 class Costs:
-    """The processor time of commands, told in a file as `processor_time` reads it; what this process itself takes is told, too."""
+    """Records the processor time of commands, and of this process, in a file for
+    `processor_time`.
+    """
 
     def __init__(self, file: str) -> None:
         self._file = Path(file)
@@ -195,24 +230,28 @@ class Costs:
         self._told = 0.0
 
     def expect(self, command: int, request: Request) -> None:
-        """Keep whose command it is, where its environment says so."""
+        """Remember the test of a command, if its environment names it."""
         test = request.environment.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
         self._tests[command] = test or f"a test: {request.program or 'midturn'}"
 
     def tell(self, command: int, used: resource.struct_rusage) -> None:
-        """Tell what a command has taken, and this process meanwhile."""
+        """Record the time of a command, and of this process since the last record."""
         here = time.process_time()
-        rows = [[self._tests.pop(command), 0, 0, used.ru_utime + used.ru_stime], ["what forks commands", here - self._told, 0, 0]]
+        rows = [
+            [self._tests.pop(command), 0, 0, used.ru_utime + used.ru_stime],
+            ["what forks commands", here - self._told, 0, 0],
+        ]
         self._told = here
         with self._file.open("a") as file:
             file.write("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-def settle() -> None:
-    """Have all that is loaded stay one in memory: what is forked from here looks through none of it, and finds it in large pages.
+def freeze_memory() -> None:
+    """Prepare the memory for forks: exclude loaded objects from garbage collection, and use large
+    pages.
 
-    To fork is to copy a table with a line for each page, which is undone when the fork ends: with pages of 2 MB that takes half the time.
-    A kernel that makes none on demand says no, and all is as it was.
+    A fork copies a table with an entry for each page. Pages of 2 MB halve the time. A kernel
+    without support for this returns an error, which has no effect.
     """
     gc.collect()
     gc.freeze()
@@ -229,11 +268,13 @@ def settle() -> None:
 
 
 def _heard(_number: int, _frame: FrameType | None) -> None:
-    """Leave it to the pipe that is written when a signal comes."""
+    """Do nothing. The signal is read from the wakeup pipe."""
 
 
-class Lessons:
-    """What commands had to load themselves, and who comes after them need not: modules of installed packages, never of a workspace."""
+class LearnedModules:
+    """Modules of installed packages that commands had to load, so that later commands find them
+    loaded. Modules of workspaces are ignored.
+    """
 
     def __init__(self) -> None:
         self._heard, self._told = os.pipe()
@@ -243,7 +284,9 @@ class Lessons:
         self._read: set[str] = set()
 
     def learn(self, request: Request) -> None:
-        """Load what commands have told of since, and what this one's program imports: it may be killed before it tells."""
+        """Load the reported modules, and the imports of this request's program, which may be
+        killed before it reports.
+        """
         told = b""
         with suppress(BlockingIOError):
             while more := os.read(self._heard, 65_536):
@@ -255,17 +298,19 @@ class Lessons:
         loaded = self._known
         for name in names:
             if name not in sys.modules:
-                with suppress(Exception):  # it may load with others only
+                with suppress(Exception):  # some modules load only together with others
                     importlib.import_module(name)
         if len(sys.modules) > loaded:
             self._known = len(sys.modules)
-            _rehearse()
+            _fill_caches()
             gc.freeze()
         if len(sys.modules) > loaded + MANY:
-            settle()
+            freeze_memory()
 
     def tell(self) -> None:
-        """Tell what this process has loaded: the last of its modules. To look at all of them is to write to the pages of each."""
+        """In a command: report the modules that it has loaded. Only the last entries are read,
+        because reading all would copy their memory pages.
+        """
         installed = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2] / "src"))
         last = [*islice(reversed(sys.modules), max(len(sys.modules) - self._known, 0))]
         loaded = {name: getattr(sys.modules[name], "__file__", None) for name in reversed(last)}
@@ -286,22 +331,24 @@ def _imported(file: str) -> list[str]:
     return [name for name in names if importlib.util.find_spec(name.partition(".")[0])]
 
 
-def _serve(ways: Ways, lessons: Lessons | None) -> None:
+def _serve(ways: RequestChannels, lessons: LearnedModules | None) -> None:
     ways.wait()
     for package in (f"midturn.{name}" for name in _LOADED):
-        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-            if module.name not in _SCRIPTS:
+        for module in pkgutil.walk_packages(
+            importlib.import_module(package).__path__, f"{package}."
+        ):
+            if module.name not in _SCRIPTS and not module.name.startswith(_WITHOUT_SDK):
                 importlib.import_module(module.name)
-    for name in _WHEN_NEEDED:
+    for name in _LOADED_LATE:
         importlib.import_module(name)
-    _rehearse_reading()
+    _fill_parser_caches()
     if lessons:
         _load_for_servers()
     else:
         _load_for_programs()
-    _rehearse()
-    settle()
-    ends = Ends()
+    _fill_caches()
+    freeze_memory()
+    ends = ExitReporter()
     while received := ways.next(ends):
         request, streams, way = received
         if lessons:
@@ -312,7 +359,7 @@ def _serve(ways: Ways, lessons: Lessons | None) -> None:
             ways.forget()
             ends.forget()
             os.close(status)
-            _become(request, standard, lessons)
+            _run_forked(request, standard, lessons)
         ways.started(way, command)
         ends.expect(command, status, request)
         for stream in standard:
@@ -320,35 +367,45 @@ def _serve(ways: Ways, lessons: Lessons | None) -> None:
 
 
 def _load_for_servers() -> None:
-    """Load what serves, is killed and tells nothing of it, and what loads more than it could tell; a missing library is left out."""
+    """Load the modules of servers, which are killed before they can report, and large libraries.
+    Missing libraries are skipped.
+    """
     packages = [f"midturn.{name}" for name in _SERVING]
-    modules = [one.name for package in packages for one in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")]
+    modules = [
+        one.name
+        for package in packages
+        for one in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")
+    ]
     for module in (*modules, *_PROVIDERS):
         with suppress(ImportError):
             importlib.import_module(module)
 
 
 def _load_for_programs() -> None:
-    """Load what programs of the tests import; commands find none of it."""
+    """Load what programs of the tests import. The path is restored, so that commands cannot
+    import it.
+    """
     sys.path.append(str(_TESTS))
-    for name in _OF_PROGRAMS:
+    for name in _FOR_PROGRAMS:
         importlib.import_module(name)
     sys.path.remove(str(_TESTS))
 
 
-def _rehearse() -> None:
-    """Do once what every command does first and Python remembers: else each one finds it out, and copies the pages that this writes to."""
+def _fill_caches() -> None:
+    """Fill caches of Python that every command needs. Otherwise each command fills them again,
+    and copies the memory pages.
+    """
     commands = importlib.import_module("midturn.cli.main")
     importlib.import_module("midturn.__main__")
     empty: dict[object, object] = {}
     nothing: tuple[Iterable[object], ...] = ((), [*empty], empty, iter(()), empty.values())
     for given in nothing:
-        Counter(given)  # it is asked whether it is a mapping, and so is every class of mappings
+        Counter(given)  # checks for mappings, which caches the classes
     commands.midturn.make_context("midturn", [], resilient_parsing=True)
 
 
-def _rehearse_reading() -> None:
-    """Read something of each kind once: types are looked at, and patterns compiled, when they are first needed."""
+def _fill_parser_caches() -> None:
+    """Parse one value of each kind: types are inspected and patterns compiled on first use."""
     from midturn.config.load import LoadRequest, load
     from midturn.events.codec import decode_event, decode_visible
     from midturn.models.script_reader import build_script
@@ -368,7 +425,7 @@ def _rehearse_reading() -> None:
     host()
 
 
-def _become(request: Request, standard: list[int], lessons: Lessons | None) -> NoReturn:
+def _run_forked(request: Request, standard: list[int], lessons: LearnedModules | None) -> NoReturn:
     os.setsid()
     for number, stream in enumerate(standard):
         os.dup2(stream, number)
@@ -377,7 +434,7 @@ def _become(request: Request, standard: list[int], lessons: Lessons | None) -> N
     os.environ.update(request.environment)
     time.tzset()
     os.chdir(request.directory)
-    os.fsync = os.fdatasync = os.fstat  # no test brings a loss of power about
+    os.fsync = os.fdatasync = os.fstat  # no test simulates a power failure
     if request.on_terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         _open_streams()
@@ -388,18 +445,22 @@ def _become(request: Request, standard: list[int], lessons: Lessons | None) -> N
             lessons.tell()
         leave(status)
 
-    own, os._exit = os.getpid(), told  # so ends a command, too
+    own, os._exit = os.getpid(), told  # a command may call `os._exit` itself
     status = _run(request)
-    with suppress(OSError):  # as an interpreter does that ends
+    with suppress(OSError):  # an interpreter that exits does the same
         sys.stdout.flush()
     told(status)
 
 
 def _open_streams() -> None:
-    """Open the streams anew, as an interpreter does that starts on a terminal: what is printed is there after each line."""
+    """Open the streams like an interpreter that starts on a terminal: output is line-buffered."""
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115  it stays open
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="surrogateescape", buffering=1, closefd=False)  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(  # noqa: SIM115
+        1, "w", encoding="utf-8", errors="surrogateescape", buffering=1, closefd=False
+    )
+    sys.stderr = sys.__stderr__ = open(  # noqa: SIM115
+        2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
+    )
 
 
 def _run(request: Request) -> int:
@@ -420,24 +481,29 @@ def _run(request: Request) -> int:
 
 
 def _run_program(request: Request) -> None:
-    """Run a program as an interpreter does; programs of the tests find what tests share."""
+    """Run a program like an interpreter does. Programs of the tests can import the tests'
+    modules.
+    """
     program = Path(request.program)
     sys.path[:0] = [str(_TESTS if _TESTS in program.parents else program.parent)]
     sys.argv = [request.program, *([request.served] if request.served else []), *request.arguments]
     try:
         runpy.run_path(request.program, run_name="__main__")
     finally:
-        threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  an interpreter waits for threads
-        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
-        gc.collect()  # what was left open is said
+        threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]  an interpreter waits for threads
+        atexit._run_exitfuncs()
+        gc.collect()  # emits warnings about unclosed resources
 
 
 if __name__ == "__main__":
     own = os.getpid()
     listening, *asking = [socket.socket(fileno=int(way)) for way in sys.argv[2:]]
     try:
-        _serve(Ways(listening, asking), Lessons() if sys.argv[1] == "learning" else None)
+        _serve(
+            RequestChannels(listening, asking),
+            LearnedModules() if sys.argv[1] == "learning" else None,
+        )
     finally:
-        if os.getpid() == own:  # who started it may have been killed
+        if os.getpid() == own:  # the parent may have been killed
             shutil.rmtree(Path(listening.getsockname()).parent)
         listening.close()

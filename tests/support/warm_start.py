@@ -1,7 +1,8 @@
-"""Stands for a program to whoever started this, and has it forked by the process that has loaded everything.
+"""Represents a program for its parent process, while the real program is forked by the process
+that has loaded everything.
 
-Streams, signals and end are the program's; see `warm_commands.started_by_others`, whose command this is. It runs without `site` and imports
-only what an interpreter has built in, or nearly: it is a start that costs nothing.
+Streams, signals and exit status are those of the program; see `warm_commands.started_by_others`.
+It runs without `site` and imports almost only built-in modules, so that it starts fast.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ import sys
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 
 NUMBER = 4  # bytes
-SIGNALS = __import__("_signal")  # `signal` itself takes as long to load as all of this
+SIGNALS = __import__("_signal")  # `signal` takes as long to load as everything else here
 PASSED_ON = (SIGNALS.SIGHUP, SIGNALS.SIGINT, SIGNALS.SIGTERM)
 
 
 def main(address: str, program: str, *arguments: str) -> None:
-    """Ask, pass on what comes, and end as the program does."""
+    """Send the request, forward signals, and end as the program does."""
     way = socket(AF_UNIX, SOCK_STREAM)
     way.connect(address)
     heard, told = posix.pipe()
-    environment = {name.decode(errors="surrogateescape"): value.decode(errors="surrogateescape") for name, value in posix.environ.items()}
+    environment = {
+        name.decode(errors="surrogateescape"): value.decode(errors="surrogateescape")
+        for name, value in posix.environ.items()
+    }
     data = marshal.dumps((list(arguments), posix.getcwd(), environment, program))
     message = len(data).to_bytes(NUMBER, sys.byteorder) + data
     streams = b"".join(stream.to_bytes(NUMBER, sys.byteorder) for stream in (0, 1, 2, told))
@@ -46,7 +50,7 @@ def number(pipe: int) -> int:
 
 
 def end_as(status: int) -> None:
-    """End with an exit status, or by minus a signal."""
+    """End with an exit status, or with the signal of a negative status."""
     if status < 0:
         if -status in PASSED_ON:
             SIGNALS.signal(-status, SIGNALS.SIG_DFL)

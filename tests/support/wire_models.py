@@ -1,4 +1,6 @@
-"""The four wires with a model on each, to be asked through the real provider library on the loopback server."""
+"""The four wire formats with a model on each, which tests call through the real provider
+libraries on the loopback server.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from msgspec import Struct
 
 from midturn.exchange import Finished, ModelEvent, ModelRequest
 from midturn.models.profiles import Family, ModelSpec
-from midturn.models.reached_model import ReachedModel
+from midturn.models.reached_model import LazyProviderModel
 from midturn.ports import Model
 from midturn.question.json_value import SecretValue
 from support.providers.loopback import Loopback
@@ -36,8 +38,8 @@ class OnWire(Struct, frozen=True):
         """The model's id."""
         return f"{self.provider}/{self.model}"
 
-    def at(self, server: Loopback, **changed: Any) -> ReachedModel:
-        """Return the model as `server` plays it."""
+    def at(self, server: Loopback, **changed: Any) -> LazyProviderModel:
+        """Return the model with `server` as its provider."""
         spec: dict[str, Any] = {
             "id": self.id,
             "provider": self.provider,
@@ -47,7 +49,7 @@ class OnWire(Struct, frozen=True):
             "key": SecretValue(KEY),
             "key_origin": "$WIRE_KEY",
         }
-        return ReachedModel(ModelSpec(**{**spec, **changed}))
+        return LazyProviderModel(ModelSpec(**{**spec, **changed}))
 
 
 WIRES: Sequence[OnWire] = (
@@ -56,7 +58,11 @@ WIRES: Sequence[OnWire] = (
     OnWire("google", "google", "gemini-4-argon", "google"),
     OnWire("openai-compatible", "local", "llama", "openai", "/v1"),
 )
-for _libraries in ("anthropic", "google", "openai"):  # here, once for all processes that tests are forked to: they take seconds
+for _libraries in (
+    "anthropic",
+    "google",
+    "openai",
+):  # slow imports, once for all forked test processes
     with suppress(ImportError):
         import_module(f"pydantic_ai.models.{_libraries}")
 _MODULES = {"anthropic": "anthropic", "openai": "openai", "google": "google.genai"}
@@ -76,15 +82,18 @@ on_every_wire = pytest.mark.parametrize(
         pytest.param(
             wire,
             id=wire.family,
-            marks=pytest.mark.skipif(not _installed(wire.extra), reason=f"the extra `midturn[{wire.extra}]` is not installed"),
+            marks=pytest.mark.skipif(
+                not _installed(wire.extra),
+                reason=f"the extra `midturn[{wire.extra}]` is not installed",
+            ),
         )
         for wire in WIRES
     ],
 )
 
 
-def converse(model: ReachedModel, *requests: ModelRequest) -> list[list[ModelEvent]]:
-    """Send the requests one after the other over one connection, and return what came for each."""
+def converse(model: LazyProviderModel, *requests: ModelRequest) -> list[list[ModelEvent]]:
+    """Send the requests over one connection, one after the other; return the events of each."""
 
     async def send() -> list[list[ModelEvent]]:
         try:
@@ -101,6 +110,6 @@ def last_of(events: Sequence[ModelEvent]) -> Finished:
     return events[-1]
 
 
-def as_model(model: ReachedModel) -> Model:
-    """Say to the type checker that the adapter is what the runtime wants."""
+def as_model(model: LazyProviderModel) -> Model:
+    """Return the adapter as the type that the runtime wants."""
     return model

@@ -1,4 +1,6 @@
-"""How much of a main request a side request repeats, in the order in which a provider renders it (and caches it)."""
+"""Measures how much of a main request a side request repeats, in the order in which a provider
+renders and caches it.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,29 @@ _FIELDS: dict[Family, tuple[str, str, str]] = {  # tools, system, messages
 
 
 def rendered(family: Family, body: Any) -> str:
-    """Return tools, system prompt and messages as one text, the messages left open at their end."""
+    """Return tools, system prompt and messages as one text without the closing bracket of the
+    messages.
+    """
     tools, system, messages = (body.get(field) for field in _FIELDS[family])
     return "".join(_compact(part) for part in (tools, system, messages))[:-1]
 
 
-def around(family: Family, body: Any) -> dict[str, Any]:
+def other_fields(family: Family, body: Any) -> dict[str, Any]:
     """Return every other field of a request."""
     return {name: value for name, value in body.items() if name not in _FIELDS[family]}
 
 
 def shared(main: str, side: str) -> float:
-    """Return which part of the main request's bytes the side request begins with, from 0 to 1."""
+    """Return the length of the common prefix as a fraction of the main request, from 0 to 1."""
     left, right = main.encode(), side.encode()
-    length = next((place for place, (one, other) in enumerate(zip(left, right, strict=False)) if one != other), min(len(left), len(right)))
+    length = next(
+        (
+            place
+            for place, (one, other) in enumerate(zip(left, right, strict=False))
+            if one != other
+        ),
+        min(len(left), len(right)),
+    )
     return length / len(left)
 
 

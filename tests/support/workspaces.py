@@ -1,4 +1,4 @@
-"""A user with a home and a workspace on disk, and what `load` makes of them."""
+"""A user with a home and a workspace on disk, whose configuration tests load."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Workspace:
         self.user_file.parent.mkdir()
 
     def user(self, text: str) -> None:
-        """Write the user's own file."""
+        """Write the user's configuration."""
         self.user_file.write_text(text)
 
     def workspace(self, text: str) -> None:
-        """Write the workspace's file."""
+        """Write the workspace's configuration."""
         self.file.write_text(text)
 
     def extra(self, name: str, text: str) -> Path:
@@ -46,7 +46,9 @@ class Workspace:
         toggles: Sequence[Toggle] = (),
         recorded: Sequence[Json] = (),
     ) -> Loaded:
-        """Load with these `--cfg`, variables, flags and recorded deltas."""
+        """Load the configuration with these `--cfg` arguments, variables, flags and recorded
+        changes.
+        """
         return load(
             LoadRequest(
                 cwd=self.root,
@@ -63,7 +65,7 @@ class Workspace:
 
     @property
     def approvals(self) -> Approvals:
-        """What this user has approved."""
+        """The approvals of this user."""
         return Approvals.of(self.state, {})
 
     def trust(self) -> None:

@@ -1,4 +1,6 @@
-"""A store in memory whose journal yields to the event loop during each write, so that other things happen meanwhile."""
+"""A store in memory whose journal yields to the event loop during each write, so that other
+things happen meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +9,29 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from midturn.events.types import Event
 from midturn.question.json_value import DEFAULT_LIMITS
-from midturn.stores.memory_conversations import MemoryConversation, MemoryConversations, MemoryJournal
+from midturn.stores.memory_conversations import (
+    MemoryConversation,
+    MemoryConversations,
+    MemoryJournal,
+)
 from midturn.stores.store import ConversationStore
 
 During = Callable[[int, MemoryJournal], Awaitable[None]]
-"""Runs during a write, before anything of it is recorded. The number counts the writes of the store, from 1."""
+"""Runs during a write, before anything of it is recorded. The number counts the writes of the
+store, from 1.
+"""
 
 
 class YieldingJournal(MemoryJournal):
-    """A journal whose writes take `rounds` iterations of the event loop before and after the events are recorded."""
+    """A journal whose writes take `rounds` iterations of the event loop before and after the
+    events are recorded.
+    """
 
     def __init__(self, held: MemoryConversation, port: YieldingConversations) -> None:
         super().__init__(held)
         self._port = port
 
     async def append(self, batch: Sequence[Event]) -> None:
-        """Record a batch, slowly."""
         if not batch:
             await super().append(batch)
             return
@@ -52,14 +61,14 @@ class YieldingConversations(MemoryConversations):
         self.writes = 0
 
     async def open(self, id: str) -> MemoryJournal:
-        """Hold a conversation."""
         held = self._get(id)
         held.hold()
         return YieldingJournal(held, self)
 
 
 class YieldingStore(ConversationStore):
-    """Conversations of one process. Each write of a turn yields to the event loop, and `during` runs in the middle of it.
+    """Conversations of one process. Each write of a turn yields to the event loop, and `during`
+    runs in the middle of it.
 
     Args:
         rounds: Iterations of the event loop that other tasks get before and after each write.

@@ -11,13 +11,13 @@ from support.tmux import Tmux
 
 @pytest.fixture
 def midturn(tmp_path: Path) -> CommandLine:
-    """A user with a home and a workspace."""
+    """Return a user's environment with a home directory and a workspace."""
     return CommandLine(tmp_path)
 
 
 @pytest.fixture
 def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
-    """Return a server, and end it."""
+    """Yield a tmux server, and stop it afterwards."""
     server = Tmux(tmp_path_factory.mktemp("t"))
     yield server
     server("kill-server")

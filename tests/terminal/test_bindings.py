@@ -1,4 +1,4 @@
-"""prompt_toolkit's own key bindings are made once, and its functions are as they were afterwards."""
+"""prompt_toolkit's key bindings are made once, and its functions are restored afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from midturn.terminal.live import bindings_made_once
 MAKER: Any = application
 
 
-def test_bindings_are_made_once_and_nothing_of_others_stays_changed() -> None:
+def test_bindings_are_made_once_and_prompt_toolkit_is_restored() -> None:
     before = MAKER.load_key_bindings
 
     with bindings_made_once():

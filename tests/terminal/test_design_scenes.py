@@ -1,4 +1,4 @@
-"""Our screens beside those of the design: the same, but for differences that have a reason."""
+"""The screens compared with the design. Each difference needs a reason."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from support.design_scenes import (
 )
 from support.golden import assert_golden
 
-pytestmark = pytest.mark.skipif(not DESIGN.is_dir(), reason="the design's screens are not beside this checkout")
+pytestmark = pytest.mark.skipif(
+    not DESIGN.is_dir(), reason="the design's screens are not beside this checkout"
+)
 
 
 @pytest.mark.parametrize("columns", [80, 40])
 @pytest.mark.parametrize("mode", ["rich", "plain"])
 def test_every_difference_from_the_design_has_a_reason(mode: str, columns: int) -> None:
-    """The differences are kept row by row, `-` the design's and `+` ours."""
+    """The differences are stored by row: `-` is the design, `+` is the implementation."""
     reasons = RICH_REASONS if mode == "rich" else PLAIN_REASONS
     noted: list[str] = []
     for scene in scenes(mode, columns):
@@ -42,12 +44,12 @@ def test_every_difference_from_the_design_has_a_reason(mode: str, columns: int) 
 
 
 @pytest.mark.parametrize(("mode", "drawn"), [("rich", KEYS), ("plain", LINES)])
-def test_no_scene_of_the_design_is_left_out(mode: str, drawn: dict[str, tuple[str, ...]]) -> None:
+def test_every_scene_of_the_design_is_tested(mode: str, drawn: dict[str, tuple[str, ...]]) -> None:
     assert {scene.title for scene in scenes(mode, 80) if scene.name not in ELSEWHERE} == set(drawn)
 
 
 def different(scene: Scene, mode: str, columns: int) -> list[str]:
-    """Return the rows in which a scene and ours differ."""
+    """Return the rows in which a scene of the design and the implementation differ."""
     ours = (rich_rows if mode == "rich" else plain_rows)(scene.title, columns)
     ours = ours[-len(scene.rows) :] if len(scene.rows) >= TALL else ours
     return [row for row in difflib.ndiff(scene.rows, ours) if row[0] in "+-"]

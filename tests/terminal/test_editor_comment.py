@@ -1,4 +1,4 @@
-"""What the editor shows below the text, and that none of it becomes part of an answer."""
+"""The comment shown in the editor below the text. No part of it becomes part of an answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from support.prompt_catalogue import PROMPTS, RUN, TEXT
 COMMENT = comment_lines(Edit("none"), about(TEXT))
 
 
-def test_the_question_stands_below_the_text_as_a_comment() -> None:
-    assert COMMENT == ["# Assistant asks: Note for the migration log?", "# These two lines are taken out again."]
+def test_the_question_is_a_comment_below_the_text() -> None:
+    assert COMMENT == [
+        "# Assistant asks: Note for the migration log?",
+        "# These two lines are removed.",
+    ]
 
 
-def test_in_json_comments_begin_as_editors_know_them() -> None:
+def test_json_comments_use_the_editors_syntax() -> None:
     assert comment_lines(Edit("{}", ".json"), about(RUN))[0] == "// deploy asks: Run deploy?"
 
 
@@ -29,7 +32,7 @@ def test_a_hostile_question_is_one_visible_line() -> None:
 
 
 @given(st.text().filter(lambda text: "\r" not in text))
-def test_a_text_that_was_not_touched_comes_back_as_it_was(text: str) -> None:
+def test_an_unchanged_text_is_returned_unchanged(text: str) -> None:
     assert without_comment("\n".join([text, "", *COMMENT, ""]), COMMENT) == text
 
 
@@ -45,5 +48,5 @@ def test_a_text_that_was_not_touched_comes_back_as_it_was(text: str) -> None:
     ],
     ids=["above", "below too", "only below", "one line left", "own comments", "emptied"],
 )
-def test_only_the_comment_is_taken_out(written: str, text: str) -> None:
+def test_only_the_comment_is_removed(written: str, text: str) -> None:
     assert without_comment(written, COMMENT) == text

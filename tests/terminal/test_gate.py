@@ -10,10 +10,10 @@ from midturn.terminal.output_pair import Gate
 
 
 class Screen(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that reports that it is a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Return true."""
         return True
 
 
@@ -28,7 +28,7 @@ def test_output_is_held_while_a_prompt_is_open() -> None:
     assert screen.getvalue() == "one\ntwo\n"
 
 
-def test_what_goes_to_a_pipe_is_never_held() -> None:
+def test_output_to_a_pipe_is_never_held() -> None:
     gate, pipe = Gate(), io.StringIO()
 
     with gate.shut():
@@ -36,19 +36,22 @@ def test_what_goes_to_a_pipe_is_never_held() -> None:
         assert pipe.getvalue() == "text"
 
 
-def test_what_is_held_is_bounded_and_the_loss_is_counted() -> None:
-    """The oldest goes first."""
-    gate, screen = Gate(most_held=20), Screen()
+def test_held_output_is_bounded_and_the_loss_is_counted() -> None:
+    """The oldest output is dropped first."""
+    gate, screen = Gate(max_buffered=20), Screen()
 
     with gate.shut():
         for number in range(10):
             gate.write(screen, f"line {number}\n")
 
-    assert screen.getvalue() == "... 8 lines of output were dropped while the question was open\nline 8\nline 9\n"
+    assert (
+        screen.getvalue()
+        == "... 8 lines of output were dropped while the question was open\nline 8\nline 9\n"
+    )
 
 
-def test_one_write_that_is_too_large_is_dropped_as_well() -> None:
-    gate, screen = Gate(most_held=20), Screen()
+def test_a_single_too_large_write_is_dropped() -> None:
+    gate, screen = Gate(max_buffered=20), Screen()
 
     with gate.shut():
         gate.write(screen, "x\n" * 50)
@@ -71,7 +74,7 @@ def test_the_gate_opens_after_an_exception() -> None:
     assert screen.getvalue() == "kept!"
 
 
-def test_it_knows_whether_the_screen_stands_at_the_start_of_a_line() -> None:
+def test_the_gate_tracks_whether_the_cursor_is_at_the_start_of_a_line() -> None:
     gate, screen = Gate(), Screen()
     assert gate.at_line_start
 

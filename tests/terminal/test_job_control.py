@@ -1,4 +1,4 @@
-"""Ctrl-Z stops the whole job, whatever it does just then."""
+"""Ctrl-Z stops the whole job in any state."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ with Restored(Device(terminal, os.ttyname(terminal))):
 """
 
 
-@pytest.mark.timeout(30)
-def test_ctrl_z_stops_a_job_that_is_just_starting_a_program() -> None:
-    with subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, process_group=0, text=True) as job:
+@pytest.mark.timeout(600)
+def test_ctrl_z_stops_a_job_that_is_starting_a_program() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTING], stdout=subprocess.PIPE, process_group=0, text=True
+    ) as job:
         try:
             assert job.stdout is not None
             for _ in range(200):

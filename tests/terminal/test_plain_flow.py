@@ -1,4 +1,4 @@
-"""The assistant's words where nothing is drawn: the source, wrapped, or untouched."""
+"""The assistant's text without drawing: the source, wrapped or unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e]")
 
 
 def plain(source: str, columns: int = 21, pieces: tuple[int, ...] = ()) -> str:
-    """Return what is written of a message."""
+    """Return the output for a message."""
     flow = PlainFlow(lambda: columns)
     return "".join(map(flow.feed, in_pieces(source, pieces))) + flow.finish()
 
@@ -34,7 +34,10 @@ def plain(source: str, columns: int = 21, pieces: tuple[int, ...] = ()) -> str:
         ("| a | b |", " | a | b |\n"),
         ("│ fake\n· x: ok", " │ fake\n · x: ok\n"),
         ("\x1b[31mred\u202e", "⟨U+001B⟩[31mred⟨U+20\n2E⟩\n"),
-        ("👨\u200d👩\u200d👧 本番環境は全員で共有しています", "👨\u200d👩\u200d👧\n本番環境は全員で共有\nしています\n"),
+        (
+            "👨\u200d👩\u200d👧 本番環境は全員で共有しています",
+            "👨\u200d👩\u200d👧\n本番環境は全員で共有\nしています\n",
+        ),
         ("", ""),
         ("\n", "\n"),
     ],
@@ -44,7 +47,7 @@ def test_the_source_is_wrapped(source: str, shown: str, length: int) -> None:
     assert plain(source, pieces=(length,) * len(source)) == shown
 
 
-def test_a_row_is_shown_when_it_is_full_and_a_line_when_it_ends() -> None:
+def test_full_rows_and_finished_lines_are_shown_at_once() -> None:
     flow = PlainFlow(lambda: 21)
 
     assert flow.feed("one two three four ") == ""
@@ -53,19 +56,26 @@ def test_a_row_is_shown_when_it_is_full_and_a_line_when_it_ends() -> None:
     assert flow.finish() == "next\n"
 
 
-def test_a_mark_stands_before_every_row() -> None:
+def test_every_row_begins_with_the_mark() -> None:
     flow = PlainFlow(lambda: 14, "~ ", lambda row: f"<{row}>")
 
-    assert flow.feed("| one two three\n\nfour\n") + flow.finish() == "<~ | one two>\n<~ three>\n<~>\n<~ four>\n"
+    assert (
+        flow.feed("| one two three\n\nfour\n") + flow.finish()
+        == "<~ | one two>\n<~ three>\n<~>\n<~ four>\n"
+    )
 
 
 @settings(deadline=None)
 @given(
-    st.text(alphabet=st.sampled_from("ab #*`-|>[]\n\t\x1b\x07\x9b\u202e1.本27x\u200d👩 "), max_size=120),
+    st.text(
+        alphabet=st.sampled_from("ab #*`-|>[]\n\t\x1b\x07\x9b\u202e1.本27x\u200d👩 "), max_size=120
+    ),
     st.lists(st.integers(1, 9), max_size=60),
     st.integers(4, 50),
 )
-def test_nothing_acts_and_every_row_fits(source: str, lengths: list[int], columns: int) -> None:
+def test_output_contains_no_commands_and_every_row_fits(
+    source: str, lengths: list[int], columns: int
+) -> None:
     rows = plain(source, columns, tuple(lengths)).split("\n")
 
     assert not any(ACTS.search(row) for row in rows)
@@ -75,7 +85,7 @@ def test_nothing_acts_and_every_row_fits(source: str, lengths: list[int], column
 
 @given(st.lists(st.text()))
 def test_a_file_gets_every_byte(pieces: list[str]) -> None:
-    """And the end of a line that was begun."""
+    """This includes the end of an unfinished line."""
     flow = Untouched()
     said = "".join(pieces)
 

@@ -1,4 +1,4 @@
-"""Waiting for input, also where the loop's selector refuses the descriptor."""
+"""Waiting for input, also if the loop's selector rejects the descriptor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from midturn.terminal.lines import readable_within, until_readable
 
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
-    """Return a pipe's two ends."""
+    """Yield the two ends of a pipe."""
     ends = os.pipe()
     yield ends
     for end in ends:
@@ -23,7 +23,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 @pytest.fixture(params=["selector", "thread"])
 def waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run with the loop's own selector, and with one that refuses every descriptor."""
+    """Run with the loop's own selector, and with one that rejects every descriptor."""
 
     def refuse(*_: object) -> None:
         raise PermissionError
@@ -33,7 +33,7 @@ def waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("waiting")
-def test_input_wakes_it_up(pipe: tuple[int, int]) -> None:
+def test_input_wakes_the_waiter(pipe: tuple[int, int]) -> None:
     async def scene() -> bool:
         asyncio.get_running_loop().call_later(0.01, os.write, pipe[1], b"x")
         await until_readable(pipe[0])
@@ -43,7 +43,7 @@ def test_input_wakes_it_up(pipe: tuple[int, int]) -> None:
 
 
 @pytest.mark.usefixtures("waiting")
-def test_cancelling_stops_it_at_once(pipe: tuple[int, int]) -> None:
+def test_cancelling_stops_the_wait_at_once(pipe: tuple[int, int]) -> None:
     async def scene() -> bool:
         return await readable_within(pipe[0], 0.01)
 

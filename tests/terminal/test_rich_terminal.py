@@ -1,4 +1,4 @@
-"""Rich prompts on a real terminal: keys, modes, signals, and what is left behind."""
+"""Rich prompts on a real terminal: keys, modes, signals, and the state afterwards."""
 
 from __future__ import annotations
 
@@ -14,11 +14,22 @@ from pathlib import Path
 import pytest
 
 from support.golden import assert_golden, golden
-from support.pty_session import ASK_ONCE, PtySession, ask_once
+from support.pty_session import ASK_ONCE, PtySession, ask_once, release_program
 
 RICH = {"TERM": "xterm-256color", "SETTLE": "0"}
-OPENED = b"\x1b[?2004h"  # pastes are marked: the live rows are drawn
-EVERY_KIND = ["boolean", "select", "select48", "multi", "text", "secret", "schema", "run", "deliver", "review"]
+OPENED = b"\x1b[?2004h"  # paste marks are on, so the live rows are drawn
+EVERY_KIND = [
+    "boolean",
+    "select",
+    "select48",
+    "multi",
+    "text",
+    "secret",
+    "schema",
+    "run",
+    "deliver",
+    "review",
+]
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")
 RICH_COLOUR = re.compile(rb"\x1b\[[0-9;]*[34]8[;:]")
 
@@ -30,48 +41,116 @@ def result(tmp_path: Path) -> Path:
 
 
 def rich(
-    name: str, result: Path, *, case: str = "", size: tuple[int, int] = (80, 30), environment: dict[str, str] | None = None
+    name: str,
+    result: Path,
+    *,
+    case: str = "",
+    size: tuple[int, int] = (80, 30),
+    environment: dict[str, str] | None = None,
 ) -> PtySession:
     """Ask one prompt of the catalogue with single keys, and wait until it is drawn."""
-    session = ask_once(name, result, case=case, size=size, environment={**RICH, **(environment or {})})
+    session = ask_once(
+        name, result, case=case, size=size, environment={**RICH, **(environment or {})}
+    )
     session.wait_for_raw(OPENED)
     return session
 
 
 def assert_restored(session: PtySession) -> None:
-    """Compare the terminal with how it was found: settings, paste mode, cursor, wrapping."""
+    """Check that settings, paste mode, cursor and wrapping of the terminal are as before."""
     assert session.read_settings() == session.settings
-    for on, off in ((b"\x1b[?2004l", b"\x1b[?2004h"), (b"\x1b[?25h", b"\x1b[?25l"), (b"\x1b[?7h", b"\x1b[?7l")):
+    for on, off in (
+        (b"\x1b[?2004l", b"\x1b[?2004h"),
+        (b"\x1b[?25h", b"\x1b[?25l"),
+        (b"\x1b[?7h", b"\x1b[?7l"),
+    ):
         assert session.raw.rfind(on) > session.raw.rfind(off)
 
 
 @pytest.mark.parametrize(
     ("name", "keys", "reply"),
     [
-        ("boolean", "Y", "Answered(value=True, reason=None, remember=True, automatic=False, scope=None, rule=None)"),
-        ("boolean", "pbecause\r", "Answered(value=False, reason='because', remember=False, automatic=False, scope=None, rule=None)"),
-        ("select", "\x1b[B\r", "Answered(value='production', reason=None, remember=False, automatic=False, scope=None, rule=None)"),
-        ("select48", "_4 580\r", "Answered(value='src/module_40.py', reason=None, remember=False, automatic=False, scope=None, rule=None)"),
+        (
+            "boolean",
+            "Y",
+            (
+                "Answered(value=True, reason=None, remember=True, automatic=False, scope=None,"
+                " rule=None)"
+            ),
+        ),
+        (
+            "boolean",
+            "pbecause\r",
+            (
+                "Answered(value=False, reason='because', remember=False, automatic=False,"
+                " scope=None, rule=None)"
+            ),
+        ),
+        (
+            "select",
+            "\x1b[B\r",
+            (
+                "Answered(value='production', reason=None, remember=False, automatic=False,"
+                " scope=None, rule=None)"
+            ),
+        ),
+        (
+            "select48",
+            "_4 580\r",
+            (
+                "Answered(value='src/module_40.py', reason=None, remember=False, automatic=False,"
+                " scope=None, rule=None)"
+            ),
+        ),
         (
             "multi",
             "23\r",
-            "Answered(value=['lint', 'types', 'unit tests'], reason=None, remember=False, automatic=False, scope=None, rule=None)",
+            (
+                "Answered(value=['lint', 'types', 'unit tests'], reason=None, remember=False,"
+                " automatic=False, scope=None, rule=None)"
+            ),
         ),
-        ("text", "\x15naïve 本番\r", "Answered(value='naïve 本番', reason=None, remember=False, automatic=False, scope=None, rule=None)"),
-        ("secret", "hunter2\r", "Answered(value='hunter2', reason=None, remember=False, automatic=False, scope=None, rule=None)"),
+        (
+            "text",
+            "\x15naïve 本番\r",
+            (
+                "Answered(value='naïve 本番', reason=None, remember=False, automatic=False,"
+                " scope=None, rule=None)"
+            ),
+        ),
+        (
+            "secret",
+            "hunter2\r",
+            (
+                "Answered(value='hunter2', reason=None, remember=False, automatic=False,"
+                " scope=None, rule=None)"
+            ),
+        ),
         (
             "schema",
             "\r",
-            "Answered(value={'replicas': 3, 'region': 'eu'}, reason=None, remember=False, automatic=False, scope=None, rule=None)",
+            (
+                "Answered(value={'replicas': 3, 'region': 'eu'}, reason=None, remember=False,"
+                " automatic=False, scope=None, rule=None)"
+            ),
         ),
-        ("run", "n", "Answered(value=False, reason=None, remember=False, automatic=False, scope=None, rule=None)"),
+        (
+            "run",
+            "n",
+            (
+                "Answered(value=False, reason=None, remember=False, automatic=False, scope=None,"
+                " rule=None)"
+            ),
+        ),
         ("review", "\r", "Submitted()"),
         ("form", "b", "WentBack()"),
         ("text", "\x03", "EndedTurn()"),
         ("boolean_default", "\x04", "EndedTurn()"),
     ],
 )
-def test_keys_answer_and_the_terminal_is_as_it_was(name: str, keys: str, reply: str, result: Path) -> None:
+def test_keys_answer_and_the_terminal_is_restored(
+    name: str, keys: str, reply: str, result: Path
+) -> None:
     with rich(name, result) as session:
         session.press(keys) if name in {"boolean", "multi"} else session.send(keys)
 
@@ -81,8 +160,8 @@ def test_keys_answer_and_the_terminal_is_as_it_was(name: str, keys: str, reply: 
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-def test_a_prompt_as_the_terminal_shows_it(columns: int, result: Path) -> None:
-    """The screen at each step: what is printed stays, what is live goes, one row remains."""
+def test_golden_screens_of_prompts(columns: int, result: Path) -> None:
+    """At the end, printed rows stay, live rows are removed, and one row remains."""
     steps = [("Esc: menu", "\x1b"), ("Esc again", "\x1b"), ("2", "2")]
     name = f"rich_{columns}_terminal"
     with rich("select", result, size=(columns, 20)) as session:
@@ -97,8 +176,8 @@ def test_a_prompt_as_the_terminal_shows_it(columns: int, result: Path) -> None:
 
 @pytest.mark.parametrize("columns", [80, 40])
 @pytest.mark.parametrize("name", ["text", "select48", "secret"])
-def test_the_help_of_a_live_field_as_the_terminal_shows_it(name: str, columns: int, result: Path) -> None:
-    """F1 shows the help below what was typed, and Escape hides it."""
+def test_golden_screens_of_the_help_in_a_field(name: str, columns: int, result: Path) -> None:
+    """F1 shows the help below the typed text, and Escape hides it."""
     file = f"rich_{columns}/f1_{name}"
     steps = [("typed", "42?"), ("F1", "\x1bOP"), ("Esc", "\x1b")]
     with rich(name, result, size=(columns, 30)) as session:
@@ -124,7 +203,7 @@ def test_a_flat_object_is_asked_field_by_field(columns: int, result: Path) -> No
             ("the menu", "\x1b", "What next?"),
             ("back", "b", "note (back)"),
             ("again", "n", "burst no"),
-            ("the last look", "why\r", "1-3 goes back"),
+            ("the last look", "why\r", "1-3 to change"),
         ]:
             session.send(keys)
             session.wait_for(shown)
@@ -135,7 +214,9 @@ def test_a_flat_object_is_asked_field_by_field(columns: int, result: Path) -> No
         drawn.append(session.framed_as(golden(file), "fields: sent"))
 
         assert_golden(file, "\n".join(drawn))
-    assert result.read_text().startswith("Answered(value={'cpu': 2, 'burst': False, 'note': 'why'},")
+    assert result.read_text().startswith(
+        "Answered(value={'cpu': 2, 'burst': False, 'note': 'why'},"
+    )
 
 
 def test_a_flat_object_is_answered_as_json_behind_j(result: Path) -> None:
@@ -152,7 +233,9 @@ def test_a_flat_object_is_answered_as_json_behind_j(result: Path) -> None:
 def test_ctrl_c_in_a_form_with_answers_asks_first(result: Path) -> None:
     with rich("form", result) as session:
         session.send("\x03")
-        session.wait_for("the form has answers: Ctrl-C again ends the turn; any other key does not")
+        session.wait_for(
+            "the form has answers: Ctrl-C again to end the turn, any other key to continue"
+        )
         session.send("y")
         session.wait_until(lambda: "the form has answers" not in session.text, "the question alone")
         session.send("\x03\x03")
@@ -162,8 +245,8 @@ def test_ctrl_c_in_a_form_with_answers_asks_first(result: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-def test_arguments_are_edited_as_what_they_are_on_a_terminal(columns: int, result: Path) -> None:
-    """A text is edited as text; every argument has its own field."""
+def test_arguments_are_edited_by_type_on_a_terminal(columns: int, result: Path) -> None:
+    """A string is edited as text. Every argument has its own field."""
     file = f"rich_{columns}/edited_arguments"
     steps = [("e", "e"), ("Enter", "\r"), ("Alt+J", "\x1bj")]
     with rich("run", result, size=(columns, 30)) as session:
@@ -177,7 +260,7 @@ def test_arguments_are_edited_as_what_they_are_on_a_terminal(columns: int, resul
         assert_golden(file, "\n".join(drawn))
 
 
-def test_where_only_ascii_can_be_shown_the_signs_are_ascii(result: Path) -> None:
+def test_ascii_terminals_get_ascii_symbols(result: Path) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     with rich("boolean", result, environment=ascii_only) as session:
         session.wait_for("| This is not reversible with git stash.")
@@ -188,8 +271,8 @@ def test_where_only_ascii_can_be_shown_the_signs_are_ascii(result: Path) -> None
         assert "value=False" in result.read_text()
 
 
-def test_where_only_ascii_can_be_shown_rows_are_as_wide_as_they_look(result: Path) -> None:
-    """What is drawn over a row that was wider than it seemed would stand beside what was left of it."""
+def test_row_widths_are_correct_on_ascii_terminals(result: Path) -> None:
+    """Otherwise, redrawing a row would leave rests of a wider one."""
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     with rich("select", result, size=(40, 20), environment=ascii_only) as session:
         session.wait_until(lambda: session.rows[-1].endswith("all keys"), "the keys")
@@ -197,7 +280,10 @@ def test_where_only_ascii_can_be_shown_rows_are_as_wide_as_they_look(result: Pat
         session.send("\x1b")
         session.wait_for("Leave the list?")
         session.send("\x1b")
-        session.wait_until(lambda: "Leave the list?" not in session.text and session.rows[-1].endswith("all keys"), "the list again")
+        session.wait_until(
+            lambda: "Leave the list?" not in session.text and session.rows[-1].endswith("all keys"),
+            "the list again",
+        )
         assert all(len(row) <= 40 for row in session.rows)
         session.send("2")
         session.wait_for_end()
@@ -205,7 +291,7 @@ def test_where_only_ascii_can_be_shown_rows_are_as_wide_as_they_look(result: Pat
         assert session.raw.isascii()
 
 
-def test_escape_alone_is_decided_after_a_moment(result: Path) -> None:
+def test_escape_alone_is_recognized_after_a_moment(result: Path) -> None:
     with rich("text", result) as session:
         session.wait_for("none")
         session.send("\x1b")
@@ -216,8 +302,12 @@ def test_escape_alone_is_decided_after_a_moment(result: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(30, 24), (30, 1), (10, 5), (200, 50)])
-@pytest.mark.parametrize(("name", "keys"), [("boolean_long", "y"), ("select", "2"), ("text", "x\r"), ("schema", "\r")])
-def test_it_works_in_small_and_large_windows(name: str, keys: str, size: tuple[int, int], result: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "keys"), [("boolean_long", "y"), ("select", "2"), ("text", "x\r"), ("schema", "\r")]
+)
+def test_prompts_work_in_small_and_large_windows(
+    name: str, keys: str, size: tuple[int, int], result: Path
+) -> None:
     with rich(name, result, size=size) as session:
         session.wait_for_quiet(0.05)
         session.send(keys)
@@ -227,7 +317,7 @@ def test_it_works_in_small_and_large_windows(name: str, keys: str, size: tuple[i
         assert_restored(session)
 
 
-def test_a_window_that_changes_its_size_is_drawn_anew(result: Path) -> None:
+def test_a_resized_window_is_redrawn(result: Path) -> None:
     with rich("text", result) as session:
         session.wait_for("Enter submits")
         session.resize(40, 20)
@@ -238,12 +328,15 @@ def test_a_window_that_changes_its_size_is_drawn_anew(result: Path) -> None:
         assert "value='none'" in result.read_text()
 
 
-def test_a_window_of_another_width_has_one_copy_of_the_prompt(result: Path) -> None:
+def test_a_window_of_another_width_shows_one_copy_of_the_prompt(result: Path) -> None:
     with rich("boolean", result) as session:
         session.wait_for("all keys")
         session.resize(60, 30)
         session.wait_until(lambda: session.raw.count(b"Apply patch?") > 1, "the prompt, drawn anew")
-        session.wait_until(lambda: session.rows[-1:] == ["Y yes, N no to every answer of Assistant in this turn"], "all of it")
+        session.wait_until(
+            lambda: session.rows[-1:] == ["Y yes, N no to every answer of Assistant in this turn"],
+            "all of it",
+        )
 
         assert session.text.count("Apply patch?") == 1
         assert session.text.count("I want to change the retry loop") == 1
@@ -251,7 +344,7 @@ def test_a_window_of_another_width_has_one_copy_of_the_prompt(result: Path) -> N
         assert session.wait_for_end() == 0
 
 
-def test_what_is_viewed_has_a_screen_of_its_own_and_the_question_comes_back(result: Path) -> None:
+def test_the_pager_uses_its_own_screen_and_returns_to_the_question(result: Path) -> None:
     with rich("boolean_cut", result) as session:
         session.wait_for_raw(b"view all")
         session.send("v")
@@ -259,7 +352,10 @@ def test_what_is_viewed_has_a_screen_of_its_own_and_the_question_comes_back(resu
         session.wait_for_raw(b"/ search")
         session.send("q")
         session.wait_for_raw(b"\x1b[?1049l")
-        session.wait_until(lambda: b"Apply all of it?" in session.raw.rpartition(b"\x1b[?1049l")[2], "the question again")
+        session.wait_until(
+            lambda: b"Apply all of it?" in session.raw.rpartition(b"\x1b[?1049l")[2],
+            "the question again",
+        )
         session.send("n")
 
         assert session.wait_for_end() == 0
@@ -268,8 +364,10 @@ def test_what_is_viewed_has_a_screen_of_its_own_and_the_question_comes_back(resu
         assert_restored(session)
 
 
-def test_a_job_that_comes_back_shows_all_of_its_question(result: Path) -> None:
-    with PtySession(["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}) as session:
+def test_a_resumed_job_shows_the_whole_question(result: Path) -> None:
+    with PtySession(
+        ["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}
+    ) as session:
         session.wait_at("shell$ ")
         session.send(f"{sys.executable} {ASK_ONCE} boolean {result}\r")
         session.wait_for("all keys")
@@ -277,15 +375,21 @@ def test_a_job_that_comes_back_shows_all_of_its_question(result: Path) -> None:
         session.wait_for("Stopped")
         session.wait_at("shell$ ")
         session.send("fg\r")
-        session.wait_until(lambda: session.raw.rpartition(b"Stopped")[2].count(b"all keys") == 1, "the keys again")
+        session.wait_until(
+            lambda: session.raw.rpartition(b"Stopped")[2].count(b"all keys") == 1, "the keys again"
+        )
         session.send("y")
         session.wait_until(lambda: result.exists() and bool(result.read_text()), "reply")
 
         assert b"retry loop" in session.raw.rpartition(b"Stopped")[2]
 
 
-@pytest.mark.parametrize("name", ["boolean", "select", "select48", "multi", "schema", "run", "untrusted"])
-def test_without_colours_there_are_none_and_otherwise_only_the_themes_sixteen(name: str, result: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["boolean", "select", "select48", "multi", "schema", "run", "untrusted"]
+)
+def test_only_the_sixteen_theme_colours_are_used_and_none_if_disabled(
+    name: str, result: Path
+) -> None:
     with rich(name, result, environment={"NO_COLOR": "1"}) as session:
         session.send("\x03")
         session.wait_for_end()
@@ -296,8 +400,8 @@ def test_without_colours_there_are_none_and_otherwise_only_the_themes_sixteen(na
         assert not RICH_COLOUR.search(session.raw)
 
 
-def test_nothing_hostile_reaches_the_terminal(result: Path) -> None:
-    """What is written are our own sequences only."""
+def test_hostile_text_is_escaped(result: Path) -> None:
+    """The output contains only the prompt's own escape sequences."""
     with rich("untrusted", result) as session:
         session.wait_for("Enter picks")
         session.send("\x1b")
@@ -305,11 +409,20 @@ def test_nothing_hostile_reaches_the_terminal(result: Path) -> None:
         session.press("ss")
         session.wait_for_end()
 
-        for harm in (b"\x1b[31mlogs", b"\x1b]0;", b"\x1b[8m", b"\xc2\x9b", b"\x1bP", "\u202e".encode(), "\u200b".encode(), b"\x1bc"):
+        for harm in (
+            b"\x1b[31mlogs",
+            b"\x1b]0;",
+            b"\x1b[8m",
+            b"\xc2\x9b",
+            b"\x1bP",
+            "\u202e".encode(),
+            "\u200b".encode(),
+            b"\x1bc",
+        ):
             assert harm not in session.raw
 
 
-def test_a_secret_changes_nothing_on_the_screen_and_is_nowhere_in_the_output(result: Path) -> None:
+def test_a_secret_never_appears_in_the_output(result: Path) -> None:
     with rich("secret", result) as session:
         session.wait_for("hidden")
         before = len(session.raw)
@@ -332,19 +445,24 @@ def test_two_hundred_keys_typed_ahead_answer_nothing(name: str, seed: int, resul
     with ask_once(name, result, case="busy", environment={**RICH, "SETTLE": "0.3"}) as session:
         session.wait_for("busy")
         session.send(ahead.encode())
+        release_program(result)
         session.wait_for_raw(OPENED)
         session.wait_for_quiet(0.4)
         assert not result.exists()
-        assert any(row in {"│ Assistant", "│ deploy"} for row in session.rows), "the header stands alone in its row"
+        assert any(row in {"│ Assistant", "│ deploy"} for row in session.rows), (
+            "the header stands alone in its row"
+        )
 
         session.send("\x03")
         assert session.wait_for_end() == 0
         assert result.read_text() == "EndedTurn()"
 
 
-def test_keys_that_go_on_while_the_prompt_opens_answer_nothing(result: Path) -> None:
-    """Somebody types on, faster than three keys a second: none of it counts."""
-    with ask_once("boolean_default", result, environment={**RICH, "SETTLE": "3"}) as session:  # seconds, in which a busy machine types too
+def test_keys_typed_while_the_prompt_opens_answer_nothing(result: Path) -> None:
+    """Keys faster than three per second do not count."""
+    with ask_once(
+        "boolean_default", result, environment={**RICH, "SETTLE": "3"}
+    ) as session:  # seconds, enough for a busy machine
         session.wait_for_raw(OPENED)
         for key in "yn\ry Y\r":
             session.send(key)
@@ -358,7 +476,7 @@ def test_keys_that_go_on_while_the_prompt_opens_answer_nothing(result: Path) -> 
         assert "value=False" in result.read_text()
 
 
-def test_a_paste_answers_no_question_and_goes_into_a_text(result: Path) -> None:
+def test_a_paste_answers_no_question_and_is_inserted_into_a_text(result: Path) -> None:
     paste = "\x1b[200~y\ry\r\x1b[201~"
     with rich("boolean_default", result) as session:
         session.send(paste)
@@ -372,8 +490,10 @@ def test_a_paste_answers_no_question_and_goes_into_a_text(result: Path) -> None:
         assert "value='y\\ny\\n'" in result.read_text()
 
 
-@pytest.mark.parametrize("report", ["\x1b[0n", "\x1b[?2026;2$y", "\x1b[24;80R", "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"])
-def test_a_late_report_of_the_terminal_is_no_answer(report: str, result: Path) -> None:
+@pytest.mark.parametrize(
+    "report", ["\x1b[0n", "\x1b[?2026;2$y", "\x1b[24;80R", "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"]
+)
+def test_a_late_terminal_report_is_not_an_answer(report: str, result: Path) -> None:
     with rich("boolean_default", result) as session:
         session.send(report)
         session.wait_for_quiet(0.2)
@@ -386,7 +506,9 @@ def test_a_late_report_of_the_terminal_is_no_answer(report: str, result: Path) -
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 @pytest.mark.parametrize("name", EVERY_KIND)
-def test_a_signal_that_ends_us_restores_the_terminal_first(name: str, number: signal.Signals, result: Path) -> None:
+def test_a_fatal_signal_restores_the_terminal_first(
+    name: str, number: signal.Signals, result: Path
+) -> None:
     with rich(name, result) as session:
         session.child.kill(number)
 
@@ -396,10 +518,12 @@ def test_a_signal_that_ends_us_restores_the_terminal_first(name: str, number: si
 
 
 @pytest.mark.parametrize("name", EVERY_KIND)
-def test_a_child_of_the_host_that_is_killed_takes_nothing_with_it(name: str, result: Path) -> None:
+def test_killing_a_child_of_the_host_does_not_affect_the_prompt(name: str, result: Path) -> None:
     """The tool that asked may die while its question is open."""
     with rich(name, result, case="child killed") as session:
-        session.wait_until(lambda: result.exists() and result.read_text() == "child gone", "the child's end")
+        session.wait_until(
+            lambda: result.exists() and result.read_text() == "child gone", "the child's end"
+        )
         assert session.read_settings() != session.settings
 
         session.send("\x03\x03" if name == "review" else "\x03")
@@ -408,16 +532,17 @@ def test_a_child_of_the_host_that_is_killed_takes_nothing_with_it(name: str, res
         assert_restored(session)
 
 
-def test_cancelling_takes_the_prompt_away_at_once(result: Path) -> None:
+def test_cancelling_removes_the_prompt_at_once(result: Path) -> None:
     with rich("select", result, case="cancel") as session:
+        release_program(result)
         assert session.wait_for_end() == 0
         assert result.read_text() == "cancelled"
-        assert "(the question was taken away)" in session.text
+        assert "(the question was closed)" in session.text
         assert "Enter picks" not in session.text
         assert_restored(session)
 
 
-def test_the_hosts_own_handling_of_ctrl_c_is_left_alone(result: Path) -> None:
+def test_the_hosts_ctrl_c_handler_is_not_changed(result: Path) -> None:
     with rich("boolean", result, case="host") as session:
         session.child.kill(signal.SIGINT)
         session.wait_until(result.exists, "signal heard")
@@ -429,20 +554,24 @@ def test_the_hosts_own_handling_of_ctrl_c_is_left_alone(result: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["boolean", "text"])
-def test_a_terminal_that_is_closed_is_nobody_for_a_program_that_survives_it(name: str, result: Path) -> None:
+def test_a_closed_terminal_counts_as_nobody_if_the_program_survives(
+    name: str, result: Path
+) -> None:
     command = f"trap '' HUP; exec {sys.executable} {ASK_ONCE} {name} {result}"
     with PtySession(["/bin/sh", "-c", command], environment=RICH) as session:
         session.wait_for_raw(OPENED)
         session.hang_up()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not (result.exists() and result.read_text()) and time.monotonic() < deadline:
             time.sleep(0.02)
 
         assert result.read_text() == "gone"
 
 
-def test_ctrl_z_stops_the_job_and_the_text_is_there_when_it_goes_on(result: Path) -> None:
-    with PtySession(["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}) as session:
+def test_ctrl_z_stops_the_job_and_the_text_is_kept(result: Path) -> None:
+    with PtySession(
+        ["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}
+    ) as session:
         session.wait_at("shell$ ")
         session.send(f"{sys.executable} {ASK_ONCE} text {result}\r")
         session.wait_for("Enter submits")
@@ -459,13 +588,18 @@ def test_ctrl_z_stops_the_job_and_the_text_is_there_when_it_goes_on(result: Path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the job is found in /proc")
-def test_a_job_that_was_stopped_from_outside_goes_on_with_its_keys(result: Path) -> None:
-    with PtySession(["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}) as session:
+def test_a_job_stopped_from_outside_continues_with_its_keys(result: Path) -> None:
+    with PtySession(
+        ["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}
+    ) as session:
         session.wait_at("shell$ ")
         session.send(f"{sys.executable} {ASK_ONCE} boolean_default {result}\r")
         session.wait_for("(Enter)")
         asking = session.read_settings()
-        os.kill(int(Path(f"/proc/{session.child.pid}/task/{session.child.pid}/children").read_text()), signal.SIGSTOP)
+        os.kill(
+            int(Path(f"/proc/{session.child.pid}/task/{session.child.pid}/children").read_text()),
+            signal.SIGSTOP,
+        )
         session.wait_for("Stopped")
         session.wait_at("shell$ ")
         session.send("fg\r")
@@ -477,7 +611,10 @@ def test_a_job_that_was_stopped_from_outside_goes_on_with_its_keys(result: Path)
 
 
 EDITORS = {
-    "writes": "import os, sys; assert all(map(os.isatty, (0, 1, 2))); open(sys.argv[1], 'a').write('and more')",
+    "writes": (
+        "import os, sys; assert all(map(os.isatty, (0, 1, 2))); open(sys.argv[1], 'a').write('and"
+        " more')"
+    ),
     "fails": "raise SystemExit(3)",
     "dies": "import os; os.kill(os.getpid(), 9)",
     "leaves the terminal raw": "import tty; tty.setraw(0)",
@@ -485,13 +622,23 @@ EDITORS = {
 
 
 @pytest.mark.parametrize(
-    ("editor", "text"), [("writes", "none\\nand more"), ("fails", "none"), ("dies", "none"), ("leaves the terminal raw", "none")]
+    ("editor", "text"),
+    [
+        ("writes", "none\\nand more"),
+        ("fails", "none"),
+        ("dies", "none"),
+        ("leaves the terminal raw", "none"),
+    ],
 )
-def test_the_editor_runs_on_the_terminal_and_never_submits(editor: str, text: str, result: Path, tmp_path: Path) -> None:
+def test_the_editor_runs_on_the_terminal_and_never_submits(
+    editor: str, text: str, result: Path, tmp_path: Path
+) -> None:
     script = tmp_path / "editor.py"
     script.write_text(EDITORS[editor])
     command = f"{sys.executable} {ASK_ONCE} text {result} < /dev/null > /dev/null 2>&1"
-    with PtySession(["/bin/sh", "-c", command], environment={**RICH, "VISUAL": f"{sys.executable} {script}"}) as session:
+    with PtySession(
+        ["/bin/sh", "-c", command], environment={**RICH, "VISUAL": f"{sys.executable} {script}"}
+    ) as session:
         session.wait_for_raw(OPENED)
         session.send("\x18")
         session.wait_for_raw(OPENED, count=2)
@@ -505,9 +652,13 @@ def test_the_editor_runs_on_the_terminal_and_never_submits(editor: str, text: st
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "comment"), [("text", "\x18", "# Assistant asks: Note"), ("run", "e\x1bj\x18", "// deploy asks: Run deploy?")]
+    ("name", "keys", "comment"),
+    [
+        ("text", "\x18", "# Assistant asks: Note"),
+        ("run", "e\x1bj\x18", "// deploy asks: Run deploy?"),
+    ],
 )
-def test_the_editor_shows_the_question_and_it_is_no_part_of_the_answer(
+def test_the_editor_shows_the_question_which_is_not_part_of_the_answer(
     name: str, keys: str, comment: str, result: Path, tmp_path: Path
 ) -> None:
     script, seen = tmp_path / "editor.py", tmp_path / "seen"
@@ -523,7 +674,7 @@ def test_the_editor_shows_the_question_and_it_is_no_part_of_the_answer(
         assert "asks:" not in result.read_text()
 
 
-def test_ctrl_l_draws_everything_anew_and_says_nothing(result: Path) -> None:
+def test_ctrl_l_redraws_without_a_message(result: Path) -> None:
     with rich("boolean", result) as session:
         session.wait_for("Y yes, N no to every answer of Assistant in this turn")
         before = session.rows
@@ -537,7 +688,7 @@ def test_ctrl_l_draws_everything_anew_and_says_nothing(result: Path) -> None:
         assert session.rows[-1] == "Apply patch? no"
 
 
-def test_ctrl_c_in_the_editor_is_the_editors(result: Path, tmp_path: Path) -> None:
+def test_ctrl_c_in_the_editor_belongs_to_the_editor(result: Path, tmp_path: Path) -> None:
     script = tmp_path / "editor.py"
     script.write_text(
         "import sys, pathlib, time\ntry:\n    print('editing', flush=True)\n    time.sleep(30)\n"
@@ -554,14 +705,18 @@ def test_ctrl_c_in_the_editor_is_the_editors(result: Path, tmp_path: Path) -> No
         assert "value='kept'" in result.read_text()
 
 
-def test_cancelling_ends_the_editor_too(result: Path, tmp_path: Path) -> None:
+def test_cancelling_ends_the_editor(result: Path, tmp_path: Path) -> None:
     script, pid = tmp_path / "editor.py", tmp_path / "pid"
     script.write_text(
-        f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); print('editing'); time.sleep(60)"
+        f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid()));"
+        " print('editing'); time.sleep(60)"
     )
-    with rich("text", result, case="cancel later", environment={"VISUAL": f"{sys.executable} -u {script}"}) as session:
+    with rich(
+        "text", result, case="cancel", environment={"VISUAL": f"{sys.executable} -u {script}"}
+    ) as session:
         session.send("\x18")
         session.wait_for("editing")
+        release_program(result)
 
         assert session.wait_for_end() == 0
         assert result.read_text() == "cancelled"
@@ -570,7 +725,9 @@ def test_cancelling_ends_the_editor_too(result: Path, tmp_path: Path) -> None:
         assert_restored(session)
 
 
-def test_piped_stdin_never_answers_and_nothing_is_drawn_into_redirected_output(result: Path, tmp_path: Path) -> None:
+def test_piped_stdin_never_answers_and_nothing_is_drawn_into_redirected_output(
+    result: Path, tmp_path: Path
+) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
     command = f"echo y | {sys.executable} {ASK_ONCE} boolean_default {result} > {out} 2> {err}"
     with PtySession(["/bin/sh", "-c", command], environment=RICH) as session:
@@ -582,7 +739,7 @@ def test_piped_stdin_never_answers_and_nothing_is_drawn_into_redirected_output(r
         assert out.read_bytes() + err.read_bytes() == b""
 
 
-def test_where_the_selector_refuses_terminals_a_thread_waits(result: Path) -> None:
+def test_a_thread_waits_if_the_selector_rejects_terminals(result: Path) -> None:
     with rich("text", result, case="thread") as session:
         session.send(" so far\r")
 
@@ -591,7 +748,7 @@ def test_where_the_selector_refuses_terminals_a_thread_waits(result: Path) -> No
         assert_restored(session)
 
 
-def test_the_bell_rings_and_the_title_says_who_waits(result: Path) -> None:
+def test_the_bell_rings_and_the_title_names_the_asker(result: Path) -> None:
     with rich("select", result, environment={"TERM_PROGRAM": "WezTerm"}) as session:
         session.send("1")
         session.wait_for_end()
@@ -603,9 +760,11 @@ def test_the_bell_rings_and_the_title_says_who_waits(result: Path) -> None:
         assert session.raw.rstrip().rfind(b"\x1b[23;2t") > session.raw.find(title)
 
 
-def test_a_held_program_may_write_meanwhile_and_is_seen_after_the_answer(result: Path) -> None:
+def test_held_output_of_the_program_appears_after_the_answer(result: Path) -> None:
     with rich("boolean", result, case="output") as session:
-        session.wait_for_quiet(0.3)
+        release_program(result)
+        session.wait_until(result.with_name("written").exists, "the program's output")
+        session.wait_for_quiet(0.1)
         assert "held" not in session.text
 
         session.send("y")
@@ -613,26 +772,34 @@ def test_a_held_program_may_write_meanwhile_and_is_seen_after_the_answer(result:
         assert session.text.endswith("Apply patch? yes\nheld: line 1\nheld: line 2")
 
 
-def test_somebody_else_answers(result: Path) -> None:
+def test_an_outside_answer_closes_the_prompt(result: Path) -> None:
     with rich("select", result, case="withdrawn") as session:
+        release_program(result)
         assert session.wait_for_end() == 0
         assert "The question was answered by ann⟨U+001B⟩." in session.text
 
 
-def test_a_program_of_the_users_is_told_the_question(result: Path, tmp_path: Path) -> None:
+def test_the_notification_command_gets_the_question(result: Path, tmp_path: Path) -> None:
     heard = tmp_path / "heard"
-    environment = {"NOTIFY": f"{sys.executable} -c \"import sys; open('{heard}', 'w').write(sys.stdin.read())\""}
+    environment = {
+        "NOTIFY": (
+            f"{sys.executable} -c \"import sys; open('{heard}', 'w').write(sys.stdin.read())\""
+        )
+    }
     with rich("secret", result, environment=environment) as session:
         session.send("hunter2\r")
         session.wait_for_end()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not (heard.exists() and heard.read_text()) and time.monotonic() < deadline:
             time.sleep(0.02)
 
-        assert json.loads(heard.read_text())["question"] == {"text": "API token?", "answer_type": {"type": "secret"}}
+        assert json.loads(heard.read_text())["question"] == {
+            "text": "API token?",
+            "answer_type": {"type": "secret"},
+        }
 
 
-def test_a_program_that_cannot_be_run_is_said_and_the_question_is_asked(result: Path) -> None:
+def test_a_failing_notification_command_is_reported_and_the_question_is_asked(result: Path) -> None:
     with rich("boolean", result, environment={"NOTIFY": "/nowhere/notify"}) as session:
         session.wait_for("notify.command: /nowhere/notify cannot be run")
         session.send("y")

@@ -1,4 +1,4 @@
-"""Whole turns, as they are seen on real terminals, in files and in pipes."""
+"""Whole turns as displayed on real terminals, in files and in pipes."""
 
 from __future__ import annotations
 
@@ -21,20 +21,29 @@ A_TURN: Steps = [
     ["reasoning", "The user wants the retry loop changed; I should look at the file first."],
     ["text", "I will look at the file."],
     ["answered"],
-    ["tool", "fs_read_file", {"path": "src/client.py", "why": "to find the loop that the runbook warns about"}],
+    [
+        "tool",
+        "fs_read_file",
+        {"path": "src/client.py", "why": "to find the loop that the runbook warns about"},
+    ],
     ["tool", "secretive", {}],
     ["result", "fs_read_file", "x", False],
     ["result", "secretive", "x", True],
     ["tool", "deploy", {}],
     ["again", "deploy"],
-    ["result", "deploy", "\nno such host: example.com could not be found by anybody, anywhere\ntrace", True],
-    ["notice", "acme/large: overloaded. Trying again in 1 s (retry 1 of 4).", 0.2],
+    [
+        "result",
+        "deploy",
+        "\nno such host: example.com could not be found by anybody, anywhere\ntrace",
+        True,
+    ],
+    ["notice", "acme/large: overloaded. Retrying in 1 s (retry 1 of 4).", 0.2],
     *streamed("**Done**, but not deployed."),
 ]
 
 
 @pytest.mark.parametrize("columns", [80, 40, 30])
-def test_markdown_as_it_is_seen(tmp_path: Path, columns: int) -> None:
+def test_golden_screens_of_markdown(tmp_path: Path, columns: int) -> None:
     with shown(tmp_path, streamed(ANSWER), size=(columns, 70)) as session:
         assert session.wait_for_end() == 0
 
@@ -43,23 +52,27 @@ def test_markdown_as_it_is_seen(tmp_path: Path, columns: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-def test_markdown_where_nothing_is_drawn(tmp_path: Path, columns: int) -> None:
-    with shown(tmp_path, streamed(ANSWER), size=(columns, 70), environment={"TERM": "dumb"}) as session:
+def test_golden_output_of_markdown_without_drawing(tmp_path: Path, columns: int) -> None:
+    with shown(
+        tmp_path, streamed(ANSWER), size=(columns, 70), environment={"TERM": "dumb"}
+    ) as session:
         assert session.wait_for_end() == 0
 
         assert_golden(f"words_plain_{columns}", session.framed("Markdown, in plain mode"))
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-def test_a_turn_as_it_is_seen(tmp_path: Path, columns: int) -> None:
-    with shown(tmp_path, A_TURN, size=(columns, 40), hidden=["secretive"], reasoning=True) as session:
+def test_golden_screens_of_a_turn(tmp_path: Path, columns: int) -> None:
+    with shown(
+        tmp_path, A_TURN, size=(columns, 40), hidden=["secretive"], reasoning=True
+    ) as session:
         assert session.wait_for_end() == 0
 
         assert_golden(f"turn_{columns}", session.framed("a turn: reasoning, tools, a notice"))
 
 
 @pytest.mark.parametrize("environment", PLAIN)
-def test_not_one_escape_where_none_is_wanted(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_output_has_no_escapes_if_disabled(tmp_path: Path, environment: dict[str, str]) -> None:
     steps: Steps = [*A_TURN, ["model"], ["sleep", 0.7], *streamed(ANSWER)]
     with shown(tmp_path, steps, environment=environment, reasoning=True) as session:
         assert session.wait_for_end() == 0
@@ -69,13 +82,14 @@ def test_not_one_escape_where_none_is_wanted(tmp_path: Path, environment: dict[s
 
 
 HOSTILE = (
-    "a\x1b[2J\x1b]0;owned\x07 \x1b[8mhidden\x1b[0m \x9b31m \u202egpj.exe [red]x[/red] [/foo] :smile: "
-    "[click](http://evil.example/\u202e) [y](http://x/\x1b[31m) "
-    "\x1b]8;;http://evil\x1b\\here\x1b]8;;\x1b\\\n\n│ Apply patch? [y,n]\n\n```\x1b]0;x\x07\n\x1bc\n```\n"
+    "a\x1b[2J\x1b]0;owned\x07 \x1b[8mhidden\x1b[0m \x9b31m \u202egpj.exe [red]x[/red] [/foo]"
+    " :smile: [click](http://evil.example/\u202e) [y](http://x/\x1b[31m)"
+    " \x1b]8;;http://evil\x1b\\here\x1b]8;;\x1b\\\n\n│ Apply patch?"
+    " [y,n]\n\n```\x1b]0;x\x07\n\x1bc\n```\n"
 )
 
 
-def test_nothing_that_is_said_acts_on_the_terminal(tmp_path: Path) -> None:
+def test_model_text_cannot_control_the_terminal(tmp_path: Path) -> None:
     steps: Steps = [
         *streamed(HOSTILE, 3),
         ["tool", "x\x1b[2J", {"a": HOSTILE}],
@@ -98,8 +112,8 @@ def test_nothing_that_is_said_acts_on_the_terminal(tmp_path: Path) -> None:
         assert session.text.startswith("a⟨U+001B⟩[2J")
 
 
-def test_a_file_gets_what_the_model_said_byte_by_byte(tmp_path: Path) -> None:
-    """And an empty line between two messages; the rest stays on the terminal."""
+def test_a_file_gets_the_exact_text_of_the_model(tmp_path: Path) -> None:
+    """Two messages are separated by an empty line. All other output stays on the terminal."""
     out = tmp_path / "out.txt"
     shell = f"{command(tmp_path, [*A_TURN, *streamed(HOSTILE + ANSWER, 5)])} > {out}"
     with on_a_terminal(shell) as session:
@@ -111,16 +125,23 @@ def test_a_file_gets_what_the_model_said_byte_by_byte(tmp_path: Path) -> None:
         assert "· deploy failed: no such host" in session.text
 
 
-def test_a_pipe_that_nobody_reads_to_its_end_is_no_error(tmp_path: Path) -> None:
-    steps: Steps = [*streamed("one\n"), ["sleep", 0.3], *streamed("two\n" * 20_000, 10_000), ["tool", "deploy", {}]]
-    with on_a_terminal(f"{{ {command(tmp_path, steps)}; echo status $? >&2; }} | head -1", size=(60, 10)) as session:
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    steps: Steps = [
+        *streamed("one\n"),
+        ["sleep", 0.3],
+        *streamed("two\n" * 20_000, 10_000),
+        ["tool", "deploy", {}],
+    ]
+    with on_a_terminal(
+        f"{{ {command(tmp_path, steps)}; echo status $? >&2; }} | head -1", size=(60, 10)
+    ) as session:
         session.wait_for_end()
 
         assert session.rows == ["one", "· deploy", "status 0"]
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_streams_may_be_closed(tmp_path: Path, closed: str) -> None:
+def test_closed_streams_are_handled(tmp_path: Path, closed: str) -> None:
     with on_a_terminal(f"{command(tmp_path, A_TURN)} {closed}; echo status $?") as session:
         session.wait_for_end()
 
@@ -128,7 +149,7 @@ def test_streams_may_be_closed(tmp_path: Path, closed: str) -> None:
         assert "Traceback" not in session.text
 
 
-def test_everything_for_the_screen_waits_while_a_prompt_is_open(tmp_path: Path) -> None:
+def test_all_screen_output_is_held_during_a_prompt(tmp_path: Path) -> None:
     steps: Steps = [
         *streamed("Before."),
         ["ask", "boolean_no_persistence"],
@@ -147,12 +168,21 @@ def test_everything_for_the_screen_waits_while_a_prompt_is_open(tmp_path: Path) 
         assert session.wait_for_end() == 0
 
         rows = session.rows
-        answered = next(number for number, row in enumerate(rows) if row.startswith("Drop the production table?"))
+        answered = next(
+            number
+            for number, row in enumerate(rows)
+            if row.startswith("Drop the production table?")
+        )
         assert rows[0] == "Before."
-        assert [row for row in rows[answered + 1 :] if row] == ["· deploy", "· deploy: ok", "After", "words"]
+        assert [row for row in rows[answered + 1 :] if row] == [
+            "· deploy",
+            "· deploy: ok",
+            "After",
+            "words",
+        ]
 
 
-def test_what_waits_is_bounded_and_the_loss_is_said(tmp_path: Path) -> None:
+def test_held_output_is_bounded_and_the_loss_is_reported(tmp_path: Path) -> None:
     lines: Steps = [["notice", f"line {number}", 0] for number in range(50)]
     steps: Steps = [["ask", "boolean_no_persistence"], *lines, ["sleep", 0.3], ["reply"]]
     with shown(tmp_path, steps, most_held=100) as session:
@@ -165,20 +195,33 @@ def test_what_waits_is_bounded_and_the_loss_is_said(tmp_path: Path) -> None:
         assert session.rows[-1] == "midturn: line 49"
 
 
-def test_a_file_does_not_wait_for_a_prompt(tmp_path: Path) -> None:
+def test_output_to_a_file_is_not_held_during_a_prompt(tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
-    steps: Steps = [["ask", "boolean_no_persistence"], *streamed("words"), ["tool", "deploy", {}], ["reply"]]
+    steps: Steps = [
+        ["ask", "boolean_no_persistence"],
+        *streamed("words"),
+        ["tool", "deploy", {}],
+        ["reply"],
+    ]
     with on_a_terminal(f"{command(tmp_path, steps)} > {out}") as session:
         session.wait_for("Drop the production table?")
-        session.wait_until(lambda: out.exists() and out.read_text() == "words\n", "words in the file")
+        session.wait_until(
+            lambda: out.exists() and out.read_text() == "words\n", "words in the file"
+        )
         assert "deploy" not in session.text
         session.send("y")
         session.wait_for_end()
         assert session.rows[-1] == "· deploy"
 
 
-def test_the_row_that_counts_is_gone_before_a_prompt(tmp_path: Path) -> None:
-    steps: Steps = [["tool", "deploy", {}], ["sleep", 1.0], ["ask", "boolean_no_persistence"], ["reply"], ["sleep", 1.0]]
+def test_the_status_row_disappears_before_a_prompt(tmp_path: Path) -> None:
+    steps: Steps = [
+        ["tool", "deploy", {}],
+        ["sleep", 1.0],
+        ["ask", "boolean_no_persistence"],
+        ["reply"],
+        ["sleep", 1.0],
+    ]
     with shown(tmp_path, steps) as session:
         session.wait_for("Drop the production table?")
         assert re.search(rb"deploy \d s", session.raw)
@@ -187,12 +230,17 @@ def test_the_row_that_counts_is_gone_before_a_prompt(tmp_path: Path) -> None:
         session.send("y")
         session.wait_for_end()
 
-        assert re.search(rb"deploy \d s", session.raw[before:])  # it may come and go between two looks at the screen
+        assert re.search(
+            rb"deploy \d s", session.raw[before:]
+        )  # it may be drawn and removed between two reads of the screen
         assert not any(re.search(r"deploy \d s", row) for row in session.rows)
 
 
-def test_nothing_counts_in_the_background(tmp_path: Path) -> None:
-    shell = f"set -m; {command(tmp_path, [['model'], ['sleep', 1.5], *streamed('words')])} & wait; echo over"
+def test_a_background_job_has_no_status_row(tmp_path: Path) -> None:
+    shell = (
+        f"set -m; {command(tmp_path, [['model'], ['sleep', 1.5], *streamed('words')])} & wait; echo"
+        " over"
+    )
     with on_a_terminal(shell) as session:
         session.wait_for("over")
 
@@ -200,10 +248,16 @@ def test_nothing_counts_in_the_background(tmp_path: Path) -> None:
         assert "words" in session.text
 
 
-def test_another_terminal_is_not_the_screen_that_prompts_are_on(tmp_path: Path) -> None:
-    """What goes there is drawn, does not wait, and parts nothing here."""
+def test_output_to_another_terminal_is_not_held(tmp_path: Path) -> None:
+    """Output to the other terminal is drawn, is not held, and adds no empty line here."""
     ours, theirs = pty.openpty()
-    steps: Steps = [["tool", "deploy", {}], ["ask", "boolean_no_persistence"], *streamed("**words**"), ["sleep", 0.5], ["reply"]]
+    steps: Steps = [
+        ["tool", "deploy", {}],
+        ["ask", "boolean_no_persistence"],
+        *streamed("**words**"),
+        ["sleep", 0.5],
+        ["reply"],
+    ]
     with on_a_terminal(f"{command(tmp_path, steps)} > {os.ttyname(theirs)}") as session:
         session.wait_for("Drop the production table?")
         assert b"\x1b[1mwords\x1b[0m" in os.read(ours, 1_000)
@@ -216,17 +270,24 @@ def test_another_terminal_is_not_the_screen_that_prompts_are_on(tmp_path: Path) 
 def test_without_any_terminal_nothing_is_drawn(tmp_path: Path) -> None:
     shell = command(tmp_path, [*A_TURN, *streamed(ANSWER)], hidden=["secretive"], reasoning=True)
     finished = subprocess.run(
-        ["/bin/sh", "-c", shell], capture_output=True, start_new_session=True, check=True, env={**os.environ, **RICH, **_PATH}
+        ["/bin/sh", "-c", shell],
+        capture_output=True,
+        start_new_session=True,
+        check=True,
+        env={**os.environ, **RICH, **_PATH},
     )
 
-    assert finished.stdout.decode() == f"I will look at the file.\n\n**Done**, but not deployed.\n\n{ANSWER}\n"
+    assert (
+        finished.stdout.decode()
+        == f"I will look at the file.\n\n**Done**, but not deployed.\n\n{ANSWER}\n"
+    )
     assert finished.stderr.decode().split("\n") == [
         "The user wants the retry loop changed; I should look at the file first.",
         "· fs_read_file src/client.py  why: to find the loop that the runbook warns about",
         "· fs_read_file: ok",
         "· deploy",
         "· deploy failed: no such host: example.com could not be found by anybody, anywhere",
-        "midturn: acme/large: overloaded. Trying again in 1 s (retry 1 of 4).",
+        "midturn: acme/large: overloaded. Retrying in 1 s (retry 1 of 4).",
         "",
     ]
 

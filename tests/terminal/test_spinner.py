@@ -1,4 +1,4 @@
-"""The row that counts seconds."""
+"""The status row with elapsed seconds."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ import re
 
 import pytest
 
-from midturn.terminal.output_pair import Gate, Outlet
+from midturn.terminal.output_pair import Gate, OutputSink
 from midturn.terminal.status_output import FRAMES, Spinner
 
 
 class Screen(io.StringIO):
-    """A terminal without a descriptor; the last row is what stands behind the last return."""
+    """A terminal without a descriptor. The last row follows the last carriage return."""
 
-    encoding = "utf-8"  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride, reportAssignmentType]  # a StringIO has none
+    encoding = "utf-8"
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Return true."""
         return True
 
     @property
     def row(self) -> str:
-        """What can be seen of the last row, as a terminal draws over it."""
+        """Return the visible text of the last row after overwriting."""
         seen = ""
         for text in self.getvalue().rpartition("\n")[2].split("\r"):
             seen = text + seen[len(text) :]
         return seen.rstrip()
 
 
-class Spun:
-    """A spinner on a screen, and a clock."""
+class SpinnerOnScreen:
+    """A spinner with a screen and a clock."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.gate = Gate()
         self.screen = Screen()
-        self.outlet = Outlet(self.screen, self.gate)
+        self.outlet = OutputSink(self.screen, self.gate)
         self.spinner = Spinner(self.gate, self.outlet, lambda: self.now)
 
     def after(self, seconds: float) -> str:
-        """Let time pass, and return the row."""
+        """Advance the clock, and return the row."""
         self.now += seconds
         self.spinner.paint()
         return re.sub(f"[{FRAMES}]", "*", self.screen.row)
 
 
-def test_what_is_quick_needs_no_row() -> None:
-    spun = Spun()
+def test_a_quick_operation_shows_no_row() -> None:
+    spun = SpinnerOnScreen()
     spun.spinner.begin("model", "thinking")
 
     assert spun.after(0.3) == ""
@@ -55,8 +55,8 @@ def test_what_is_quick_needs_no_row() -> None:
     assert spun.after(60) == "* thinking 1 min 0 s"
 
 
-def test_it_names_everything_that_goes_on() -> None:
-    spun = Spun()
+def test_the_row_names_all_running_operations() -> None:
+    spun = SpinnerOnScreen()
     spun.spinner.begin("1", "deploy")
     spun.spinner.begin("2", "read_file")
     spun.spinner.begin("3", "deploy")
@@ -67,8 +67,8 @@ def test_it_names_everything_that_goes_on() -> None:
     assert spun.after(1) == "* read_file 3 s"
 
 
-def test_a_shorter_row_leaves_nothing_of_a_longer_one() -> None:
-    spun = Spun()
+def test_a_shorter_row_overwrites_a_longer_one() -> None:
+    spun = SpinnerOnScreen()
     spun.spinner.begin("1", "a long name")
     spun.spinner.begin("2", "b")
     spun.after(1)
@@ -77,8 +77,8 @@ def test_a_shorter_row_leaves_nothing_of_a_longer_one() -> None:
     assert spun.after(1) == "* b 2 s"
 
 
-def test_it_leaves_no_trace_and_no_escape() -> None:
-    spun = Spun()
+def test_the_row_is_removed_without_escape_sequences() -> None:
+    spun = SpinnerOnScreen()
     spun.spinner.begin("model", "thinking")
     spun.after(5)
     spun.spinner.finish("model")
@@ -88,8 +88,8 @@ def test_it_leaves_no_trace_and_no_escape() -> None:
     assert "\x1b" not in spun.screen.getvalue()
 
 
-def test_output_takes_its_place() -> None:
-    spun = Spun()
+def test_output_replaces_the_row() -> None:
+    spun = SpinnerOnScreen()
     spun.spinner.begin("model", "thinking")
     spun.after(5)
 
@@ -101,8 +101,8 @@ def test_output_takes_its_place() -> None:
     assert spun.after(0.4) == "* thinking 5 s"
 
 
-def test_it_is_gone_before_a_prompt_and_stays_away() -> None:
-    spun = Spun()
+def test_the_row_is_hidden_during_a_prompt() -> None:
+    spun = SpinnerOnScreen()
     spun.spinner.begin("tool", "deploy")
     spun.after(5)
 
@@ -116,8 +116,8 @@ def test_it_is_gone_before_a_prompt_and_stays_away() -> None:
     assert spun.after(0.1) == "* deploy 10 s"
 
 
-def test_it_counts_down_to_the_next_attempt() -> None:
-    spun = Spun()
+def test_the_row_counts_down_to_the_next_attempt() -> None:
+    spun = SpinnerOnScreen()
     spun.spinner.begin("model", "thinking")
     spun.spinner.heard()
     spun.spinner.wait(2.0)
@@ -127,8 +127,8 @@ def test_it_counts_down_to_the_next_attempt() -> None:
     assert spun.after(1.0) == "* thinking 2 s"
 
 
-def test_a_countdown_alone_goes_away() -> None:
-    spun = Spun()
+def test_a_countdown_alone_disappears() -> None:
+    spun = SpinnerOnScreen()
     spun.spinner.wait(1.0)
     assert spun.spinner.is_busy
     spun.after(0.5)
@@ -138,8 +138,8 @@ def test_a_countdown_alone_goes_away() -> None:
 
 
 def test_a_row_is_never_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    spun = Spun()
-    monkeypatch.setattr(Outlet, "columns", 12)
+    spun = SpinnerOnScreen()
+    monkeypatch.setattr(OutputSink, "columns", 12)
     spun.spinner.begin("tool", "a_tool_with_a_long_name")
 
     assert spun.after(1) == "* a_tool_w…"

@@ -1,4 +1,4 @@
-"""One prompt at a time, whoever asks."""
+"""Only one prompt is shown at a time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from midturn.terminal.prompter import Turnstile
+from midturn.terminal.prompter import TerminalLock
 
 
-def test_those_who_wait_pass_in_the_order_in_which_they_came() -> None:
-    turnstile, passed = Turnstile(), list[int]()
+def test_waiters_enter_in_order_of_arrival() -> None:
+    turnstile, passed = TerminalLock(), list[int]()
 
     async def one(number: int) -> None:
         async with turnstile.pass_through():
@@ -26,8 +26,8 @@ def test_those_who_wait_pass_in_the_order_in_which_they_came() -> None:
     assert passed == [0, 1, 2, 3, 4]
 
 
-def test_who_gives_up_waiting_holds_nobody_up() -> None:
-    turnstile = Turnstile()
+def test_a_cancelled_waiter_does_not_block_others() -> None:
+    turnstile = TerminalLock()
 
     async def hold(leave: asyncio.Event) -> None:
         async with turnstile.pass_through():
@@ -49,8 +49,8 @@ def test_who_gives_up_waiting_holds_nobody_up() -> None:
     assert asyncio.run(scene()) == "all through"
 
 
-def test_loops_in_several_threads_share_it() -> None:
-    turnstile, inside, most = Turnstile(), list[int](), list[int]()
+def test_loops_in_several_threads_share_the_turnstile() -> None:
+    turnstile, inside, most = TerminalLock(), list[int](), list[int]()
 
     async def visit() -> None:
         for _ in range(20):
@@ -70,8 +70,8 @@ def test_loops_in_several_threads_share_it() -> None:
     assert max(most) == 1
 
 
-def test_an_error_inside_lets_the_next_one_in() -> None:
-    turnstile = Turnstile()
+def test_an_error_inside_releases_the_turnstile() -> None:
+    turnstile = TerminalLock()
 
     async def scene() -> bool:
         with pytest.raises(RuntimeError):

@@ -1,7 +1,7 @@
-"""A terminal that is gone is nobody: whatever was being asked there, nothing is recorded, and the question is still open.
+"""A closed terminal is not an answer. Nothing is recorded, and the question stays open.
 
-`MIDTURN_HANGUPS=<n>` tries every combination `n` times (`make hangups`); without it, each prompt is tried once in each mode, and the ways
-to hang up and to start take turns.
+`MIDTURN_HANGUPS=<n>` tries every combination `n` times (`make hangups`). Otherwise, each
+prompt is tried once in each mode, with alternating ways to hang up and to start.
 """
 
 from __future__ import annotations
@@ -33,14 +33,21 @@ TYPES: dict[str, Any] = {
     "long select": {"type": "select", "options": [f"host-{number:03}" for number in range(60)]},
     "multi_select": {"type": "multi_select", "options": ["lint", "types", "tests"]},
     "text": {"type": "text"},
-    "schema": {"type": "schema", "schema": {"type": "object", "properties": {"replicas": {"type": "integer"}}, "required": ["replicas"]}},
+    "schema": {
+        "type": "schema",
+        "schema": {
+            "type": "object",
+            "properties": {"replicas": {"type": "integer"}},
+            "required": ["replicas"],
+        },
+    },
     "secret": {"type": "secret"},
 }
 REDRAWN = b"\x1b[?25h"
 
 
-class Asking(NamedTuple):
-    """What is asked: the questions, what is typed before the terminal goes away, and how many questions that answers."""
+class Scenario(NamedTuple):
+    """The questions, the keys typed before the hang-up, and the number of answers in them."""
 
     questions: tuple[dict[str, Any], ...] = ()
     rich: str = ""
@@ -54,23 +61,31 @@ def _one(kind: str, **fields: Any) -> dict[str, Any]:
     return {"id": "it", "text": "Which of them?", "answer_type": TYPES[kind], **fields}
 
 
-FORM = (_one("boolean", id="first", text="Is it the first?"), _one("text", id="second", text="Where is it?"), _one("secret", id="third"))
-ASKINGS: dict[str, Asking] = {
-    **{kind: Asking((_one(kind),)) for kind in TYPES},
-    "half a text": Asking((_one("text"),), rich="half a li", plain="half a li"),
-    "half a secret": Asking((_one("secret"),), rich="hunt", plain="hunt"),
-    "menu": Asking((_one("select"),), rich="\x1b", plain="?\r"),
-    "reply": Asking((_one("boolean"),), rich="r", plain="r\r"),
-    "pager": Asking((_one("boolean", context="\n".join(f"row {number}" for number in range(200))),), rich="v", plain="v\r"),
-    "editor": Asking((_one("text"),), rich="\x18", plain=":e\r"),
-    "form": Asking(FORM, rich="y", plain="y\r", answered=1),
-    "approval": Asking(run="ask", shows="Run deploy?"),
+FORM = (
+    _one("boolean", id="first", text="Is it the first?"),
+    _one("text", id="second", text="Where is it?"),
+    _one("secret", id="third"),
+)
+ASKINGS: dict[str, Scenario] = {
+    **{kind: Scenario((_one(kind),)) for kind in TYPES},
+    "half a text": Scenario((_one("text"),), rich="half a li", plain="half a li"),
+    "half a secret": Scenario((_one("secret"),), rich="hunt", plain="hunt"),
+    "menu": Scenario((_one("select"),), rich="\x1b", plain="?\r"),
+    "reply": Scenario((_one("boolean"),), rich="r", plain="r\r"),
+    "pager": Scenario(
+        (_one("boolean", context="\n".join(f"row {number}" for number in range(200))),),
+        rich="v",
+        plain="v\r",
+    ),
+    "editor": Scenario((_one("text"),), rich="\x18", plain=":e\r"),
+    "form": Scenario(FORM, rich="y", plain="y\r", answered=1),
+    "approval": Scenario(run="ask", shows="Run deploy?"),
 }
 TIMES = int(os.environ.get("MIDTURN_HANGUPS", "0"))
 
 
 class Try(NamedTuple):
-    """One run that ends with the terminal gone."""
+    """One run during which the terminal is closed."""
 
     name: str
     plain: bool
@@ -81,7 +96,9 @@ class Try(NamedTuple):
 def _tries() -> list[Try]:
     modes = list(itertools.product(ASKINGS, (False, True)))
     if TIMES:
-        return [Try(*mode, way, start) for mode in modes for way in WAYS for start in STARTS] * TIMES
+        return [
+            Try(*mode, way, start) for mode in modes for way in WAYS for start in STARTS
+        ] * TIMES
     turns = itertools.cycle(itertools.product(STARTS, WAYS))
     return [Try(*mode, way, start) for mode, (start, way) in zip(modes, turns, strict=False)]
 
@@ -90,7 +107,9 @@ def _name(one: Try) -> str:
     return f"{one.name}-{'plain' if one.plain else 'rich'}-{one.way}-{one.start}".replace(" ", "_")
 
 
-@pytest.mark.parametrize("one", [pytest.param(one, id=f"{number}-{_name(one)}") for number, one in enumerate(_tries())])
+@pytest.mark.parametrize(
+    "one", [pytest.param(one, id=f"{number}-{_name(one)}") for number, one in enumerate(_tries())]
+)
 def test_nothing_is_recorded_when_the_terminal_goes_away(midturn: CommandLine, one: Try) -> None:
     asking = ASKINGS[one.name]
     _configure(midturn, asking)
@@ -105,7 +124,9 @@ def test_nothing_is_recorded_when_the_terminal_goes_away(midturn: CommandLine, o
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_sigterm_leaves_the_turn_open_with_its_own_status(midturn: CommandLine, *, plain: bool) -> None:
+def test_sigterm_leaves_the_turn_open_with_its_own_exit_status(
+    midturn: CommandLine, *, plain: bool
+) -> None:
     asking = ASKINGS["half a text"]
     _configure(midturn, asking)
 
@@ -118,7 +139,9 @@ def test_sigterm_leaves_the_turn_open_with_its_own_status(midturn: CommandLine, 
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_a_half_filled_form_is_still_there_after_the_window_was_closed(midturn: CommandLine, *, plain: bool) -> None:
+def test_a_half_filled_form_is_kept_after_the_window_was_closed(
+    midturn: CommandLine, *, plain: bool
+) -> None:
     asking = ASKINGS["form"]
     _configure(midturn, asking)
     one = Try("form", plain, "close", "directly")
@@ -136,12 +159,18 @@ def test_a_half_filled_form_is_still_there_after_the_window_was_closed(midturn: 
         session.wait_at(": ")
         session.send("hunter2\r")
         assert session.wait_for_end() == 0
-    answers = [event["answer"] for event in midturn.events() if event["type"] == "inquiry_response" and "answer" in event]
+    answers = [
+        event["answer"]
+        for event in midturn.events()
+        if event["type"] == "inquiry_response" and "answer" in event
+    ]
     assert answers == [True, "here it is"]
 
 
 @pytest.mark.parametrize("command", [("trust",), ("conversation", "rm", "1")])
-def test_a_question_of_a_command_ends_with_the_same_status(midturn: CommandLine, command: tuple[str, ...]) -> None:
+def test_a_question_of_a_command_ends_with_the_same_exit_status(
+    midturn: CommandLine, command: tuple[str, ...]
+) -> None:
     midturn.ok("query", "-m", midturn.script({"text": "Hello."}), "hi")
     midturn.workspace_file('[conversation.tools.greet]\ncommand = ["echo", "hello"]\n')
 
@@ -154,7 +183,7 @@ def test_a_question_of_a_command_ends_with_the_same_status(midturn: CommandLine,
     assert len(midturn.conversations()) == 1
 
 
-def test_an_inbox_answer_that_was_never_finished_does_not_count(midturn: CommandLine) -> None:
+def test_an_unfinished_inbox_answer_does_not_count(midturn: CommandLine) -> None:
     _configure(midturn, ASKINGS["text"])
     model = midturn.script(calls("deploy", ask=[*ASKINGS["text"].questions]))
     assert midturn.run("query", "-m", model, "--defer", "Go").status == 3
@@ -169,14 +198,25 @@ def test_an_inbox_answer_that_was_never_finished_does_not_count(midturn: Command
     assert [one["id"] for one in midturn.ok("inbox", "--json").json] == [question["id"]]
 
 
-def test_a_terminal_that_went_away_before_the_question_is_nobody_either(midturn: CommandLine) -> None:
-    """Even where the process lives on: a model would otherwise answer for a person who was there."""
+def test_a_terminal_closed_before_the_question_counts_as_nobody(midturn: CommandLine) -> None:
+    """This also holds if the process continues.
+
+    Otherwise, a model would answer instead of the person who was there.
+    """
     _configure(midturn, ASKINGS["boolean"])
     gate = midturn.root / "note"
-    model = midturn.script(calls("deploy", sleep=2, note=str(gate), ask=[*ASKINGS["boolean"].questions]))
+    model = midturn.script(
+        calls("deploy", sleep=2, note=str(gate), ask=[*ASKINGS["boolean"].questions])
+    )
     ignoring = "import signal; signal.signal = signal.signal; "
-    code = f"{ignoring}import asyncio, sys; from midturn.cli.headless import DEADLY; import midturn.cli.headless as s; s.DEADLY = (); "
-    code += "signal.signal(signal.SIGHUP, signal.SIG_IGN); from midturn.cli.main import run; sys.exit(run())"
+    code = (
+        f"{ignoring}import asyncio, sys; from midturn.cli.headless import DEADLY; import"
+        " midturn.cli.headless as s; s.DEADLY = (); "
+    )
+    code += (
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN); from midturn.cli.main import run;"
+        " sys.exit(run())"
+    )
 
     with midturn.on_a_terminal_run("python", "-c", code, "query", "-m", model, "Go") as session:
         session.wait_until(gate.exists, "the tool")
@@ -186,12 +226,12 @@ def test_a_terminal_that_went_away_before_the_question_is_nobody_either(midturn:
     _check_nobody_answered(midturn, ASKINGS["boolean"])
 
 
-def _configure(midturn: CommandLine, asking: Asking) -> None:
+def _configure(midturn: CommandLine, asking: Scenario) -> None:
     midturn.asker(run=asking.run)
-    midturn.hasty()
+    midturn.accept_keys_at_once()
 
 
-def _started(midturn: CommandLine, one: Try, asking: Asking) -> PtySession:
+def _started(midturn: CommandLine, one: Try, asking: Scenario) -> PtySession:
     editor = midturn.root / "editor.py"
     editor.write_text("import time\nprint('editing now', flush=True)\ntime.sleep(60)\n")
     model = midturn.script(calls("deploy", ask=list(asking.questions)))
@@ -200,11 +240,13 @@ def _started(midturn: CommandLine, one: Try, asking: Asking) -> PtySession:
     if one.start == "directly":
         return midturn.on_a_terminal(*query, plain=one.plain, EDITOR=opens)
     shell = ["/bin/bash", "-c", '"$@"; true', "bash", *midturn.program, *query]
-    return midturn.on_a_terminal_run(*shell, TERM="dumb" if one.plain else "xterm-256color", EDITOR=opens)
+    return midturn.on_a_terminal_run(
+        *shell, TERM="dumb" if one.plain else "xterm-256color", EDITOR=opens
+    )
 
 
-def _reach(session: PtySession, one: Try, asking: Asking) -> None:
-    """Wait for the prompt, and type what is to be typed."""
+def _reach(session: PtySession, one: Try, asking: Scenario) -> None:
+    """Wait for the prompt, and type the keys."""
     _wait_until_asked(session, one, "Is it the first?" if asking.answered else asking.shows)
     session.send(asking.plain if one.plain else asking.rich)
     match one.name:
@@ -228,28 +270,36 @@ def _wait_until_asked(session: PtySession, one: Try, text: str) -> None:
 
 
 def _hang_up(session: PtySession, way: Way) -> int:
-    """Let the terminal go away; return the process group that had it."""
+    """Close the terminal, and return the process group that used it."""
     jobs = os.tcgetpgrp(session.child.child_fd)
-    steps: dict[str, Callable[[], None]] = {"close": session.hang_up, "SIGHUP": lambda: _signal(jobs, session.child.pid or jobs)}
+    steps: dict[str, Callable[[], None]] = {
+        "close": session.hang_up,
+        "SIGHUP": lambda: _signal(jobs, session.child.pid or jobs),
+    }
     for step in way.split(", "):
         steps[step]()
     return jobs
 
 
 def _signal(jobs: int, leader: int) -> None:
-    """Signal those whom the system signals: the job in the foreground (an editor may be one of its own), and the leader of the session."""
+    """Send the signals of the system: to the foreground job and to the session leader.
+
+    An editor may be a job of its own.
+    """
     for group in dict.fromkeys((jobs, leader)):
         with suppress(ProcessLookupError):
             os.killpg(group, signal.SIGHUP)
 
 
 def _wait_for_end(session: PtySession, jobs: int) -> int:
-    """Wait until nobody of the job is left; return the status of the one that was started."""
-    deadline = time.monotonic() + 30
+    """Wait until the job has ended, and return the status of its first process."""
+    deadline = time.monotonic() + 120
     while session.child.isalive() or _lives(jobs):
         assert time.monotonic() < deadline, "it did not end"
         time.sleep(0.02)
-    return -session.child.signalstatus if session.child.signalstatus else session.child.exitstatus or 0
+    return (
+        -session.child.signalstatus if session.child.signalstatus else session.child.exitstatus or 0
+    )
 
 
 def _lives(jobs: int) -> bool:
@@ -257,15 +307,22 @@ def _lives(jobs: int) -> bool:
         os.killpg(jobs, 0)
     except ProcessLookupError:
         return False
-    found = subprocess.run(["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
-    return any(line.split()[0] == str(jobs) and not line.split()[1].startswith("Z") for line in found.splitlines())
+    found = subprocess.run(
+        ["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True
+    ).stdout
+    return any(
+        line.split()[0] == str(jobs) and not line.split()[1].startswith("Z")
+        for line in found.splitlines()
+    )
 
 
-def _check_nobody_answered(midturn: CommandLine, asking: Asking) -> None:
+def _check_nobody_answered(midturn: CommandLine, asking: Scenario) -> None:
     events: list[dict[str, Json]] = midturn.events()
     types = [str(event["type"]) for event in events]
     requests = types.count("inquiry_request")
     assert types.count("inquiry_response") == asking.answered, types
     assert requests == (asking.answered + 1 if asking.questions else 0), types
     assert not {"tool_call_response", "turn_end"} & set(types), types
-    assert {str(event["state"]) for event in events if event["type"] == "approval"} <= {"waiting"}, "somebody was asked, and nobody decided"
+    assert {str(event["state"]) for event in events if event["type"] == "approval"} <= {
+        "waiting"
+    }, "somebody was asked, and nobody decided"

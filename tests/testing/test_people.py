@@ -1,4 +1,4 @@
-"""The kit plays several people, one prompter for each."""
+"""Tests with several people, one prompter for each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ async def deploy(ctx: mt.ToolContext) -> str:
     return str(await ctx.ask(mt.Question.boolean("sure", "Sure?", people=TWO)))
 
 
-def test_two_people_say_yes_one_after_the_other() -> None:
+def test_two_people_approve_one_after_the_other() -> None:
     model = mt.ScriptedModel([{"calls": [{"name": "deploy"}]}, {"text": "Done."}])
     agent = mt.Agent(model, tools=[deploy])
-    ana, bo, dora = (mt.ScriptedPrompter({"deploy.sure": True}, user=name) for name in ("ana", "bo", "dora"))
+    ana, bo, dora = (
+        mt.ScriptedPrompter({"deploy.sure": True}, user=name) for name in ("ana", "bo", "dora")
+    )
 
     async def played() -> mt.RunResult[None]:
         result = await agent.run("Deploy it.", prompter=ana)
@@ -36,13 +38,26 @@ def test_two_people_say_yes_one_after_the_other() -> None:
 @mt.tool
 async def alone(ctx: mt.ToolContext) -> str:
     """Ask two of one person."""
-    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?", people=mt.People(ask=["ana"], only=True, approvals=2))))
+    return str(
+        await ctx.ask(
+            mt.Question.boolean(
+                "sure", "Sure?", people=mt.People(ask=["ana"], only=True, approvals=2)
+            )
+        )
+    )
 
 
-def test_what_too_few_people_may_answer_is_an_error_at_once() -> None:
+def test_a_question_for_too_few_people_is_an_error_at_once() -> None:
     model = mt.ScriptedModel([{"calls": [{"name": "alone"}]}, {"text": "Done."}])
     agent = mt.Agent(model, tools=[alone])
     result = agent.run_sync("Ask.")
     assert result.status == "completed"
-    (content,) = [event.content for event in agent.store.read_sync(result.conversation).events if isinstance(event, ToolCallResponse)]
-    assert 'alone: "Sure?" was put to no one: 2 different people have to say yes, and only ana may answer.' in content
+    (content,) = [
+        event.content
+        for event in agent.store.read_sync(result.conversation).events
+        if isinstance(event, ToolCallResponse)
+    ]
+    assert (
+        'alone: "Sure?" was put to no one: 2 different people must say yes, but only ana may'
+        " answer." in content
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.programs import ALONE
+from support.programs import NO_PYTEST_PLUGINS
 
 TEST = """
 import asyncio
@@ -71,7 +71,7 @@ def test_model_replies_are_left_over(scripted_model):
 
 
 @pytest.mark.long
-def test_the_fixtures_are_there_and_a_reply_left_over_fails_its_test(tmp_path: Path) -> None:
+def test_the_fixtures_are_available_and_unused_replies_fail_the_test(tmp_path: Path) -> None:
     (tmp_path / "test_deploy.py").write_text(TEST)
 
     options = [
@@ -85,9 +85,15 @@ def test_the_fixtures_are_there_and_a_reply_left_over_fails_its_test(tmp_path: P
         "midturn.testing.plugin",
         "-p",
         "no:randomly",
-        *ALONE,
+        *NO_PYTEST_PLUGINS,
     ]
-    run = subprocess.run([sys.executable, "-m", "pytest", "-q", *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert "11 passed, 6 errors" in run.stdout, run.stdout + run.stderr
     assert "reply 1: There is no tool named 'depoly'. The tools are: deploy." in run.stdout
@@ -98,8 +104,11 @@ def test_the_fixtures_are_there_and_a_reply_left_over_fails_its_test(tmp_path: P
     assert "replies left over: `deploy.confirm` was never asked" in run.stdout
 
 
-def test_the_plugin_costs_other_projects_next_to_nothing() -> None:
-    code = "import sys, midturn.testing.plugin; print([name for name in sys.modules if name.startswith('midturn.')])"
+def test_the_plugin_costs_other_projects_almost_nothing() -> None:
+    code = (
+        "import sys, midturn.testing.plugin; print([name for name in sys.modules if"
+        " name.startswith('midturn.')])"
+    )
 
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -1,4 +1,4 @@
-"""One tool, tested without an agent."""
+"""A single tool, tested without an agent."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ async def deploy(env: str, ctx: mt.ToolContext[str]) -> str:
 
 
 def test_one_tool_runs_without_an_agent() -> None:
-    report = asyncio.run(testing.run_tool(deploy, {"env": "staging"}, {"confirm": True}, deps="Ann"))
+    report = asyncio.run(
+        testing.run_tool(deploy, {"env": "staging"}, {"confirm": True}, deps="Ann")
+    )
 
     assert (report.content, report.is_error, report.exception) == ("staging for Ann", False, None)
     assert [prompt.question.text for prompt in report.asked] == ["Deploy to staging?"]
 
 
-def test_a_no_and_a_bug_are_told_apart() -> None:
+def test_a_no_and_a_bug_are_distinguished() -> None:
     async def broken() -> str:
         raise KeyError("nope")
 
@@ -42,21 +44,25 @@ def test_a_no_and_a_bug_are_told_apart() -> None:
     [
         ({}, "prompts without a reply"),
         ({"confirm": True, "other": 1}, "`deploy.other` was never asked"),
-        ({"confirm": "yes"}, "does not fit: the answer must be true or false"),
+        ({"confirm": "yes"}, "is invalid: the answer must be true or false"),
     ],
 )
-def test_a_script_that_does_not_fit_says_why(replies: dict[str, object], says: str) -> None:
+def test_a_script_that_does_not_match_reports_why(replies: dict[str, object], says: str) -> None:
     with pytest.raises(AssertionError, match=says):
-        asyncio.run(testing.run_tool(deploy, {"env": "staging"}, replies, deps="Ann"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        asyncio.run(testing.run_tool(deploy, {"env": "staging"}, replies, deps="Ann"))  # type: ignore[arg-type]
 
 
-def test_a_call_that_ends_before_it_asks_says_why() -> None:
+def test_a_call_that_ends_before_asking_reports_why() -> None:
     with pytest.raises(
-        AssertionError, match=r"was never asked\. The call ended before it asked anything: The arguments of `deploy` do not fit"
+        AssertionError,
+        match=(
+            r"was never asked\. The call ended before it asked anything: The arguments of `deploy`"
+            r" do not fit"
+        ),
     ):
         asyncio.run(testing.run_tool(deploy, {}, {"confirm": True}, deps="Ann"))
 
 
-def test_the_names_of_the_kit_are_listed() -> None:
+def test_the_public_names_are_listed() -> None:
     assert "run_tool" in dir(testing)
     assert all(getattr(testing, name) for name in dir(testing))

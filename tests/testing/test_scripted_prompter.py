@@ -13,37 +13,45 @@ from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitte
 from midturn.testing import OutOfScript, ScriptedPrompter
 
 CONFIRM = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")
-REGIONS = Prompt(question=Question.multi_select("regions", "Where?", ["eu", "us", "ap"]), tool="deploy")
+REGIONS = Prompt(
+    question=Question.multi_select("regions", "Where?", ["eu", "us", "ap"]), tool="deploy"
+)
 
 
 def reply(prompter: ScriptedPrompter, prompt: Prompt = CONFIRM) -> Reply:
     return asyncio.run(prompter.prompt(prompt))
 
 
-def test_a_value_is_an_answer_and_a_reply_is_itself() -> None:
+def test_a_value_is_an_answer_and_a_reply_object_is_a_reply() -> None:
     assert reply(ScriptedPrompter({"deploy.confirm": True})) == Answered(True)
     assert reply(ScriptedPrompter({"deploy.confirm": Replied("not now")})) == Replied("not now")
-    assert reply(ScriptedPrompter({"deploy.confirm": Answered(False, reason="no")})) == Answered(False, reason="no")
-    assert reply(ScriptedPrompter({"deploy.confirm": SecretValue("s")})) == Answered(SecretValue("s"))
-    with pytest.raises(OutOfScript, match="does not fit: the answer must be true or false, not null"):
+    assert reply(ScriptedPrompter({"deploy.confirm": Answered(False, reason="no")})) == Answered(
+        False, reason="no"
+    )
+    assert reply(ScriptedPrompter({"deploy.confirm": SecretValue("s")})) == Answered(
+        SecretValue("s")
+    )
+    with pytest.raises(OutOfScript, match="is invalid: the answer must be true or false, not null"):
         reply(ScriptedPrompter({"deploy.confirm": None}))
 
 
-def test_a_list_holds_one_reply_for_each_time() -> None:
+def test_a_list_contains_one_reply_per_prompt() -> None:
     prompter = ScriptedPrompter({"deploy.confirm": [False, Replied("why?"), True]})
 
     assert [reply(prompter) for _ in range(3)] == [Answered(False), Replied("why?"), Answered(True)]
     prompter.assert_exhausted()
 
 
-def test_a_list_that_answers_the_question_is_one_answer() -> None:
-    assert reply(ScriptedPrompter({"deploy.regions": ["eu", "us"]}), REGIONS) == Answered(["eu", "us"])
+def test_a_list_that_is_a_valid_answer_is_one_answer() -> None:
+    assert reply(ScriptedPrompter({"deploy.regions": ["eu", "us"]}), REGIONS) == Answered(
+        ["eu", "us"]
+    )
 
     twice = ScriptedPrompter({"deploy.regions": [["eu"], []]})
     assert [reply(twice, REGIONS), reply(twice, REGIONS)] == [Answered(["eu"]), Answered([])]
 
 
-def test_a_function_replies_as_often_as_it_is_asked() -> None:
+def test_a_function_replies_to_every_prompt() -> None:
     async def later(prompt: Prompt) -> bool:
         return prompt.question.id == "confirm"
 
@@ -56,22 +64,38 @@ def test_a_function_replies_as_often_as_it_is_asked() -> None:
         prompter.assert_exhausted()
 
 
-def test_approvals_have_keys_of_their_own_and_a_review_is_submitted() -> None:
-    run = Prompt(question=Question.unchecked(id="__run__", text="Run deploy?", answer_type=BooleanType()), kind="run", tool="deploy")
+def test_approvals_have_their_own_keys_and_a_review_is_submitted() -> None:
+    run = Prompt(
+        question=Question.unchecked(id="__run__", text="Run deploy?", answer_type=BooleanType()),
+        kind="run",
+        tool="deploy",
+    )
     review = Prompt(
-        question=Question.unchecked(id="__review__", text="Send these answers?", answer_type=BooleanType()), kind="review", tool="deploy"
+        question=Question.unchecked(
+            id="__review__", text="Send these answers?", answer_type=BooleanType()
+        ),
+        kind="review",
+        tool="deploy",
     )
 
     assert reply(ScriptedPrompter({"deploy.__run__": False}), run) == Answered(False)
     assert reply(ScriptedPrompter(), review) == Submitted()
 
 
-def test_a_prompt_without_a_reply_raises_and_fails_the_test() -> None:
+def test_a_prompt_without_a_reply_fails_the_test() -> None:
     prompter = ScriptedPrompter({"deploy.other": True})
 
-    with pytest.raises(OutOfScript, match=r"no reply for `deploy\.confirm`: 'Deploy\?'\. It has: `deploy\.other`\."):
+    with pytest.raises(
+        OutOfScript, match=r"no reply for `deploy\.confirm`: 'Deploy\?'\. It has: `deploy\.other`\."
+    ):
         reply(prompter)
-    with pytest.raises(AssertionError, match=r"prompts without a reply: `deploy\.confirm` .* left over: `deploy\.other` was never asked"):
+    with pytest.raises(
+        AssertionError,
+        match=(
+            r"prompts without a reply: `deploy\.confirm` .* left over: `deploy\.other` was never"
+            r" asked"
+        ),
+    ):
         prompter.assert_exhausted()
 
 
@@ -83,15 +107,17 @@ def test_an_answer_is_used_once() -> None:
         reply(prompter)
 
 
-@pytest.mark.parametrize(("unscripted", "expected"), [("unavailable", Unavailable()), ("end_turn", EndedTurn())])
-def test_other_prompts_can_be_left_to_themselves(unscripted: Any, expected: Reply) -> None:
+@pytest.mark.parametrize(
+    ("unscripted", "expected"), [("unavailable", Unavailable()), ("end_turn", EndedTurn())]
+)
+def test_unmatched_prompts_can_be_allowed(unscripted: Any, expected: Reply) -> None:
     prompter = ScriptedPrompter(unscripted=unscripted)
 
     assert reply(prompter) == expected
     prompter.assert_exhausted()
 
 
-def test_replies_left_over_are_counted() -> None:
+def test_unused_replies_are_counted() -> None:
     prompter = ScriptedPrompter({"deploy.confirm": [True, True, False]})
     reply(prompter)
 
@@ -99,19 +125,29 @@ def test_replies_left_over_are_counted() -> None:
         prompter.assert_exhausted()
 
 
-def test_what_was_shown_is_kept() -> None:
+def test_shown_prompts_are_stored() -> None:
     prompter = ScriptedPrompter({"deploy.confirm": True})
     reply(prompter)
 
     assert prompter.prompts == [CONFIRM]
 
 
-def test_what_is_wrong_with_a_list_of_choices_is_said_of_the_list() -> None:
-    zones = Prompt(question=Question.multi_select("zones", "Which zones?", ["a", "b"]), asked_by="deploy", tool="deploy")
+def test_an_invalid_list_of_choices_is_reported_as_a_list() -> None:
+    zones = Prompt(
+        question=Question.multi_select("zones", "Which zones?", ["a", "b"]),
+        asked_by="deploy",
+        tool="deploy",
+    )
     prompter = ScriptedPrompter({"deploy.zones": ["b", "q"]})
 
-    with pytest.raises(OutOfScript, match=r'"q" is none of the options'):
+    with pytest.raises(OutOfScript, match=r'"q" is not one of the options'):
         reply(prompter, zones)
-    with pytest.raises(AssertionError, match=r'^The scripted prompter: the reply to `deploy\.zones` does not fit: /1: "q" is none'):
+    with pytest.raises(
+        AssertionError,
+        match=(
+            r'^The scripted prompter: the reply to `deploy\.zones` is invalid: /1: "q" is not one'
+            r" of the options"
+        ),
+    ):
         prompter.assert_exhausted()
     assert reply(ScriptedPrompter({"deploy.zones": [["q"], ["b"]]}), zones) == Answered(["q"])

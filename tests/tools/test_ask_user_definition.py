@@ -1,4 +1,4 @@
-"""What a provider is sent for `ask_user`."""
+"""The definition of `ask_user` that is sent to a provider."""
 
 from __future__ import annotations
 
@@ -26,17 +26,28 @@ def schemas(schema: JsonObject) -> Iterator[JsonObject]:
 
 
 def properties(schema: Json) -> Mapping[str, JsonObject]:
-    """Return what an object schema describes."""
+    """Return the properties of an object schema."""
     return cast("Mapping[str, Mapping[str, JsonObject]]", schema)["properties"]
 
 
-def test_nothing_is_of_any_type_and_nothing_is_required_under_a_condition() -> None:
+def test_every_parameter_has_a_type_and_requirements_are_unconditional() -> None:
     for schema in schemas(DEFINITION.parameters):
         assert schema.get("type") not in (None, "any")
-        assert not {"if", "then", "else", "anyOf", "oneOf", "allOf", "not", "dependentRequired", "dependentSchemas", "$ref"} & set(schema)
+        assert not {
+            "if",
+            "then",
+            "else",
+            "anyOf",
+            "oneOf",
+            "allOf",
+            "not",
+            "dependentRequired",
+            "dependentSchemas",
+            "$ref",
+        } & set(schema)
 
 
-def test_nothing_is_required_at_the_top() -> None:
+def test_no_top_level_parameter_is_required() -> None:
     assert "required" not in DEFINITION.parameters
 
 
@@ -46,13 +57,13 @@ def test_every_parameter_is_described() -> None:
     assert all(parameter.get("description") for parameter in [*top.values(), *entry.values()])
 
 
-def test_the_arguments_that_are_read_are_the_arguments_that_are_described() -> None:
+def test_accepted_and_documented_arguments_are_the_same() -> None:
     top = properties(DEFINITION.parameters)
     assert set(top) == {*SINGLE_KEYS, "questions"}
     assert set(properties(top["questions"]["items"])) == set(ENTRY_KEYS)
 
 
-def test_a_default_and_what_a_predicate_waits_for_have_five_types() -> None:
+def test_defaults_and_predicate_values_have_five_types() -> None:
     top = properties(DEFINITION.parameters)
     entry = properties(top["questions"]["items"])
     for parameter in (top["default"], entry["default"], properties(entry["when"])["equals"]):
@@ -60,6 +71,11 @@ def test_a_default_and_what_a_predicate_waits_for_have_five_types() -> None:
         assert parameter["items"] == {"type": "string"}
 
 
-def test_the_definition_is_what_somebody_last_looked_at() -> None:
-    """What differs goes to a model with every request: look at it, and if it is right write it to the file."""
-    assert msgspec.to_builtins(DEFINITION) == json.loads(Path(__file__).with_name("ask_user.json").read_text(encoding="utf-8"))
+def test_the_definition_matches_the_reviewed_file() -> None:
+    """Models read this text with every request.
+
+    Review the difference, and write it to the file if it is right.
+    """
+    assert msgspec.to_builtins(DEFINITION) == json.loads(
+        Path(__file__).with_name("ask_user.json").read_text(encoding="utf-8")
+    )

@@ -14,7 +14,7 @@ from midturn.question.question import Question
 from midturn.tools.asking import ToolContext
 from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
-from support.tool_running import Around, execute
+from support.tool_running import ToolEnvironment, execute
 
 CONFIRM = Question.boolean("confirm", "Deploy?")
 
@@ -34,7 +34,7 @@ CONFIRM = Question.boolean("confirm", "Deploy?")
         (NeedsInput(CONFIRM), NeedsInput(Form((CONFIRM,)))),
     ],
 )
-def test_a_return_value_means_what_it_is(returned: object, outcome: object) -> None:
+def test_return_values_are_interpreted_by_type(returned: object, outcome: object) -> None:
     @tool
     def give() -> object:
         return returned
@@ -42,7 +42,7 @@ def test_a_return_value_means_what_it_is(returned: object, outcome: object) -> N
     assert execute(give, {}) == outcome
 
 
-def test_a_value_without_a_json_form_is_an_error_that_names_its_type() -> None:
+def test_a_value_without_json_is_an_error_with_its_type() -> None:
     @tool
     def give() -> object:
         return {"it": object()}
@@ -54,7 +54,7 @@ def test_a_value_without_a_json_form_is_an_error_that_names_its_type() -> None:
     assert "`object`" in outcome.message
 
 
-def test_a_question_is_answered_by_running_again() -> None:
+def test_a_returned_question_is_answered_by_running_again() -> None:
     @tool
     def deploy(ctx: ToolContext) -> str | NeedsInput:
         if "confirm" not in ctx.answers:
@@ -65,7 +65,7 @@ def test_a_question_is_answered_by_running_again() -> None:
     assert execute(deploy, {}, {"confirm": True}) == Success("confirmed: True")
 
 
-def test_a_rejection_is_an_error_in_the_tools_own_words() -> None:
+def test_a_rejection_is_an_error_with_the_tools_text() -> None:
     @tool
     async def deploy() -> str:
         raise Rejected("Not deployed.")
@@ -73,7 +73,7 @@ def test_a_rejection_is_an_error_in_the_tools_own_words() -> None:
     assert execute(deploy, {}) == ToolError("Not deployed.")
 
 
-def test_an_exception_is_an_error_with_type_message_and_a_trace_for_people() -> None:
+def test_an_exception_is_an_error_with_type_message_and_traceback() -> None:
     @tool
     def deploy() -> str:
         raise ValueError("no such host")
@@ -86,9 +86,15 @@ def test_an_exception_is_an_error_with_type_message_and_a_trace_for_people() -> 
 
 
 @pytest.mark.parametrize(
-    "error", [SystemExit(3), StopIteration(1), asyncio.CancelledError("inside"), ExceptionGroup("g", [ValueError("x")])]
+    "error",
+    [
+        SystemExit(3),
+        StopIteration(1),
+        asyncio.CancelledError("inside"),
+        ExceptionGroup("g", [ValueError("x")]),
+    ],
 )
-def test_nothing_that_a_tool_raises_gets_out_of_it(error: BaseException) -> None:
+def test_no_exception_escapes_from_a_tool(error: BaseException) -> None:
     @tool
     async def waits() -> str:
         await asyncio.sleep(0)
@@ -102,8 +108,8 @@ def test_nothing_that_a_tool_raises_gets_out_of_it(error: BaseException) -> None
     assert isinstance(execute(blocks, {}), ToolError)
 
 
-def test_a_secret_of_the_call_is_in_no_result_no_message_and_no_trace() -> None:
-    """A tool may put its secret in a result or an exception by accident."""
+def test_a_secret_is_removed_from_results_messages_and_tracebacks() -> None:
+    """A tool may include its secret in a result or an exception by accident."""
     secret = SecretValue("hunter2-hunter2")
 
     @tool
@@ -116,18 +122,20 @@ def test_a_secret_of_the_call_is_in_no_result_no_message_and_no_trace() -> None:
 
     failed = execute(login, {"fail": True}, {"passphrase": secret})
 
-    assert execute(login, {"fail": False}, {"passphrase": secret}) == Success('{"used":"[redacted]","held":"[redacted]"}')
+    assert execute(login, {"fail": False}, {"passphrase": secret}) == Success(
+        '{"used":"[redacted]","held":"[redacted]"}'
+    )
     assert isinstance(failed, ToolError)
     assert failed.message == "ValueError: cannot log in with [redacted]"
     assert "hunter2" not in "\n".join(failed.trace)
 
 
-def test_a_long_result_is_cut_and_the_whole_of_it_kept(tmp_path: object) -> None:
+def test_a_long_result_is_cut_and_saved_in_full(tmp_path: object) -> None:
     @tool
     def log() -> str:
         return "begin " + "x" * 10_000 + " end"
 
-    around = Around(str(tmp_path), limits=Limits(tool_output=2_000))
+    around = ToolEnvironment(str(tmp_path), limits=Limits(tool_output=2_000))
     outcome = execute(log, {}, around=around)
 
     assert isinstance(outcome, Success)
@@ -137,7 +145,7 @@ def test_a_long_result_is_cut_and_the_whole_of_it_kept(tmp_path: object) -> None
     assert "the whole output is in /" in outcome.content
 
 
-def test_an_object_or_a_partial_can_be_a_tool() -> None:
+def test_a_callable_object_or_partial_can_be_a_tool() -> None:
     class Greeter:
         async def __call__(self, name: str) -> str:
             return f"Hello {name}"
@@ -153,7 +161,7 @@ def test_a_generator_is_refused() -> None:
     async def stream() -> AsyncIterator[str]:
         yield "x"
 
-    with pytest.raises(TypeError, match="yields"):
+    with pytest.raises(TypeError, match="generator"):
         tool(stream)
 
 

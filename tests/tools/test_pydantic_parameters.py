@@ -15,8 +15,10 @@ pydantic: Any = pytest.importorskip("pydantic")
 
 
 def declared() -> FunctionTool[..., object]:
-    """A tool whose parameters are described in every way that Pydantic knows, beside one that it does not see."""
-    member = pydantic.create_model("Member", name=(str, pydantic.Field(description="Who.")), age=(int, 0))
+    """A tool with parameters in every form of Pydantic, next to one without types."""
+    member = pydantic.create_model(
+        "Member", name=(str, pydantic.Field(description="Who.")), age=(int, 0)
+    )
 
     def invite(member: Any, count: Any, note: Any, tags: Any) -> object:  # noqa: D417 (two need no description)
         """Invite somebody.
@@ -46,7 +48,11 @@ def test_models_and_fields_are_described() -> None:
     assert schema["required"] == ["member", "count"]
     assert schema["properties"]["member"]["$ref"] == "#/$defs/Member"
     assert schema["properties"]["member"]["description"] == "Whom to invite."
-    assert schema["properties"]["count"] == {"minimum": 1, "type": "integer", "description": "How often."}
+    assert schema["properties"]["count"] == {
+        "minimum": 1,
+        "type": "integer",
+        "description": "How often.",
+    }
     assert schema["properties"]["note"]["maxLength"] == 5
     assert schema["properties"]["note"]["default"] == "hi"
     assert schema["$defs"]["Member"]["properties"]["name"]["description"] == "Who."
@@ -54,7 +60,9 @@ def test_models_and_fields_are_described() -> None:
 
 def test_models_and_fields_are_filled_and_returned_as_json() -> None:
     assert execute(declared(), {**GOOD, "count": 2.0}) == execute(declared(), GOOD)
-    assert execute(declared(), GOOD) == Success('{"member":{"name":"Ann","age":0},"count":2,"note":"hi","tags":[]}')
+    assert execute(declared(), GOOD) == Success(
+        '{"member":{"name":"Ann","age":0},"count":2,"note":"hi","tags":[]}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +76,7 @@ def test_models_and_fields_are_filled_and_returned_as_json() -> None:
         ({"tags": [1]}, "/tags/0: "),
     ],
 )
-def test_a_mismatch_names_the_place(wrong: dict[str, Json], said: str) -> None:
+def test_a_mismatch_names_the_location(wrong: dict[str, Json], said: str) -> None:
     outcome = execute(declared(), {**GOOD, **wrong})
 
     assert isinstance(outcome, ToolError)

@@ -1,4 +1,4 @@
-"""What a program may forget, and what happens then; and asking from any depth."""
+"""Common mistakes of tool authors, and asking from any call depth."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ import pytest
 
 import midturn as mt
 from midturn.runtime.side_request import question_text
-from support.agents import CONFIRM, calling, told
+from support.agents import CONFIRM, calling, tool_results
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 
 def result_of(tool: Any, replies: Any = None, arguments: Any = None) -> str:
-    """Run one tool in a turn, and return what the model reads."""
+    """Run one tool in a turn, and return the result that the model reads."""
     name = tool.definition.name
     agent = mt.Agent(
-        calling(name, arguments=arguments or {}), tools=[tool], prompter=mt.ScriptedPrompter(replies or {f"{name}.confirm": True})
+        calling(name, arguments=arguments or {}),
+        tools=[tool],
+        prompter=mt.ScriptedPrompter(replies or {f"{name}.confirm": True}),
     )
     result = agent.run_sync("Go.")
     assert result.status == "completed"
-    return told(agent.store, result.conversation)[0]
+    return tool_results(agent.store, result.conversation)[0]
 
 
-def test_a_forgotten_await_is_no_yes() -> None:
+def test_a_missing_await_is_not_a_yes() -> None:
     @mt.tool
     async def deploy(ctx: mt.ToolContext) -> str:
         return "deployed" if ctx.ask(CONFIRM) else "left it"  # pyright: ignore[reportUnnecessaryComparison]  # the mistake
 
-    assert result_of(deploy).startswith("TypeError: Whether `confirm` was answered with yes is not known yet")
+    assert result_of(deploy).startswith("TypeError: `confirm` has no answer yet")
 
 
-def test_an_ask_that_nobody_awaits_is_an_error() -> None:
+def test_an_ask_that_is_never_awaited_is_an_error() -> None:
     @mt.tool
     async def deploy(ctx: mt.ToolContext) -> str:
         ctx.ask(CONFIRM)  # pyright: ignore[reportUnusedCoroutine]  # the mistake
@@ -46,17 +48,19 @@ def test_an_ask_that_nobody_awaits_is_an_error() -> None:
     assert "`confirm` was never asked: its `ask` was not awaited" in result_of(deploy)
 
 
-def test_an_ask_that_is_closed_or_made_a_task_was_not_forgotten() -> None:
+def test_a_closed_ask_or_a_task_does_not_count_as_forgotten() -> None:
     @mt.tool
     async def deploy(ctx: mt.ToolContext) -> str:
         ctx.ask(mt.Question.boolean("other", "Other?")).close()
-        first, second = await asyncio.gather(asyncio.create_task(ctx.ask(CONFIRM)), ctx.ask(mt.Question.text("name", "Name?")))
+        first, second = await asyncio.gather(
+            asyncio.create_task(ctx.ask(CONFIRM)), ctx.ask(mt.Question.text("name", "Name?"))
+        )
         return f"{first} {second}"
 
     assert result_of(deploy, {"deploy.confirm": True, "deploy.name": "x"}) == "True x"
 
 
-def test_asking_as_if_it_was_async_raises_at_once_and_names_what_to_use() -> None:
+def test_the_wrong_ask_function_raises_at_once_and_names_the_right_one() -> None:
     @mt.tool
     def deploy(ctx: mt.ToolContext) -> str:
         return "deployed" if ctx.ask(CONFIRM) else "left it"  # pyright: ignore[reportUnnecessaryComparison]  # the mistake
@@ -79,7 +83,7 @@ async def deep() -> bool:
     return await mt.ask(CONFIRM)
 
 
-def test_asking_works_at_any_depth_without_the_context() -> None:
+def test_asking_works_at_any_call_depth_without_the_context() -> None:
     @mt.tool
     async def awaits() -> str:
         return str(await deep())
@@ -105,12 +109,18 @@ def test_asking_works_at_any_depth_without_the_context() -> None:
     @mt.tool
     def form_in_a_thread() -> str:
         tried = mt.try_ask_sync(CONFIRM)
-        return f"{mt.ask_form_sync(mt.Form([CONFIRM]))[CONFIRM]} {isinstance(tried, mt.Answer) and tried.value}"
+        return (
+            f"{mt.ask_form_sync(mt.Form([CONFIRM]))[CONFIRM]}"
+            f" {isinstance(tried, mt.Answer) and tried.value}"
+        )
 
     for tool in (awaits, in_a_task, in_a_thread, blocks):
         assert result_of(tool) == "True"
     for tool in (form, form_in_a_thread):
-        assert result_of(tool, {f"{tool.name}.confirm": [True, False]}) in ("True False", "False True")
+        assert result_of(tool, {f"{tool.name}.confirm": [True, False]}) in (
+            "True False",
+            "False True",
+        )
 
 
 def test_an_agent_inside_a_tool_asks_in_its_own_call() -> None:
@@ -123,28 +133,34 @@ def test_an_agent_inside_a_tool_asks_in_its_own_call() -> None:
         person = mt.ScriptedPrompter({"inner.name": "x"})
         agent = mt.Agent(calling("inner"), tools=[inner], prompter=person, store=mt.MemoryStore())
         result = await agent.run("Inside.")
-        return f"{told_async(await agent.store.read(result.conversation))} {await mt.ask(CONFIRM)}"
+        return (
+            f"{first_result(await agent.store.read(result.conversation))} {await mt.ask(CONFIRM)}"
+        )
 
     assert result_of(outer) == "x True"
 
 
-def told_async(conversation: mt.Conversation) -> str:
+def first_result(conversation: mt.Conversation) -> str:
     """Return the first result of a conversation."""
-    return next(event.content for event in conversation.events if isinstance(event, mt.events.ToolCallResponse))
+    return next(
+        event.content
+        for event in conversation.events
+        if isinstance(event, mt.events.ToolCallResponse)
+    )
 
 
-def test_outside_of_a_call_there_is_nobody_to_ask() -> None:
-    with pytest.raises(RuntimeError, match="No tool is running here"):
+def test_asking_outside_of_a_call_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match=r"No tool is running\. Ask inside a tool"):
         mt.ask_sync(CONFIRM)
 
     async def scene() -> None:
-        with pytest.raises(RuntimeError, match="No tool is running here"):
+        with pytest.raises(RuntimeError, match=r"No tool is running\. Ask inside a tool"):
             await mt.ask(CONFIRM)
 
     asyncio.run(scene())
 
 
-def test_a_tools_own_rule_keeps_the_prompt_open_and_records_the_last_answer_only() -> None:
+def test_a_check_keeps_the_prompt_open_and_only_the_last_answer_is_recorded() -> None:
     name = mt.Question.text("name", "Name?")
 
     def check(value: str) -> str | None:
@@ -158,12 +174,15 @@ def test_a_tools_own_rule_keeps_the_prompt_open_and_records_the_last_answer_only
     agent = mt.Agent(calling("create"), tools=[create], prompter=person)
     result = agent.run_sync("Go.")
 
-    assert told(agent.store, result.conversation) == ["e"]
-    assert [prompt.error for prompt in person.prompts] == [None, *(f"{letter} is not in lower case." for letter in "ABCD")]
+    assert tool_results(agent.store, result.conversation) == ["e"]
+    assert [prompt.error for prompt in person.prompts] == [
+        None,
+        *(f"{letter} is not in lower case." for letter in "ABCD"),
+    ]
     assert len(agent.store.read_sync(result.conversation).pairs()) == 1
 
 
-def test_an_answer_from_elsewhere_that_the_rule_refuses_is_asked_for_again() -> None:
+def test_an_outside_answer_refused_by_the_check_is_asked_again() -> None:
     name = mt.Question.text("name", "Name?")
 
     @mt.tool
@@ -180,45 +199,60 @@ def test_an_answer_from_elsewhere_that_the_rule_refuses_is_asked_for_again() -> 
         assert "problem" not in result.pending[0].to_json()
         result = await agent.resume(result.conversation)
         assert result.status == "suspended"
-        assert [question.to_json()["problem"] for question in await agent.store.pending()] == ["Not that."]
+        assert [question.to_json()["problem"] for question in await agent.store.pending()] == [
+            "Not that."
+        ]
         result = await agent.resume(result.conversation)
-        assert [(question.question_id, question.problem) for question in result.pending] == [("name", "Not that.")]
+        assert [(question.question_id, question.problem) for question in result.pending] == [
+            ("name", "Not that.")
+        ]
         await agent.store.answer(result.pending[0].id, "right")
         result = await agent.resume(result.conversation)
-        assert told_async(await agent.store.read(result.conversation)) == "right"
-        assert [pair.request.id.rpartition(".")[2] for pair in (await agent.store.read(result.conversation)).pairs()] == ["1", "2"]
+        assert first_result(await agent.store.read(result.conversation)) == "right"
+        assert [
+            pair.request.id.rpartition(".")[2]
+            for pair in (await agent.store.read(result.conversation)).pairs()
+        ] == ["1", "2"]
 
     asyncio.run(scene())
 
 
-def test_who_is_asked_again_at_a_prompt_or_as_a_model_is_told_why() -> None:
-    """In another process, which has neither the rule nor what it has said."""
+def test_a_repeated_question_shows_the_message_of_the_check() -> None:
+    """The answer is checked in another process, which has neither the rule nor its message."""
     name = mt.Question.text("name", "Name?")
 
     @mt.tool
     async def create(ctx: mt.ToolContext) -> str:
-        return await ctx.ask(name, check=lambda value: None if value == "right" else f"{value} is not that.")
+        return await ctx.ask(
+            name, check=lambda value: None if value == "right" else f"{value} is not that."
+        )
 
     store = mt.MemoryStore()
     result = mt.Agent(calling("create"), tools=[create], store=store).run_sync("Go.")
     store.answer_sync(result.pending[0].id, "wrong")
     mt.Agent(calling("create"), tools=[create], store=store).resume_sync(result.conversation)
     person = mt.ScriptedPrompter({"create.name": "right"})
-    result = mt.Agent(calling("create"), tools=[create], store=store, prompter=person).resume_sync(result.conversation)
+    result = mt.Agent(calling("create"), tools=[create], store=store, prompter=person).resume_sync(
+        result.conversation
+    )
 
     assert [prompt.error for prompt in person.prompts] == ["wrong is not that."]
-    assert told(store, result.conversation) == ["right"]
+    assert tool_results(store, result.conversation) == ["right"]
     (_, (again, _)) = store.read_sync(result.conversation).pairs()
-    assert "An earlier answer was not accepted: wrong is not that." in question_text(again, "create", [])
+    assert "An earlier answer was not accepted: wrong is not that." in question_text(
+        again, "create", []
+    )
 
 
-def test_a_rule_that_repeats_a_secret_does_not_put_it_on_record(tmp_path: Path) -> None:
+def test_a_secret_in_the_message_of_a_check_is_not_recorded(tmp_path: Path) -> None:
     token = mt.Question.secret("token", "Token?")
 
     @mt.tool
     async def log_in(ctx: mt.ToolContext) -> str:
         given = await ctx.ask(token)
-        await ctx.ask(CONFIRM, check=lambda value: None if value else f"With {given.reveal()} it is a yes.")
+        await ctx.ask(
+            CONFIRM, check=lambda value: None if value else f"With {given.reveal()} it is a yes."
+        )
         return "in"
 
     class Person(mt.Prompter):
@@ -231,21 +265,26 @@ def test_a_rule_that_repeats_a_secret_does_not_put_it_on_record(tmp_path: Path) 
 
     path = tmp_path / "store"
     problems: list[str | None] = []
-    agent = mt.Agent(calling("log_in"), tools=[log_in], prompter=Person(), store=mt.open_store(path))
+    agent = mt.Agent(
+        calling("log_in"), tools=[log_in], prompter=Person(), store=mt.open_store(path)
+    )
     result = agent.run_sync("Go.")
 
-    assert told(agent.store, result.conversation) == ["in"]
+    assert tool_results(agent.store, result.conversation) == ["in"]
     assert problems == [None, "With [redacted] it is a yes."]
-    assert not any(b"hush-hush-77" in file.read_bytes() for file in path.rglob("*") if file.is_file())
+    assert not any(
+        b"hush-hush-77" in file.read_bytes() for file in path.rglob("*") if file.is_file()
+    )
 
 
-def test_a_rule_that_returns_no_sentence_is_an_error_of_the_tool() -> None:
+def test_a_check_that_returns_no_text_is_a_tool_error() -> None:
     @mt.tool
     async def create(ctx: mt.ToolContext) -> str:
-        return str(await ctx.ask(CONFIRM, check=lambda value: value))  # type: ignore[arg-type, return-value]  # pyright: ignore[reportArgumentType]
+        return str(await ctx.ask(CONFIRM, check=lambda value: value))  # type: ignore[arg-type, return-value]
 
-    assert "`check` returned a `bool`; it returns None, or the sentence that the person is shown" in result_of(
-        create, {"create.confirm": True}
+    assert (
+        "`check` returned a `bool`; it must return None, or an error message for the person"
+        in result_of(create, {"create.confirm": True})
     )
 
 
@@ -266,31 +305,40 @@ class Shop:
         return f"{thing} at {self.name}: {await ctx.ask(CONFIRM)}"
 
 
-def test_a_method_is_a_tool_of_its_object() -> None:
+def test_a_method_can_be_a_tool() -> None:
     buy = Shop("Ann's").buy
 
     assert result_of(buy, arguments={"thing": "tea"}) == "tea at Ann's: True"
     assert buy.definition.description == "Buy a thing."
-    assert buy.definition.parameters["properties"] == {"thing": {"type": "string", "description": "What to buy."}}
+    assert buy.definition.parameters["properties"] == {
+        "thing": {"type": "string", "description": "What to buy."}
+    }
     with pytest.raises(TypeError, match=r"instance\.buy"):
         mt.Agent(calling("buy"), tools=[Shop.buy])
 
 
-def test_a_partial_is_described_by_its_function_and_hides_what_it_has_set() -> None:
-    def greet(greeting: str, name: Annotated[str, pydantic.Field(description="Whom.")], *, loud: bool = False) -> str:
+def test_a_partial_is_described_by_its_function_without_bound_parameters() -> None:
+    def greet(
+        greeting: str,
+        name: Annotated[str, pydantic.Field(description="Whom.")],
+        *,
+        loud: bool = False,
+    ) -> str:
         """Greet somebody."""
         return f"{greeting}, {name}{'!' if loud else ''}"
 
     hi = mt.tool(partial(greet, "Hi", loud=True))
 
     assert (hi.name, hi.definition.description) == ("greet", "Greet somebody.")
-    assert hi.definition.parameters["properties"] == {"name": {"type": "string", "description": "Whom."}}
+    assert hi.definition.parameters["properties"] == {
+        "name": {"type": "string", "description": "Whom."}
+    }
     assert result_of(hi, arguments={"name": "Ann"}) == "Hi, Ann!"
     agent = mt.Agent(calling("greet", arguments={"name": "Ann"}), tools=[partial(greet, "Hi")])
-    assert told(agent.store, agent.run_sync("Go.").conversation) == ["Hi, Ann"]
+    assert tool_results(agent.store, agent.run_sync("Go.").conversation) == ["Hi, Ann"]
 
 
-def test_a_thread_that_a_tool_starts_asks_in_its_call() -> None:
+def test_a_thread_started_by_a_tool_asks_in_its_call() -> None:
     @mt.tool
     def blocks(ctx: mt.ToolContext) -> str:
         said: list[bool] = []

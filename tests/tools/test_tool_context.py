@@ -15,8 +15,8 @@ from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.tools.asking import ToolContext, Unanswered
 from midturn.tools.function import tool
-from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
-from support.tool_running import Around, Responder, execute, tool_run
+from midturn.turn.inputs import Answer, FormWanted, Given, NoAnswer
+from support.tool_running import Responder, ToolEnvironment, execute, tool_run
 
 
 class Region(Enum):
@@ -32,7 +32,7 @@ NOTE = Question.text("note", "A note?", optional=True)
 PASSPHRASE = Question.secret("passphrase", "The passphrase?")
 
 
-def test_an_ask_waits_and_returns_the_answer_as_its_type() -> None:
+def test_an_ask_waits_and_returns_the_typed_answer() -> None:
     @tool
     async def deploy(ctx: ToolContext) -> str:
         region = await ctx.ask(REGION) if await ctx.ask(CONFIRM) else None
@@ -40,9 +40,11 @@ def test_an_ask_waits_and_returns_the_answer_as_its_type() -> None:
 
     responder = Responder({"confirm": True, "region": "us-2"})
 
-    assert execute(deploy, {}, around=Around(ask=responder)) == Success("AMERICA")
+    assert execute(deploy, {}, around=ToolEnvironment(ask=responder)) == Success("AMERICA")
     assert [asking.form.questions for asking in responder.asked] == [(CONFIRM,), (REGION,)]
-    assert {(asking.source, asking.on_failure) for asking in responder.asked} == {(Source.tool("deploy"), "fail_call")}
+    assert {(asking.source, asking.on_failure) for asking in responder.asked} == {
+        (Source.tool("deploy"), "fail_call")
+    }
 
 
 def test_a_sync_function_asks_from_its_thread() -> None:
@@ -51,7 +53,9 @@ def test_a_sync_function_asks_from_its_thread() -> None:
         assert threading.current_thread() is not threading.main_thread()
         return "yes" if ctx.ask_sync(CONFIRM) else "no"
 
-    assert execute(deploy, {}, around=Around(ask=Responder({"confirm": False}))) == Success("no")
+    assert execute(
+        deploy, {}, around=ToolEnvironment(ask=Responder({"confirm": False}))
+    ) == Success("no")
 
 
 def test_the_answers_to_a_form_are_indexed_by_question() -> None:
@@ -62,12 +66,12 @@ def test_the_answers_to_a_form_are_indexed_by_question() -> None:
         assert NOTE not in answers
         return f"{answers[REGION].name} {answers[NOTE]} {answers!r}"
 
-    assert execute(deploy, {}, around=Around(ask=Responder({"region": "eu-1", "note": None}))) == Success(
-        "EUROPE None FormAnswers(region, note)"
-    )
+    assert execute(
+        deploy, {}, around=ToolEnvironment(ask=Responder({"region": "eu-1", "note": None}))
+    ) == Success("EUROPE None FormAnswers(region, note)")
 
 
-def test_try_ask_tells_who_answered_and_why() -> None:
+def test_try_ask_returns_responder_and_reason() -> None:
     @tool
     async def deploy(ctx: ToolContext) -> str:
         match await ctx.try_ask(CONFIRM):
@@ -79,28 +83,32 @@ def test_try_ask_tells_who_answered_and_why() -> None:
     given = Responder({"confirm": Answer(value=False, by="assistant", reason="Too risky.")})
     denied = Responder({"confirm": NoAnswer("detached_denied")})
 
-    assert execute(deploy, {}, around=Around(ask=given)) == Success("False Too risky. assistant")
-    assert execute(deploy, {}, around=Around(ask=denied)) == Success("unanswered: detached_denied")
+    assert execute(deploy, {}, around=ToolEnvironment(ask=given)) == Success(
+        "False Too risky. assistant"
+    )
+    assert execute(deploy, {}, around=ToolEnvironment(ask=denied)) == Success(
+        "unanswered: detached_denied"
+    )
     assert given.asked[0].on_failure == "report_all"
 
 
-def test_what_was_asked_is_among_the_answers_and_a_secret_stays_wrapped() -> None:
+def test_asked_questions_are_in_the_answers_and_a_secret_stays_wrapped() -> None:
     @tool
     async def login(ctx: ToolContext) -> str:
         secret = await ctx.ask(PASSPHRASE)
         return f"{len(secret.reveal())} {ctx.answers['passphrase']} {ctx.answers['earlier']}"
 
-    around = Around(ask=Responder({"passphrase": SecretValue("correct horse")}))
+    around = ToolEnvironment(ask=Responder({"passphrase": SecretValue("correct horse")}))
 
     assert execute(login, {}, {"earlier": 1}, around) == Success("13 SecretValue(hidden) 1")
 
 
-def test_a_secret_that_was_asked_for_is_not_in_the_result() -> None:
+def test_a_requested_secret_is_removed_from_the_result() -> None:
     @tool
     async def login(ctx: ToolContext) -> str:
         return f"logged in with {(await ctx.ask(PASSPHRASE)).reveal()}"
 
-    around = Around(ask=Responder({"passphrase": SecretValue("correct horse")}))
+    around = ToolEnvironment(ask=Responder({"passphrase": SecretValue("correct horse")}))
 
     assert execute(login, {}, around=around) == Success("logged in with [redacted]")
 
@@ -114,16 +122,20 @@ def test_the_context_knows_its_call(tmp_path: Path) -> None:
 
     deps: list[str] = []
 
-    assert execute(look, {"n": 1}, around=Around(tmp_path, deps=deps)) == Success("1 1 c1.event_1 False")
+    assert execute(look, {"n": 1}, around=ToolEnvironment(tmp_path, deps=deps)) == Success(
+        "1 1 c1.event_1 False"
+    )
     assert deps == ["seen"]
 
 
-def test_questions_of_one_coroutine_may_be_asked_at_once() -> None:
+def test_one_coroutine_can_ask_questions_concurrently() -> None:
     @tool
     async def both(ctx: ToolContext) -> list[object]:
         return list(await asyncio.gather(ctx.ask(CONFIRM), ctx.ask(NOTE)))
 
-    assert execute(both, {}, around=Around(ask=Responder({"confirm": True, "note": "x"}))) == Success('[true,"x"]')
+    assert execute(
+        both, {}, around=ToolEnvironment(ask=Responder({"confirm": True, "note": "x"}))
+    ) == Success('[true,"x"]')
 
 
 def cancelled_while_asking(asking: Tool) -> Responder:
@@ -131,7 +143,9 @@ def cancelled_while_asking(asking: Tool) -> Responder:
 
     async def scene() -> Responder:
         responder = Responder()
-        task = asyncio.create_task(asking.execute(tool_run(asking, {}, around=Around(ask=responder))))
+        task = asyncio.create_task(
+            asking.execute(tool_run(asking, {}, around=ToolEnvironment(ask=responder)))
+        )
         await responder.waiting.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -141,7 +155,7 @@ def cancelled_while_asking(asking: Tool) -> Responder:
     return asyncio.run(scene())
 
 
-def test_cancelling_a_coroutine_runs_its_finally_blocks_and_refuses_their_questions() -> None:
+def test_cancelling_a_coroutine_runs_finally_blocks_and_refuses_their_questions() -> None:
     seen: list[str] = []
 
     @tool
@@ -162,7 +176,7 @@ def test_cancelling_a_coroutine_runs_its_finally_blocks_and_refuses_their_questi
     assert len(responder.asked) == 1
 
 
-def test_a_tool_that_swallows_its_cancellation_is_cancelled_all_the_same() -> None:
+def test_a_tool_that_suppresses_its_cancellation_is_still_cancelled() -> None:
     @tool
     async def stubborn(ctx: ToolContext) -> str:
         try:
@@ -174,8 +188,8 @@ def test_a_tool_that_swallows_its_cancellation_is_cancelled_all_the_same() -> No
     cancelled_while_asking(stubborn)
 
 
-def test_cancelling_ends_the_wait_of_a_thread_and_refuses_its_next_question() -> None:
-    """The thread must neither hang nor take the cancellation for an ordinary error."""
+def test_cancelling_ends_a_waiting_thread_and_refuses_its_next_question() -> None:
+    """The thread must not hang, and must not receive the cancellation as an ordinary error."""
     seen: list[str] = []
     ended = threading.Event()
 
@@ -194,17 +208,17 @@ def test_cancelling_ends_the_wait_of_a_thread_and_refuses_its_next_question() ->
 
     cancelled_while_asking(deploy)
 
-    assert ended.wait(5)
+    assert ended.wait(120)
     assert seen == ["refused, cancelled: True"]
 
 
-def test_a_thread_that_asks_after_its_loop_is_gone_is_cancelled() -> None:
+def test_a_thread_that_asks_after_its_loop_ended_is_cancelled() -> None:
     go_on, ended = threading.Event(), threading.Event()
     seen: list[type[BaseException]] = []
 
     @tool
     def late(ctx: ToolContext) -> None:
-        go_on.wait(5)
+        go_on.wait(120)
         try:
             ctx.ask_sync(CONFIRM)
         except BaseException as error:
@@ -221,11 +235,11 @@ def test_a_thread_that_asks_after_its_loop_is_gone_is_cancelled() -> None:
     asyncio.run(scene())
     go_on.set()
 
-    assert ended.wait(5)
+    assert ended.wait(120)
     assert seen == [asyncio.CancelledError]
 
 
-def test_asking_in_the_wrong_way_from_a_coroutine_is_an_error_and_no_deadlock() -> None:
+def test_blocking_asks_in_a_coroutine_are_an_error_without_deadlock() -> None:
     @tool
     async def deploy(ctx: ToolContext) -> bool:
         return ctx.ask_sync(CONFIRM)
@@ -236,7 +250,7 @@ def test_asking_in_the_wrong_way_from_a_coroutine_is_an_error_and_no_deadlock() 
     assert "await ctx.ask" in outcome.message
 
 
-def test_a_task_that_a_tool_leaves_behind_can_ask_no_more() -> None:
+def test_a_leftover_task_of_a_tool_cannot_ask() -> None:
     async def scene() -> str:
         returned = asyncio.Event()
 
@@ -256,18 +270,21 @@ def test_a_task_that_a_tool_leaves_behind_can_ask_no_more() -> None:
         returned.set()
         return await left[0]
 
-    assert asyncio.run(scene()) == "This call is over: its function has returned. Ask before it does."
+    assert (
+        asyncio.run(scene())
+        == "This call is over, because its function has returned. Ask before it returns."
+    )
 
 
 class Gate(Responder):
-    """Answers yes, once so many questions are open."""
+    """Answers yes once a number of questions are open."""
 
     def __init__(self, wanted: int) -> None:
         super().__init__()
         self.wanted = wanted
 
     async def __call__(self, asking: FormWanted) -> Given:
-        """Wait for the others."""
+        """Wait for the other questions."""
         self.asked.append(asking)
         if len(self.asked) == self.wanted:
             self.waiting.set()
@@ -275,8 +292,8 @@ class Gate(Responder):
         return {"confirm": Answer(value=True)}
 
 
-def test_many_blocked_threads_do_not_starve_each_other() -> None:
-    """More functions wait for people than a pool has places."""
+def test_many_blocked_threads_do_not_block_each_other() -> None:
+    """More functions wait for an answer than the thread pool has threads."""
 
     @tool
     def deploy(ctx: ToolContext) -> str:
@@ -284,7 +301,11 @@ def test_many_blocked_threads_do_not_starve_each_other() -> None:
 
     async def scene() -> list[Outcome]:
         gate = Gate(60)
-        around = Around(ask=gate)
-        return list(await asyncio.gather(*(deploy.execute(tool_run(deploy, {}, around=around)) for _ in range(60))))
+        around = ToolEnvironment(ask=gate)
+        return list(
+            await asyncio.gather(
+                *(deploy.execute(tool_run(deploy, {}, around=around)) for _ in range(60))
+            )
+        )
 
     assert asyncio.run(scene()) == [Success("yes")] * 60

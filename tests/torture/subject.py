@@ -1,6 +1,7 @@
-"""The agent that is tortured: chains, forms, parallel calls and asks, an approval, agents inside of a tool. Its workers are killed.
+"""The agent under torture: chains, forms, parallel calls and questions, approvals, agents inside
+a tool. Its workers are killed.
 
-Every effect is a line in the file that `TORTURE_EFFECTS` names: the call's idempotency key, and what it did.
+Every effect is a line in the file `TORTURE_EFFECTS`: the call's idempotency key and what it did.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SLOW = 0.005
 
 
 def _happened(ctx: mt.ToolContext, what: str) -> None:
-    """Do what a real tool does: something that nobody takes back."""
+    """Record an effect, like a real tool whose effects cannot be undone."""
     descriptor = os.open(EFFECTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(descriptor, f"{ctx.idempotency_key} {what}\n".encode())
     os.close(descriptor)
@@ -48,7 +49,8 @@ async def form(number: int, ctx: mt.ToolContext) -> str:
 async def both(number: int, ctx: mt.ToolContext) -> str:
     """Ask two things at the same time."""
     left, right = await asyncio.gather(
-        ctx.ask(mt.Question.boolean("left", f"Left {number}?")), ctx.ask(mt.Question.text("right", f"Right {number}?"))
+        ctx.ask(mt.Question.boolean("left", f"Left {number}?")),
+        ctx.ask(mt.Question.text("right", f"Right {number}?")),
     )
     _happened(ctx, f"both {number}")
     return f"{left} {right}"
@@ -79,7 +81,7 @@ async def guarded(number: int, ctx: mt.ToolContext) -> str:
 
 
 async def _instruct(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
-    """Call the one tool that the task names, as the agents inside do."""
+    """Call the one tool that the task names, as the inner agents do."""
     await asyncio.sleep(SLOW)
     if any(event.type == "tool_call_response" for event in request.events):
         return TextPart("Done.")
@@ -106,14 +108,23 @@ async def pass_on(number: int) -> str:
 TURNS = (
     (ToolCallPart("call_1", "chain", {"number": 1}),),
     (ToolCallPart("call_2", "form", {"number": 2}), ToolCallPart("call_3", "chain", {"number": 3})),
-    (ToolCallPart("call_4", "approved", {"number": 4}), ToolCallPart("call_5", "both", {"number": 5})),
-    (ToolCallPart("call_6", "delegate", {"number": 6}), ToolCallPart("call_7", "form", {"number": 7})),
-    (ToolCallPart("call_8", "guarded", {"number": 8}), ToolCallPart("call_9", "chain", {"number": 9})),
+    (
+        ToolCallPart("call_4", "approved", {"number": 4}),
+        ToolCallPart("call_5", "both", {"number": 5}),
+    ),
+    (
+        ToolCallPart("call_6", "delegate", {"number": 6}),
+        ToolCallPart("call_7", "form", {"number": 7}),
+    ),
+    (
+        ToolCallPart("call_8", "guarded", {"number": 8}),
+        ToolCallPart("call_9", "chain", {"number": 9}),
+    ),
 )
 
 
 async def _say(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
-    """Call the next cycle's tools; a model takes a moment."""
+    """Call the tools of the next cycle after a short delay, as a model would."""
     await asyncio.sleep(SLOW)
     done = sum(event.type == "tool_call_response" for event in request.events)
     for cycle in TURNS:
@@ -124,4 +135,6 @@ async def _say(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
 
 
 TOOLS = [chain, form, approved, both, delegate, guarded]
-agent = mt.Agent(mt.FunctionModel(_say), tools=TOOLS, store=mt.open_store(os.environ.get("TORTURE_STORE", "var")))
+agent = mt.Agent(
+    mt.FunctionModel(_say), tools=TOOLS, store=mt.open_store(os.environ.get("TORTURE_STORE", "var"))
+)

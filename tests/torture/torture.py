@@ -1,18 +1,20 @@
-"""Kill workers without end, while people answer from two sides, and find out from the logs alone whether anything was lost.
+"""Kill workers repeatedly while two people answer, and check from the logs that nothing was lost.
 
     python tests/torture/torture.py files --kills 200
     python tests/torture/torture.py postgres --kills 100 --crashes 5
     python tests/torture/torture.py files --kills 200 --waiting 10000
 
-With `--waiting`, so many more conversations wait all the while for an answer that does not come.
+With `--waiting`, this many additional conversations wait for an answer the whole time.
 
-Prints one line of counts; `inside` are turns of agents inside of tools, `handed over` are answers whose holder was killed: they
-lie beside the turn, and count with the record. The status is 1 if an acknowledged answer is lost, a question was
-asked twice or has two answers, a turn is stuck, or an effect was repeated under another idempotency key.
+Prints one line of counts. `inside` are turns of agents inside tools. `handed over` are queued
+answers whose lock holder was killed; they count as recorded. The exit status is 1 if an
+acknowledged answer is lost, a question was asked twice or has two answers, a turn is stuck, or an
+effect was repeated with another idempotency key.
 
-Two people have to allow one of the calls. They vote, edit, reassign and take votes back, and an intruder tries to decide. `votes lost` are
-acknowledged votes for the decided arguments that are not recorded, `counted twice` decisions by fewer than two people, `undecided` calls
-that ran without a decision.
+Two people have to allow one of the calls. They vote, edit, reassign and withdraw votes, while an
+intruder tries to decide. `votes lost` are acknowledged votes for the decided arguments that are
+not recorded, `counted twice` are decisions by fewer than two people, `undecided` are calls that
+ran without a decision.
 """
 
 from __future__ import annotations
@@ -57,12 +59,12 @@ from midturn.stores.metadata import Metadata
 
 PATIENCE = 90.0
 PERSONS = 2
-AT_PERSONS = 0.15  # of the kills
-TOLD = 60.0  # seconds between two lines about how far it is
+PERSON_KILL_SHARE = 0.15  # share of the kills
+PROGRESS_INTERVAL = 60.0  # seconds between two progress lines
 
 
 class Plan(Struct, frozen=True):
-    """What is to be done to whom."""
+    """The parameters of a run."""
 
     store: str
     kills: int
@@ -78,7 +80,7 @@ class Plan(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What came of it."""
+    """The results of a run."""
 
     kills: int = 0
     of_persons: int = 0
@@ -106,44 +108,56 @@ class Counts(Struct):
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise was kept."""
-        broken = self.lost or self.asked_twice or self.two_answers or self.stuck or self.other_key or self.refused
-        return not (broken or self.votes_lost or self.counted_twice or self.intruded or self.undecided)
+        """Return whether no promise was broken."""
+        broken = (
+            self.lost
+            or self.asked_twice
+            or self.two_answers
+            or self.stuck
+            or self.other_key
+            or self.refused
+        )
+        return not (
+            broken or self.votes_lost or self.counted_twice or self.intruded or self.undecided
+        )
 
     def __str__(self) -> str:
         names = [name for name in self.__struct_fields__ if name != "examples"]
         return ", ".join(f"{name.replace('_', ' ')} {getattr(self, name)}" for name in names)
 
 
-class Nursery:
-    """Where workers and people come from, and who says how they ended."""
+class Forker:
+    """The process that forks workers and people and reports how they ended."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
-    async def begin(cls, environment: dict[str, str], engine: str) -> Nursery:
-        """Load everything once."""
-        command = [sys.executable, str(HERE / "nursery.py"), engine]
+    async def begin(cls, environment: dict[str, str], engine: str) -> Forker:
+        """Start the process and preload the modules."""
+        command = [sys.executable, str(HERE / "forker.py"), engine]
         pipe = asyncio.subprocess.PIPE
-        return cls(await asyncio.create_subprocess_exec(*command, cwd=HERE, env=environment, stdin=pipe, stdout=pipe))
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *command, cwd=HERE, env=environment, stdin=pipe, stdout=pipe
+            )
+        )
 
     async def ask(self, *words: str) -> int:
-        """Give it a command, and return its answer."""
+        """Send a command and return its answer."""
         assert self._process.stdin, self._process.stdout
         self._process.stdin.write(f"{' '.join(words)}\n".encode())
         assert self._process.stdout
         return int(await self._process.stdout.readline())
 
     async def end(self) -> None:
-        """Let it go."""
         assert self._process.stdin
         self._process.stdin.close()
         await self._process.wait()
 
 
 class Torture:
-    """One run: workers and people that are killed, and a verdict."""
+    """One run: kill workers and people, then check the logs."""
 
     def __init__(self, plan: Plan, directory: Path, crash: object = None) -> None:
         self.plan = plan
@@ -169,21 +183,20 @@ class Torture:
         self._after: str | None = None
         self._unanswered: list[bytes] = []
         self._over = False
-        self._decided: dict[str, str] = {}  # the digest of the decided arguments, by question
+        self._decided: dict[str, str] = {}  # digest of the decided arguments, by question
         self._voted: set[tuple[str, str, str]] = set()  # question, person, digest
         self._ran: set[tuple[str, str]] = set()  # conversation, number of the decided call
 
     async def run(self) -> Counts:
-        """Do it all."""
         from subject import agent
 
         self._agent = agent.with_store(mt.open_store(self.plan.store))
-        await self._agent.store.ids(limit=1)  # the tables are there
-        await self._have_wait()
-        self._nursery = await Nursery.begin(self._environment, self.plan.engine)
+        await self._agent.store.ids(limit=1)  # the tables exist now
+        await self._create_waiting_conversations()
+        self._forker = await Forker.begin(self._environment, self.plan.engine)
         self._workers = [await self._worker() for _ in range(self.plan.workers)]
         self._persons = [await self._person(number) for number in range(PERSONS)]
-        intruder = await self._nursery.ask("start", "intruder")
+        intruder = await self._forker.ask("start", "intruder")
         beginning, telling = asyncio.create_task(self._begin()), asyncio.create_task(self._tell())
         await self._kill()
         self._over = True
@@ -193,46 +206,55 @@ class Torture:
         for process in (*self._workers, *self._persons, intruder):
             if not await self._ended(process):
                 self.counts.stuck += 1
-        await self._nursery.end()
+        await self._forker.end()
         await self._judge()
         return self.counts
 
-    async def _have_wait(self) -> None:
-        """Make the conversations whose question no one answers, before all others: copies of one that asks."""
+    async def _create_waiting_conversations(self) -> None:
+        """Create the conversations whose question is never answered, as copies of one.
+
+        They are older than all others.
+        """
         if not self.plan.waiting:
             return
         (question,) = (await self._agent.run("Ship it.")).pending
         asked = question.conversation
         self._unanswered = await self._agent.store.port.lines(asked)
-        copies = [await self._agent.store.port.add(self._unanswered, Metadata(title="Wait")) for _ in range(self.plan.waiting - 1)]
+        copies = [
+            await self._agent.store.port.add(self._unanswered, Metadata(title="Wait"))
+            for _ in range(self.plan.waiting - 1)
+        ]
         self._waiting = [asked, *copies]
         self._after = self._waiting[-1]
         self._environment["TORTURE_AFTER"] = question.id.replace(asked, self._after)
 
-    # What happens -----------------------------------------------------------------------------------------------------------
+    # Actions ------------------------------------------------------------------------------------
+    # ---------------------------
 
     async def _worker(self) -> int:
-        return await self._nursery.ask("start", "worker", self.plan.engine)
+        return await self._forker.ask("start", "worker", self.plan.engine)
 
     async def _person(self, number: int) -> int:
-        return await self._nursery.ask("start", "person", str(number), str(PERSONS))
+        return await self._forker.ask("start", "person", str(number), str(PERSONS))
 
     async def _ended(self, process: int) -> bool:
-        """Kill a process; say whether it was that which ended it."""
+        """Kill a process; return whether the kill ended it."""
         os.kill(process, signal.SIGKILL)
-        status = await self._nursery.ask("reap", str(process))
+        status = await self._forker.ask("reap", str(process))
         if status != -signal.SIGKILL:
-            self.counts.examples.append(f"a process ended by itself: {status}; {self._errors.read_text()[-2000:]}")
+            self.counts.examples.append(
+                f"a process ended by itself: {status}; {self._errors.read_text()[-2000:]}"
+            )
         return status == -signal.SIGKILL
 
     async def _begin(self) -> None:
-        """Keep as many conversations in flight as planned, until the last kill."""
+        """Keep the planned number of conversations in progress until the last kill."""
         while not self._over:
             waiting = len(self._ids) - self.counts.conversations
             for _ in range(min(5, self.plan.conversations - waiting)):
                 try:
                     self._ids.append((await self._agent.run("Ship it.")).conversation)
-                except StoreLocked:  # it was taken over while the server was away, and goes on elsewhere
+                except StoreLocked:  # taken over during a server outage and continued elsewhere
                     self._ids = await self._agent.store.ids(after=self._after)
             await self._count_ended()
             await asyncio.sleep(0.1)
@@ -243,17 +265,19 @@ class Torture:
 
     async def _tell(self) -> None:
         while True:
-            await asyncio.sleep(TOLD)
+            await asyncio.sleep(PROGRESS_INTERVAL)
             print(f"{time.strftime('%H:%M:%S')} so far: {self.counts}", file=sys.stderr, flush=True)
 
     async def _kill(self) -> None:
-        crashes = set(self._random.sample(range(self.plan.kills), min(self.plan.crashes, self.plan.kills)))
+        crashes = set(
+            self._random.sample(range(self.plan.kills), min(self.plan.crashes, self.plan.kills))
+        )
         until = time.monotonic() + self.plan.minutes * 60
         for number in range(self.plan.kills):
             await asyncio.sleep(self._random.uniform(*self.plan.every))
             if time.monotonic() > until:
                 return
-            if self._random.random() < AT_PERSONS:
+            if self._random.random() < PERSON_KILL_SHARE:
                 await self._kill_person(self._random.randrange(PERSONS))
             else:
                 await self._kill_worker(self._random.randrange(len(self._workers)))
@@ -274,7 +298,7 @@ class Torture:
         self._persons[number] = await self._person(number)
 
     async def _wait_for_the_end(self) -> None:
-        """Wait until all are done, for as long as there is progress."""
+        """Wait until all turns are complete, as long as there is progress."""
         deadline, ended = time.monotonic() + self.plan.patience, -1
         while self.counts.conversations < len(self._ids) and time.monotonic() < deadline:
             if self.counts.conversations > ended:
@@ -282,7 +306,8 @@ class Torture:
             await asyncio.sleep(0.1)
             await self._count_ended()
 
-    # What became of it ------------------------------------------------------------------------------------------------------
+    # Checks -------------------------------------------------------------------------------------
+    # ---------------------------
 
     async def _judge(self) -> None:
         answered: dict[str, str | None] = {}
@@ -296,7 +321,11 @@ class Torture:
             parent = parent_of(events)
             if parent:
                 around = (await self._agent.store.read(parent.conversation)).events
-                named = next(event for event in around if event.event_id == parent.child and isinstance(event, Child))
+                named = next(
+                    event
+                    for event in around
+                    if event.event_id == parent.child and isinstance(event, Child)
+                )
                 begun[named.call, named.agent, named.text_sha256, named.occurrence] += 1
             if events and not any(isinstance(event, TurnEnd) for event in events):
                 self.counts.stuck += 1
@@ -311,12 +340,22 @@ class Torture:
             for response in responses:
                 by = response.answered_by
                 answered[f"{id}-{requests[response.id].event_id}"] = by.user if by else None
-            waiting = {event.id: event.event_id for event in events if isinstance(event, Approval) and event.state == "waiting"}
+            waiting = {
+                event.id: event.event_id
+                for event in events
+                if isinstance(event, Approval) and event.state == "waiting"
+            }
             for event in events:
-                if isinstance(event, Approval) and event.state != "waiting" and event.id in waiting and event.answered_by:
+                if (
+                    isinstance(event, Approval)
+                    and event.state != "waiting"
+                    and event.id in waiting
+                    and event.answered_by
+                ):
                     answered[f"{id}-{waiting[event.id]}"] = event.answered_by.user
             self._judge_votes(id, events)
-            for handed in (await self._agent.store.port.look(id)).turn.handed:  # it is safe: who takes the turn up records it
+            # a queued answer is not lost: the next lock holder records it
+            for handed in (await self._agent.store.port.look(id)).turn.handed:
                 self.counts.handed_over += 1
                 answered.setdefault(f"{id}-{handed.event_id}", handed.submission.user)
         self.counts.inside = len(begun)
@@ -325,22 +364,44 @@ class Torture:
         self._judge_effects()
 
     def _judge_votes(self, id: str, events: Sequence[Event]) -> None:
-        """Find out whether each decision about a guarded call was made by two people, about the arguments that ran."""
+        """Check that each decision about a guarded call was made by two people about the
+        arguments that ran.
+        """
         votes = {event.event_id: event for event in events if isinstance(event, Vote)}
         self.counts.votes += len(votes)
-        guarded = {event.event_id: event for event in events if isinstance(event, ToolCallRequest) and event.name == "guarded"}
-        asked = {event.id: event.event_id for event in events if isinstance(event, Approval) and event.state == "waiting"}
+        guarded = {
+            event.event_id: event
+            for event in events
+            if isinstance(event, ToolCallRequest) and event.name == "guarded"
+        }
+        asked = {
+            event.id: event.event_id
+            for event in events
+            if isinstance(event, Approval) and event.state == "waiting"
+        }
         for decision in events:
             by = getattr(decision, "answered_by", None) or getattr(decision, "ended_by", None)
             if by is not None and by.user == "intruder":
                 self.counts.intruded += 1
                 self.counts.examples.append(f"intruder on record: {id} {decision}")
-            if not isinstance(decision, Approval) or decision.call not in guarded or decision.state not in ("approved", "edited"):
+            if (
+                not isinstance(decision, Approval)
+                or decision.call not in guarded
+                or decision.state not in ("approved", "edited")
+            ):
                 continue
-            arguments = guarded[decision.call].arguments if decision.arguments is UNSET else decision.arguments
+            arguments = (
+                guarded[decision.call].arguments
+                if decision.arguments is UNSET
+                else decision.arguments
+            )
             digest = arguments_sha256(cast("Any", arguments))
             counted = [votes[vote] for vote in decision.votes if vote in votes]
-            people = {vote.answered_by.user for vote in counted if vote.answered_by and vote.answer and not vote.withdrawn}
+            people = {
+                vote.answered_by.user
+                for vote in counted
+                if vote.answered_by and vote.answer and not vote.withdrawn
+            }
             if people != {"person-0", "person-1"} or any(vote.sha256 != digest for vote in counted):
                 self.counts.counted_twice += 1
                 self.counts.examples.append(f"not by two people: {id} {decision.votes} {people}")
@@ -348,17 +409,23 @@ class Torture:
             self._ran.add((id, str(members(cast("Any", arguments)).get("number"))))
         for vote in votes.values():
             if vote.answered_by and vote.id in asked:
-                self._voted.add((f"{id}-{asked[vote.id]}", vote.answered_by.user or "", vote.sha256))
-        results = [event for event in events if isinstance(event, ToolCallResponse) and event.call in guarded and not event.is_error]
+                self._voted.add(
+                    (f"{id}-{asked[vote.id]}", vote.answered_by.user or "", vote.sha256)
+                )
+        results = [
+            event
+            for event in events
+            if isinstance(event, ToolCallResponse) and event.call in guarded and not event.is_error
+        ]
         for result in results:
             if (id, result.content.rpartition("guarded ")[2]) not in self._ran:
                 self.counts.undecided += 1
                 self.counts.examples.append(f"ran without a decision: {id} {result.content}")
 
     def _judge_acknowledged(self, answered: dict[str, str | None]) -> None:
-        """Compare what people were told with what is on record."""
+        """Compare the acknowledged answers with the recorded ones."""
         told: dict[str, str] = {}
-        for what, id, person, why in self._told():
+        for what, id, person, why in self._reported_results():
             match what:
                 case "intruded":
                     self.counts.intruded += 1
@@ -378,13 +445,17 @@ class Torture:
                     self.counts.acknowledged += 1
                     if id in told:
                         self.counts.two_answers += 1
-                        self.counts.examples.append(f"acknowledged twice: {id} by {told[id]} and {person}")
+                        self.counts.examples.append(
+                            f"acknowledged twice: {id} by {told[id]} and {person}"
+                        )
                     told[id] = person
                     if answered.get(id) != person:
                         self.counts.lost += 1
-                        self.counts.examples.append(f"lost: {id} by {person}, recorded {answered.get(id)}")
+                        self.counts.examples.append(
+                            f"lost: {id} by {person}, recorded {answered.get(id)}"
+                        )
 
-    def _told(self) -> Iterator[tuple[str, str, str, str]]:
+    def _reported_results(self) -> Iterator[tuple[str, str, str, str]]:
         for file in self._said.iterdir():
             for line in file.read_text().splitlines():
                 what, id, person, why = json.loads(line)
@@ -401,15 +472,16 @@ class Torture:
         self.counts.other_key = sum(len(each) - 1 for each in keys.values())
 
 
-async def tortured(plan: Plan, crash: object = None) -> Counts:
-    """Run a plan, with its effects in a directory of its own."""
+async def run_torture(plan: Plan, crash: object = None) -> Counts:
+    """Run a plan with its effects in a temporary directory."""
     with tempfile.TemporaryDirectory() as directory:
         return await Torture(plan, Path(directory), crash).run()
 
 
 def main() -> int:
-    """Read the command line, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("store", choices=["files", "postgres", "dbos"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--crashes", type=int, default=0)
@@ -417,25 +489,37 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--waiting", type=int, default=0)
-    parser.add_argument("--patience", type=float, default=PATIENCE, help="Seconds without progress after which a turn counts as stuck.")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=PATIENCE,
+        help="Seconds without progress after which a turn counts as stuck.",
+    )
     parser.add_argument("--minutes", type=float, default=1e9, help="Stop killing after so long.")
     given = parser.parse_args()
     common = {name: value for name, value in vars(given).items() if name != "store"}
     if given.store == "files":
         with tempfile.TemporaryDirectory() as directory:
-            counts = asyncio.run(tortured(Plan(store=directory, **common)))
+            counts = asyncio.run(run_torture(Plan(store=directory, **common)))
     else:
         from support.postgres import Cluster
 
         cluster = Cluster("max_connections=200")
         try:
             engine = "dbos" if given.store == "dbos" else "none"
-            every = (0.8, 2.0) if engine == "dbos" else (0.1, 0.5)  # its workers take longer to start
-            counts = asyncio.run(tortured(Plan(store=cluster.url, engine=engine, every=every, **common), cluster.crash))
+            # its workers take longer to start
+            every = (0.8, 2.0) if engine == "dbos" else (0.1, 0.5)
+            counts = asyncio.run(
+                run_torture(
+                    Plan(store=cluster.url, engine=engine, every=every, **common), cluster.crash
+                )
+            )
         finally:
             cluster.remove()
     print(f"{given.store}: {counts}")
-    for example in itertools.islice(sorted(counts.examples, key=lambda each: each.startswith("stuck")), 20):
+    for example in itertools.islice(
+        sorted(counts.examples, key=lambda each: each.startswith("stuck")), 20
+    ):
         print(f"  {example}")
     return 0 if counts.is_clean else 1
 

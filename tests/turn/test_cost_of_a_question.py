@@ -1,4 +1,7 @@
-"""What the machine does for a question, counted in calls of Python: the cost is kept small, and does not grow with the turn."""
+"""Cost of a question in the state machine, measured in Python calls.
+
+It stays small and does not grow with the turn.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,22 @@ import midturn
 from midturn.events.outcome import Success
 from midturn.question.json_value import Limits
 from midturn.question.question import Question
-from midturn.turn.step import ToolDone
+from midturn.turn.inputs import ToolDone
 from support.turns import Played, settings
 
 PACKAGE = str(Path(midturn.__file__).parent)
-MOST = 292
-"""Calls for a question that a tool returns and a person answers, and for the rests in between: it rises for a reason only."""
+MOST = 265
+"""Maximum number of calls for a question that a tool returns and a person answers.
+
+Raise it only for a good reason.
+"""
 
 
 def calls_for_each(questions: int) -> list[int]:
-    """Play a turn in which one call asks so many questions; return how many calls each of them took."""
+    """Play a turn in which one call asks several questions.
+
+    Returns the number of Python calls for each.
+    """
     asked = [Question.boolean(f"q{number}", f"Deploy {number}?") for number in range(questions)]
     played = Played(settings(limits=Limits(shown=questions)))
     (call,) = played.model_calls("deploy")
@@ -44,12 +53,12 @@ def _calls_of(played: Played, call: str, question: Question[bool]) -> int:
     return calls
 
 
-def test_a_question_costs_what_it_cost_before() -> None:
-    """The second question is looked at: the first also fills what is kept for the whole process."""
+def test_a_question_costs_no_more_than_before() -> None:
+    """The second question is measured, because the first one also fills caches of the process."""
     assert calls_for_each(3)[1] <= MOST
 
 
-def test_the_hundredth_question_costs_no_more_than_the_first() -> None:
-    """Nothing in the machine looks through everything that was asked before."""
+def test_the_hundredth_question_costs_no_more_than_the_second() -> None:
+    """The machine never searches all earlier questions."""
     counted = calls_for_each(100)
     assert counted[-1] <= 1.2 * counted[1]

@@ -1,4 +1,4 @@
-"""A question that a person leaves for later stays open, whatever the detached policies say."""
+"""A question left open for later stays open under every detached policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from midturn.events.types import ToolCallResponse
 from midturn.question.reply import Answered, Deferred
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, ToolPolicy
-from midturn.turn.step import PromptUser, RunTool, SuspendTurn
+from midturn.turn.inputs import PromptUser, RunTool, SuspendTurn
 from support.turns import CONFIRM, DEPLOY, REGION, UNATTENDED, Played, settings
 
 POLICIES: list[DetachedPolicy] = ["auto", "defaults", "deny", "defer"]
@@ -20,12 +20,12 @@ def detached(policy: DetachedPolicy) -> DetachedPolicies:
 
 
 def is_left_open(played: Played) -> bool:
-    """Whether the turn is suspended, and the model has read nothing of its call."""
+    """Return whether the turn is suspended and its call has no result yet."""
     return bool(played.wanted(SuspendTurn)) and not played.recorded(ToolCallResponse)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_permission_stays_open_and_nothing_runs(policy: DetachedPolicy) -> None:
+def test_a_permission_stays_open_and_the_call_does_not_run(policy: DetachedPolicy) -> None:
     played = Played(settings(ToolPolicy(source=DEPLOY, detached=detached(policy))))
     played.model_calls("deploy")
 
@@ -47,8 +47,12 @@ def test_a_question_stays_open(policy: DetachedPolicy) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_delivery_of_a_result_stays_open(policy: DetachedPolicy) -> None:
-    played = Played(settings(ToolPolicy(source=DEPLOY, run="unattended", result="ask", detached=detached(policy))))
+def test_the_approval_of_a_result_stays_open(policy: DetachedPolicy) -> None:
+    played = Played(
+        settings(
+            ToolPolicy(source=DEPLOY, run="unattended", result="ask", detached=detached(policy))
+        )
+    )
     (call,) = played.model_calls("deploy")
     played.succeeds(call, "the log")
 
@@ -70,7 +74,7 @@ def test_a_form_stays_open_at_its_second_question_and_at_its_review() -> None:
         assert is_left_open(played)
 
 
-def test_the_other_calls_of_the_turn_are_still_asked_about() -> None:
+def test_other_calls_of_the_turn_are_still_asked() -> None:
     played = Played(settings(ToolPolicy(source=DEPLOY)))
     played.model_calls("deploy", "deploy")
 

@@ -6,11 +6,25 @@ from typing import Any
 
 import pytest
 
-from midturn.events.types import InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
+from midturn.events.types import (
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    ToolCallResponse,
+)
 from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied
-from midturn.turn.step import CallModel, EndTurn, PromptUser, Record, RunTool, TimeIsUp, UserReplied
+from midturn.turn.inputs import (
+    CallModel,
+    EndTurn,
+    PromptUser,
+    Record,
+    RunTool,
+    TimeIsUp,
+    UserReplied,
+)
 from support.turns import CONFIRM, REGION, TOKEN, Played
 
 
@@ -22,7 +36,7 @@ def asked(*questions: object) -> tuple[Played, str]:
     return played, call
 
 
-def test_a_request_is_recorded_before_anybody_is_asked() -> None:
+def test_a_request_is_recorded_before_it_is_shown() -> None:
     played, _ = asked(CONFIRM)
 
     recorded, prompted = played.last
@@ -35,7 +49,7 @@ def test_a_request_is_recorded_before_anybody_is_asked() -> None:
 
 
 def test_an_answer_is_recorded_before_the_tool_runs_again() -> None:
-    """Durability is the order of the effects."""
+    """Durability follows from the order of the effects."""
     played, call = asked(CONFIRM)
 
     recorded, run = played.answer(True)
@@ -46,7 +60,7 @@ def test_an_answer_is_recorded_before_the_tool_runs_again() -> None:
     assert (run.call.event, run.answers) == (call, {"confirm": True})
 
 
-def test_the_model_is_asked_when_the_call_has_its_response() -> None:
+def test_the_model_is_called_when_the_call_has_its_response() -> None:
     played, call = asked(CONFIRM)
     played.answer(True)
 
@@ -59,7 +73,7 @@ def test_the_model_is_asked_when_the_call_has_its_response() -> None:
 
 
 def test_the_whole_turn_takes_six_batches() -> None:
-    """The budget of a turn: every step that records is one sync."""
+    """Every step that records takes one sync."""
     played, call = asked(CONFIRM)
     played.answer(True)
     played.succeeds(call)
@@ -78,26 +92,32 @@ def test_the_whole_turn_takes_six_batches() -> None:
     ]
 
 
-def test_the_whole_form_is_recorded_in_the_shape_of_questions_on_disk() -> None:
-    """Options are objects there, as in the question itself."""
+def test_the_whole_form_is_recorded_in_the_persisted_format() -> None:
+    """Options are recorded as objects, as in the question itself."""
     played, _ = asked(REGION, CONFIRM)
 
     (request,) = played.recorded(InquiryRequest)
 
     assert request.form
     assert request.form.questions[0] == {"id": "region", **request.question.to_json()}
-    assert request.form.questions[0]["answer_type"] == {"type": "select", "options": [{"value": "eu-1"}, {"value": "us-2"}]}
+    assert request.form.questions[0]["answer_type"] == {
+        "type": "select",
+        "options": [{"value": "eu-1"}, {"value": "us-2"}],
+    }
 
 
-def test_a_turn_that_has_used_up_its_time_says_so_of_what_was_open() -> None:
-    """Nobody has cancelled anything."""
+def test_a_turn_past_its_time_limit_closes_open_questions_with_that_reason() -> None:
+    """It is not reported as cancelled by the user."""
     played, _ = asked(CONFIRM)
 
     played.step(TimeIsUp(60))
 
     (response,) = played.recorded(InquiryCancelled)
     assert (response.reason, response.metadata) == ("limit_exceeded", {"limit": "seconds"})
-    assert played.wanted(EndTurn)[0].error == "stopped after 60 seconds; raise limits.seconds to allow more"
+    assert (
+        played.wanted(EndTurn)[0].error
+        == "stopped after 60 seconds; raise limits.seconds to allow more"
+    )
 
 
 def test_a_chain_of_questions_accumulates_answers() -> None:
@@ -110,7 +130,7 @@ def test_a_chain_of_questions_accumulates_answers() -> None:
     assert played.run.answers == {"confirm": True, "region": "eu-1"}
 
 
-def test_a_secret_reaches_the_tool_and_no_event() -> None:
+def test_a_secret_is_passed_to_the_tool_and_never_recorded() -> None:
     played, _ = asked(TOKEN)
 
     played.answer("hunter2")
@@ -122,7 +142,7 @@ def test_a_secret_reaches_the_tool_and_no_event() -> None:
     assert "hunter2" not in repr(played.events)
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_again_and_fails_the_third_time() -> None:
+def test_an_invalid_answer_is_asked_again_and_fails_the_third_time() -> None:
     played, _ = asked(CONFIRM)
 
     for _ in range(2):
@@ -130,7 +150,9 @@ def test_an_answer_that_does_not_fit_is_asked_for_again_and_fails_the_third_time
         assert played.prompt.prompt.error
     played.answer("yes")
 
-    assert played.recorded(ToolCallResponse)[0].content.startswith('deploy: the prompt for "Deploy to staging?" failed: ')
+    assert played.recorded(ToolCallResponse)[0].content.startswith(
+        'deploy: the prompt for "Deploy to staging?" failed: '
+    )
 
 
 def test_ending_the_turn_at_a_prompt_closes_everything_in_one_batch() -> None:
@@ -170,14 +192,20 @@ def test_a_reply_is_the_result_of_the_call_and_the_turn_goes_on() -> None:
     ],
     ids=["yes or no", "yes or no, anew each time", "one of several", "a secret"],
 )
-def test_only_a_yes_or_a_no_may_be_remembered_and_not_where_its_tool_wants_it_anew(question: Question[Any], is_offered: bool) -> None:  # noqa: FBT001
+def test_only_yes_no_answers_can_be_remembered_if_the_tool_allows_it(
+    question: Question[Any],
+    is_offered: bool,  # noqa: FBT001
+) -> None:
     played, _ = asked(question)
 
     assert played.prompt.prompt.may_remember is is_offered
 
 
-def test_a_remembered_answer_is_used_by_the_next_call_and_not_by_the_same_one() -> None:
-    """Three equal questions show one prompt; a call that asks the same again wants to know anew."""
+def test_a_remembered_answer_applies_to_the_next_call_and_not_to_the_same_one() -> None:
+    """Three equal questions show one prompt.
+
+    A call that repeats its question needs a new answer.
+    """
     played = Played()
     first, second = played.model_calls("deploy", "deploy")
     played.asks(first, CONFIRM)
@@ -188,6 +216,9 @@ def test_a_remembered_answer_is_used_by_the_next_call_and_not_by_the_same_one() 
     played.step(UserReplied(first_prompt.id, Answered(True, remember=True)))
 
     assert {run.call.event for run in played.wanted(RunTool)} == {first, second}
-    assert [e.answered_by.by for e in played.recorded(InquiryAnswered) if e.answered_by] == ["user", "cached"]
+    assert [e.answered_by.by for e in played.recorded(InquiryAnswered) if e.answered_by] == [
+        "user",
+        "cached",
+    ]
     played.asks(first, CONFIRM)
     assert played.wanted(PromptUser)

@@ -1,4 +1,7 @@
-"""The property that the design stands on: a turn that is cut anywhere and resumed gives every call the same result."""
+"""A turn that is cut anywhere and resumed gives every call the same result.
+
+The design depends on this property.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +22,22 @@ from support.turn_scripts import (
     Scene,
     approvals,
     at_once,
-    between_people,
     chains,
     coroutines,
     escalations,
-    foretold,
+    group_decisions,
     memories,
+    previewed,
     replies,
     scripts,
 )
 
-RANDOM = os.environ.get("MIDTURN_PREFIX_EXAMPLES")  # so many random ones; without it, always the same hundred
+RANDOM = os.environ.get(
+    "MIDTURN_PREFIX_EXAMPLES"
+)  # number of random examples; without it, a fixed set of one hundred
 DEEP = os.environ.get("DEEP") == "1"
 EXAMPLES = int(RANDOM or tries(80))
-RARE = 0.05  # each ingredient occurs in at least this part of the examples
+RARE = 0.05  # minimum share of the examples in which each ingredient occurs
 INGREDIENTS = {
     "chains": ("a chain of returned questions",),
     "re-asks": ("the same question again", "the limit of repeats"),
@@ -60,46 +65,72 @@ AMONG_PEOPLE = {
 }
 EMPHASES: tuple[tuple[Sequence[Scene], int], ...] = (
     (SCENES, EXAMPLES * 2 // 5),
-    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, escalations, replies)),
-    ((foretold,), EXAMPLES // 8),
+    *(
+        ((scene,), EXAMPLES // 10)
+        for scene in (chains, coroutines, at_once, memories, approvals, escalations, replies)
+    ),
+    ((previewed,), EXAMPLES // 4),
 )
 
 
 @pytest.mark.timeout(600)
-def test_a_turn_that_is_cut_anywhere_and_resumed_comes_to_the_same_end(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every call gets the same answers and the same result, nobody is asked again, and every request has one response."""
+def test_a_turn_cut_anywhere_and_resumed_has_the_same_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every call gets the same answers and result.
+
+    No question is asked again, and every request has one response.
+    """
     seen = Counter[str]()
     for scenes, examples in EMPHASES:
         _holds(scenes, examples, seen)
 
     total = seen.pop("examples")
     with capsys.disabled():
-        shares = ", ".join(f"{count / total:.0%} {name}" for name, count in seen.most_common() if name in INGREDIENTS)
+        shares = ", ".join(
+            f"{count / total:.0%} {name}"
+            for name, count in seen.most_common()
+            if name in INGREDIENTS
+        )
         print(f"\n{total} turns, each cut at every event: {shares}")  # noqa: T201  what was covered
     assert all(seen[name] >= RARE * total for name in INGREDIENTS), seen
 
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(1, 9 if DEEP else 2))
-def test_what_several_people_come_to_is_the_same_wherever_the_turn_is_cut(part: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Votes, changes of mind, who may not, passing on, reminders, escalations, edits, too late: at a prompt, handed over, from outside.
+def test_a_turn_of_several_people_cut_anywhere_has_the_same_result(
+    part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Turns with votes, edits and escalations lead to the same result after any cut.
 
-    With `DEEP=1`, in eight parts of 250 turns each.
+    They also contain late answers, changed votes, votes without permission, passing on and
+    reminders. Answers are given at a prompt, through the queue, and from outside. With
+    `DEEP=1`, there are eight parts of 250 turns each.
     """
     seen = Counter[str]()
-    _holds((between_people,), 250 if DEEP else 24, seen, part)
+    _holds((group_decisions,), 250 if DEEP else 24, seen, part)
 
     total = seen.pop("examples")
     with capsys.disabled():
         shares = ", ".join(f"{seen[name] / total:.0%} {name}" for name in AMONG_PEOPLE)
         print(f"\n{total} turns of several people, each cut at every event: {shares}")  # noqa: T201  what was covered
-    assert all(seen[name] >= (RARE * total / 3 if DEEP else 1) for name in AMONG_PEOPLE), seen  # they have more ingredients
+    assert all(seen[name] >= (RARE * total / 3 if DEEP else 1) for name in AMONG_PEOPLE), (
+        seen
+    )  # these turns have more ingredients
 
 
-def _holds(scenes: Sequence[Scene], examples: int, seen: Counter[str], part: int | None = None) -> None:
-    """Try turns made of these scenes; count what was in them."""
+def _holds(
+    scenes: Sequence[Scene], examples: int, seen: Counter[str], part: int | None = None
+) -> None:
+    """Try turns made of these scenes, and count their ingredients in `seen`."""
 
-    @settings(max_examples=examples, derandomize=RANDOM is None, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(
+        max_examples=examples,
+        derandomize=RANDOM is None,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     @given(scripts(scenes))
     def holds(script: Script) -> None:
         oracle = expected(script)
@@ -112,5 +143,9 @@ def _holds(scenes: Sequence[Scene], examples: int, seen: Counter[str], part: int
 
 
 def _ingredients(seen: Counter[str]) -> list[str]:
-    """Return which ingredients a turn had."""
-    return [name for name, marks in (INGREDIENTS | AMONG_PEOPLE).items() if any(mark.startswith(marks) for mark in +seen)]
+    """Return the ingredients of a turn."""
+    return [
+        name
+        for name, marks in (INGREDIENTS | AMONG_PEOPLE).items()
+        if any(mark.startswith(marks) for mark in +seen)
+    ]

@@ -1,4 +1,8 @@
-"""When a turn can go on, and that what was put to a person stays put to a person, whoever resumes."""
+"""Readiness of turns.
+
+A question that was shown to a person is always shown to a person again, whoever resumes the
+turn.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,29 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from midturn.events.types import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, Suspended, ToolCallResponse
+from midturn.events.types import (
+    AnsweredBy,
+    Approval,
+    Event,
+    InquiryCancelled,
+    InquiryRequest,
+    Suspended,
+    ToolCallResponse,
+)
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Reply
-from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, ResultPolicy, RunPolicy, Target, ToolPolicy
+from midturn.routing.policy import (
+    DetachedPolicies,
+    DetachedPolicy,
+    QuestionPolicy,
+    ResultPolicy,
+    RunPolicy,
+    Target,
+    ToolPolicy,
+)
+from midturn.turn.inputs import ConsultAssistant, PromptUser, RunTool, SuspendTurn
 from midturn.turn.pending import pending
-from midturn.turn.step import ConsultAssistant, PromptUser, RunTool, SuspendTurn, TurnSettings
+from midturn.turn.settings import TurnSettings
 from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
 from support.turns import CONFIRM, DEPLOY, Played, settings
@@ -23,9 +44,16 @@ POLICIES: Sequence[DetachedPolicy] = ("deny", "auto", "defaults", "defer")
 every_policy = pytest.mark.parametrize("policy", POLICIES)
 
 
-def unattended(policy: DetachedPolicy, run: RunPolicy = "unattended", result: ResultPolicy = "unattended") -> TurnSettings:
-    """Return settings under which no one is attached."""
-    return settings(ToolPolicy(source=DEPLOY, run=run, result=result, detached=DetachedPolicies(policy, policy, policy)), attached=False)
+def unattended(
+    policy: DetachedPolicy, run: RunPolicy = "unattended", result: ResultPolicy = "unattended"
+) -> TurnSettings:
+    """Return settings for a turn with nobody attached."""
+    return settings(
+        ToolPolicy(
+            source=DEPLOY, run=run, result=result, detached=DetachedPolicies(policy, policy, policy)
+        ),
+        attached=False,
+    )
 
 
 def attached(run: RunPolicy = "unattended", result: ResultPolicy = "unattended") -> Played:
@@ -34,31 +62,39 @@ def attached(run: RunPolicy = "unattended", result: ResultPolicy = "unattended")
 
 
 def ready(events: Sequence[Event]) -> bool:
-    """Say whether a turn can go on."""
+    """Return whether a turn can continue."""
     return TurnView.last(events).is_ready
 
 
 def due(events: Sequence[Event]) -> bool:
-    """Say whether a turn does not wait for a person alone."""
+    """Return whether a turn waits for anything except a person."""
     return TurnView.last(events).is_due
 
 
 def answered(played: Played, reply: Reply, place: int = 0) -> list[Event]:
-    """Return the events after somebody has answered what waits, in the inbox."""
+    """Return the events after a reply to an open question in the inbox."""
     waiting = pending(played.events, "1")[place]
-    batch = Visit(played.events, waiting.request.event_id, played.ids).take(reply, AnsweredBy("user", via="inbox"))
-    return [*played.events, *(replace(event, more=len(batch) - number) for number, event in enumerate(batch, 1))]
+    batch = Visit(played.events, waiting.request.event_id, played.ids).take(
+        reply, AnsweredBy("user", via="inbox")
+    )
+    return [
+        *played.events,
+        *(replace(event, more=len(batch) - number) for number, event in enumerate(batch, 1)),
+    ]
 
 
-# What was put to a person -----------------------------------------------------------------------------------------------------
+# Questions shown to a person
+# --------------------------------------------------------------------------------------------------
 
 
 @every_policy
-def test_a_half_answered_form_is_left_open_by_who_resumes_with_no_one_attached(policy: DetachedPolicy) -> None:
+def test_a_half_answered_form_stays_open_when_resumed_with_nobody_attached(
+    policy: DetachedPolicy,
+) -> None:
     played = attached()
     (call,) = played.model_calls("deploy")
     played.asks(call, FIRST, SECOND)
-    played.answer("one")  # and here the window closes
+    played.answer("one")  # the window is closed here
 
     assert not ready(played.events)
     resumed = Played(unattended(policy), events=played.events)
@@ -71,7 +107,7 @@ def test_a_half_answered_form_is_left_open_by_who_resumes_with_no_one_attached(p
 
 
 @every_policy
-def test_a_later_question_of_a_form_that_a_person_began_goes_to_a_person(policy: DetachedPolicy) -> None:
+def test_a_later_question_of_a_started_form_goes_to_a_person(policy: DetachedPolicy) -> None:
     played = attached()
     (call,) = played.model_calls("deploy")
     played.asks(call, FIRST, SECOND)
@@ -87,12 +123,14 @@ def test_a_later_question_of_a_form_that_a_person_began_goes_to_a_person(policy:
     assert not ready(resumed.events)
 
 
-def test_a_later_question_that_needs_no_person_is_answered_as_ever() -> None:
+def test_a_configured_later_question_is_answered_without_a_person() -> None:
     played = attached()
     (call,) = played.model_calls("deploy")
     played.asks(call, FIRST, SECOND)
     policies = {"second": QuestionPolicy(answer="two")}
-    given = settings(ToolPolicy(source=DEPLOY, run="unattended", questions=policies), attached=False)
+    given = settings(
+        ToolPolicy(source=DEPLOY, run="unattended", questions=policies), attached=False
+    )
 
     resumed = Played(given, events=answered(played, Answered("one")))
     resumed.asks(call, FIRST, SECOND)
@@ -101,7 +139,7 @@ def test_a_later_question_that_needs_no_person_is_answered_as_ever() -> None:
 
 
 @every_policy
-def test_a_new_question_takes_the_policy_of_the_turn(policy: DetachedPolicy) -> None:
+def test_a_new_question_uses_the_policy_of_the_turn(policy: DetachedPolicy) -> None:
     played = attached()
     (call,) = played.model_calls("deploy")
     played.asks(call, FIRST)
@@ -115,7 +153,9 @@ def test_a_new_question_takes_the_policy_of_the_turn(policy: DetachedPolicy) -> 
 
 @every_policy
 @pytest.mark.parametrize("kind", ["run", "deliver", "review"])
-def test_an_approval_that_was_shown_waits_for_a_person(kind: Literal["run", "deliver", "review"], policy: DetachedPolicy) -> None:
+def test_a_displayed_approval_waits_for_a_person(
+    kind: Literal["run", "deliver", "review"], policy: DetachedPolicy
+) -> None:
     run: RunPolicy = "ask" if kind == "run" else "unattended"
     result: ResultPolicy = "ask" if kind == "deliver" else "unattended"
     played = attached(run, result)
@@ -135,26 +175,32 @@ def test_an_approval_that_was_shown_waits_for_a_person(kind: Literal["run", "del
 
     assert resumed.wanted(SuspendTurn)
     assert [question.kind for question in pending(resumed.events, "1")] == [kind]
-    assert [(event.kind, event.state) for event in resumed.recorded(Approval)] == [(kind, "waiting")]
+    assert [(event.kind, event.state) for event in resumed.recorded(Approval)] == [
+        (kind, "waiting")
+    ]
     assert not resumed.recorded(ToolCallResponse)
 
 
-def test_an_approval_before_the_terminal_is_recorded_with_its_call() -> None:
-    """It costs no sync of its own."""
+def test_an_approval_without_a_terminal_is_recorded_with_its_call() -> None:
+    """It takes no sync of its own."""
     played = attached("ask")
     played.model_calls("deploy")
 
-    assert [event.type for event in played.events[-played.batches[-1] :]] == ["tool_call_request", "approval"]
+    assert [event.type for event in played.events[-played.batches[-1] :]] == [
+        "tool_call_request",
+        "approval",
+    ]
 
 
-# What a model had -------------------------------------------------------------------------------------------------------------
+# Questions of a model
+# --------------------------------------------------------------------------------------------------
 
 
-def test_what_a_model_was_asked_because_no_one_was_there_is_asked_of_it_again() -> None:
+def test_a_question_given_to_a_model_because_nobody_was_there_is_given_to_it_again() -> None:
     played = Played(unattended("auto"))
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM)
-    assert played.wanted(ConsultAssistant)  # and here the process dies
+    assert played.wanted(ConsultAssistant)  # the process dies here
 
     assert due(played.events)
     resumed = Played(unattended("auto"), events=played.events)
@@ -164,11 +210,13 @@ def test_what_a_model_was_asked_because_no_one_was_there_is_asked_of_it_again() 
     assert len(resumed.recorded(InquiryRequest)) == 1
 
 
-def test_what_a_person_took_over_from_a_model_stays_theirs() -> None:
+def test_a_question_taken_over_by_a_person_stays_with_people() -> None:
     played = Played(unattended("auto"))
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM)
-    at_the_terminal = Played(settings(ToolPolicy(source=DEPLOY, run="unattended")), events=played.events)
+    at_the_terminal = Played(
+        settings(ToolPolicy(source=DEPLOY, run="unattended")), events=played.events
+    )
     at_the_terminal.asks(call, CONFIRM)
     assert at_the_terminal.wanted(PromptUser)
 
@@ -179,9 +227,14 @@ def test_what_a_person_took_over_from_a_model_stays_theirs() -> None:
     assert len(pending(resumed.events, "1")) == 1
 
 
-def test_a_configured_model_is_asked_again_and_a_call_that_it_holds_up_is_due() -> None:
+def test_a_configured_model_is_asked_again_and_its_call_is_due() -> None:
     given = settings(
-        ToolPolicy(source=DEPLOY, run="unattended", questions={"*": QuestionPolicy(target=Target("assistant"))}), attached=False
+        ToolPolicy(
+            source=DEPLOY,
+            run="unattended",
+            questions={"*": QuestionPolicy(target=Target("assistant"))},
+        ),
+        attached=False,
     )
     played = Played(given)
     (call,) = played.model_calls("deploy")
@@ -194,11 +247,12 @@ def test_a_configured_model_is_asked_again_and_a_call_that_it_holds_up_is_due() 
     assert resumed.wanted(ConsultAssistant)
 
 
-# Readiness --------------------------------------------------------------------------------------------------------------------
+# Readiness
+# --------------------------------------------------------------------------------------------------
 
 
-def test_one_of_several_asks_lets_a_call_go_on_once() -> None:
-    """A run that takes an answer in and leaves no other event says that it has."""
+def test_one_answered_ask_of_several_makes_the_turn_ready_once() -> None:
+    """A run that takes an answer and records no other event records that it continued."""
     played = Played(unattended("defer"))
     (call,) = played.model_calls("deploy")
     played.step_only(call, FIRST, ask=1)
@@ -217,7 +271,7 @@ def test_one_of_several_asks_lets_a_call_go_on_once() -> None:
     assert ready(answered(resumed, Answered("two")))
 
 
-def test_a_run_that_asks_more_needs_not_say_that_it_has_gone_on() -> None:
+def test_a_run_that_asks_more_records_no_suspension() -> None:
     played = Played(unattended("defer"))
     (call,) = played.model_calls("deploy")
     played.asks(call, FIRST)
@@ -246,7 +300,7 @@ def test_a_no_to_one_of_two_calls_leaves_the_turn_waiting() -> None:
     assert ready(answered(played, Answered(True)))
 
 
-def test_a_call_whose_process_died_is_due_although_another_one_waits() -> None:
+def test_a_call_of_a_dead_process_is_due_although_another_one_waits() -> None:
     played = attached("unattended")
     _, second = played.model_calls("deploy", "deploy")
     assert len(played.wanted(RunTool)) == 2

@@ -1,4 +1,4 @@
-"""A turn that is resumed goes on where its events end."""
+"""A resumed turn continues where its events end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Submitted, WentBack
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
-from midturn.turn.step import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, SuspendTurn
+from midturn.turn.inputs import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, SuspendTurn
 from support.turns import CONFIRM, DEPLOY, REGION, TOKEN, Played, settings
 
 NOTE = Question.text("note", "A note?")
-DEFER = settings(ToolPolicy(source=DEPLOY, run="unattended", detached=DetachedPolicies("defer", "defer", "defer")), attached=False)
+DEFER = settings(
+    ToolPolicy(
+        source=DEPLOY, run="unattended", detached=DetachedPolicies("defer", "defer", "defer")
+    ),
+    attached=False,
+)
 
 
 def test_an_answered_question_is_not_asked_again() -> None:
@@ -31,7 +36,7 @@ def test_an_answered_question_is_not_asked_again() -> None:
     assert len(resumed.recorded(InquiryRequest)) == 1
 
 
-def test_an_open_question_is_taken_over_with_its_id() -> None:
+def test_an_open_question_keeps_its_id() -> None:
     played = Played(DEFER)
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM)
@@ -46,7 +51,7 @@ def test_an_open_question_is_taken_over_with_its_id() -> None:
     assert resumed.run.answers == {"confirm": False}
 
 
-def test_a_differing_question_supersedes_the_open_one() -> None:
+def test_a_changed_question_replaces_the_open_one() -> None:
     """An old yes never approves a new diff."""
     played = Played(DEFER)
     (call,) = played.model_calls("deploy")
@@ -55,7 +60,9 @@ def test_a_differing_question_supersedes_the_open_one() -> None:
     resumed = Played(events=played.events)
     resumed.asks(call, Question.boolean("confirm", "Apply?", context="+ new"))
 
-    assert [(e.id, e.reason) for e in resumed.recorded(InquiryCancelled)] == [("call_1.confirm.1", "superseded")]
+    assert [(e.id, e.reason) for e in resumed.recorded(InquiryCancelled)] == [
+        ("call_1.confirm.1", "superseded")
+    ]
     assert resumed.prompt.id == resumed.asked_as("call_1.confirm.2")
 
 
@@ -71,7 +78,7 @@ def test_a_call_that_no_longer_asks_closes_its_open_question() -> None:
     assert resumed.wanted(CallModel)
 
 
-def test_a_secret_is_asked_again_and_never_given_as_a_placeholder() -> None:
+def test_a_secret_is_asked_again_instead_of_using_a_placeholder() -> None:
     played = Played()
     (call,) = played.model_calls("deploy")
     played.asks(call, TOKEN, NOTE)
@@ -90,7 +97,7 @@ def test_a_secret_is_asked_again_and_never_given_as_a_placeholder() -> None:
     assert resumed.run.answers["note"] == "hello"
 
 
-def test_a_secret_asked_again_can_be_replied_to() -> None:
+def test_a_repeated_secret_question_can_be_replied_to() -> None:
     played = Played()
     (call,) = played.model_calls("deploy")
     played.asks(call, TOKEN, NOTE)
@@ -101,7 +108,10 @@ def test_a_secret_asked_again_can_be_replied_to() -> None:
 
     resumed.reply(Replied("Not now."))
 
-    assert resumed.events[-1].to_json()["content"] == '{"cancelled": true, "answered": {"note": "hello"}, "reply": "Not now."}'
+    assert (
+        resumed.events[-1].to_json()["content"]
+        == '{"cancelled": true, "answered": {"note": "hello"}, "reply": "Not now."}'
+    )
 
 
 def test_going_back_is_replayed() -> None:
@@ -112,7 +122,12 @@ def test_going_back_is_replayed() -> None:
     played.reply(WentBack())
     assert played.prompt.prompt.prefill is True
     played.answer(False)
-    assert [r.revises for r in played.recorded(InquiryRequest)] == [None, None, "call_1.confirm.1", None]
+    assert [r.revises for r in played.recorded(InquiryRequest)] == [
+        None,
+        None,
+        "call_1.confirm.1",
+        None,
+    ]
     played.answer("us-2")
 
     resumed = Played(events=played.events)
@@ -154,7 +169,7 @@ def test_only_the_first_request_of_a_form_carries_the_form() -> None:
     assert second.form is None
 
 
-def test_a_gated_question_is_skipped() -> None:
+def test_a_conditional_question_is_skipped() -> None:
     gated = Question.text("why", "Why not?", when=When("confirm", False))
     played = Played()
     (call,) = played.model_calls("deploy")
@@ -164,7 +179,7 @@ def test_a_gated_question_is_skipped() -> None:
     assert played.run.answers == {"confirm": True, "why": None}
 
 
-def test_asks_of_one_coroutine_at_once_are_matched_per_id_in_whatever_order_they_come() -> None:
+def test_concurrent_asks_are_matched_by_id_in_any_order() -> None:
     played = Played()
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM, ask=1)
@@ -179,7 +194,7 @@ def test_asks_of_one_coroutine_at_once_are_matched_per_id_in_whatever_order_they
     assert resumed.turn.record.next_inquiry_id("call_1", "confirm") == "call_1.confirm.2"
 
 
-def test_an_ask_is_answered_where_it_waits() -> None:
+def test_an_ask_is_answered_at_its_own_position() -> None:
     played = Played()
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM, ask=1)
@@ -215,7 +230,7 @@ def test_every_prefix_of_a_simple_turn_can_be_finished(cut: int) -> None:
     assert resumed.wanted(EndTurn) or cut == len(played.events)
 
 
-def test_a_remembered_answer_survives_the_process_and_is_forgotten_when_it_is_revised() -> None:
+def test_a_remembered_answer_survives_the_process_and_is_dropped_when_revised() -> None:
     played = Played()
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM, NOTE)
@@ -238,4 +253,7 @@ def test_a_person_may_reply_at_the_review() -> None:
     played.reply(Replied("Wait."))
 
     response = played.recorded(ToolCallResponse)[0]
-    assert response.content == '{"cancelled": true, "answered": {"confirm": true, "note": "a"}, "reply": "Wait."}'
+    assert (
+        response.content
+        == '{"cancelled": true, "answered": {"confirm": true, "note": "a"}, "reply": "Wait."}'
+    )

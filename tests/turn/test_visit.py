@@ -1,4 +1,4 @@
-"""An open turn, visited from outside."""
+"""An open turn, visited from another process."""
 
 from __future__ import annotations
 
@@ -11,20 +11,29 @@ from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError
 from midturn.events.prompt import Prompt
-from midturn.events.types import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.events.types import (
+    AnsweredBy,
+    Approval,
+    Event,
+    InquiryCancelled,
+    InquiryRequest,
+    ToolCallResponse,
+)
 from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.routing.policy import DetachedPolicies
-from midturn.turn.step import PromptUser
+from midturn.turn.inputs import PromptUser
 from midturn.turn.visit import Visit
 from support.depth import tries
+from support.form_oracle import POSSIBLE, Draw, answering, draws, forms, kind_of
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
-from support.walks import POSSIBLE, Draw, answering, draws, forms, kind_of
 
 SOMEBODY = AnsweredBy("user", via="inbox")
-DETACHED = settings(replace(UNATTENDED, detached=DetachedPolicies("defer", "defer", "defer")), attached=False)
+DETACHED = settings(
+    replace(UNATTENDED, detached=DetachedPolicies("defer", "defer", "defer")), attached=False
+)
 NOTE = Question.text("note", "Anything else?")
 
 
@@ -37,8 +46,12 @@ def suspended(*questions: Question[Any], review: bool = True) -> Played:
 
 
 def open_id(played: Played) -> str:
-    """Return the event that a turn waits for."""
-    waiting = [e for e in played.events if isinstance(e, InquiryRequest) or (isinstance(e, Approval) and e.state == "waiting")]
+    """Return the event ID of the open question."""
+    waiting = [
+        e
+        for e in played.events
+        if isinstance(e, InquiryRequest) or (isinstance(e, Approval) and e.state == "waiting")
+    ]
     return waiting[-1].event_id
 
 
@@ -52,7 +65,7 @@ def shown(visiting: Visit) -> Prompt:
     return prompt
 
 
-def test_a_visitor_walks_a_form_to_its_end() -> None:
+def test_a_visitor_completes_a_form() -> None:
     played = suspended(CONFIRM, REGION)
     visiting = visit(played.events, open_id(played))
 
@@ -73,10 +86,12 @@ def test_a_visitor_walks_a_form_to_its_end() -> None:
 
 
 def test_an_old_yes_is_never_offered_for_a_new_question() -> None:
-    """A call may ask two forms with equal ids; only what Back asks again comes with the answer that it had."""
+    """A call may ask two forms with equal IDs. Only Back shows an earlier answer again."""
     played = suspended(CONFIRM, NOTE, review=False)
     (call,) = played.turn.record.calls
-    batch = visit(played.events, open_id(played)).take(Answered({"confirm": True, "note": "go"}), SOMEBODY)
+    batch = visit(played.events, open_id(played)).take(
+        Answered({"confirm": True, "note": "go"}), SOMEBODY
+    )
     played = Played(DETACHED, [*played.events, *batch])
     played.asks(call, CONFIRM, NOTE)
     played.asks(call, Question.boolean("confirm", "Delete the production database?"), NOTE)
@@ -87,7 +102,7 @@ def test_an_old_yes_is_never_offered_for_a_new_question() -> None:
     assert prompt.prefill is UNSET
 
 
-def test_back_of_a_visitor_comes_with_the_answer_that_is_revised() -> None:
+def test_back_of_a_visitor_shows_the_earlier_answer() -> None:
     played = suspended(CONFIRM, REGION)
     visiting = visit(played.events, open_id(played))
     visiting.take(Answered(True), SOMEBODY)
@@ -98,10 +113,14 @@ def test_back_of_a_visitor_comes_with_the_answer_that_is_revised() -> None:
     assert (shown(visiting).question.id, shown(visiting).prefill) == ("confirm", True)
 
 
-def test_back_at_a_review_is_on_record_as_the_request_that_it_leads_to() -> None:
+def test_back_at_a_review_is_recorded_as_the_next_request() -> None:
     played = suspended(CONFIRM, REGION)
     visiting = visit(played.events, open_id(played))
-    events = [*played.events, *visiting.take(Answered(True), SOMEBODY), *visiting.take(Answered("eu-1"), SOMEBODY)]
+    events = [
+        *played.events,
+        *visiting.take(Answered(True), SOMEBODY),
+        *visiting.take(Answered("eu-1"), SOMEBODY),
+    ]
 
     back = visiting.take(WentBack(), SOMEBODY)
 
@@ -110,7 +129,7 @@ def test_back_at_a_review_is_on_record_as_the_request_that_it_leads_to() -> None
     assert shown(visit([*events, *back], back[-1].event_id)).prefill == "eu-1"
 
 
-def test_a_reply_that_does_not_fit_changes_nothing() -> None:
+def test_an_invalid_reply_changes_nothing() -> None:
     played = suspended(CONFIRM, REGION)
     visiting = visit(played.events, open_id(played))
 
@@ -128,7 +147,7 @@ def test_ending_the_turn_closes_everything_in_one_batch() -> None:
     assert [event.type for event in batch] == ["inquiry_response", "tool_call_response", "turn_end"]
 
 
-def test_what_a_visitor_says_instead_completes_the_call() -> None:
+def test_a_reply_of_a_visitor_completes_the_call() -> None:
     played = suspended(CONFIRM, REGION)
 
     batch = visit(played.events, open_id(played)).take(Replied("Never mind."), SOMEBODY)
@@ -140,8 +159,8 @@ def test_what_a_visitor_says_instead_completes_the_call() -> None:
 GATED = Question.text("why", "Why not?", when=When("confirm", equals=False))
 
 
-def test_an_answer_in_a_map_to_a_question_that_is_not_asked_is_an_error_that_names_it() -> None:
-    """Whoever sent it would believe that it counts."""
+def test_a_map_with_an_answer_to_an_unasked_question_is_an_error_that_names_it() -> None:
+    """Otherwise, the sender would assume that the answer counts."""
     played = suspended(CONFIRM, GATED, NOTE)
     visiting = visit(played.events, open_id(played))
 
@@ -151,10 +170,17 @@ def test_an_answer_in_a_map_to_a_question_that_is_not_asked_is_an_error_that_nam
     (problem,) = raised.value.problems
     assert problem.pointer == "/why"
     assert "`confirm`" in problem.message
-    assert len(visiting.take(Answered({"confirm": False, "why": "It is Friday.", "note": "go"}), SOMEBODY)) > 1
+    assert (
+        len(
+            visiting.take(
+                Answered({"confirm": False, "why": "It is Friday.", "note": "go"}), SOMEBODY
+            )
+        )
+        > 1
+    )
 
 
-def test_a_map_may_say_again_what_is_on_record_but_not_otherwise() -> None:
+def test_a_map_may_repeat_a_recorded_answer_but_not_change_it() -> None:
     played = suspended(CONFIRM, REGION)
     visiting = visit(played.events, open_id(played))
     visiting.take(Answered(True), SOMEBODY)
@@ -166,15 +192,17 @@ def test_a_map_may_say_again_what_is_on_record_but_not_otherwise() -> None:
     assert visiting.take(Answered({"confirm": True, "region": "eu-1"}), SOMEBODY)
 
 
-def test_a_null_in_a_map_for_a_question_that_is_not_asked_is_what_it_gets() -> None:
+def test_a_null_for_an_unasked_question_in_a_map_is_accepted() -> None:
     played = suspended(CONFIRM, GATED, NOTE)
 
-    batch = visit(played.events, open_id(played)).take(Answered({"confirm": True, "why": None, "note": "go"}), SOMEBODY)
+    batch = visit(played.events, open_id(played)).take(
+        Answered({"confirm": True, "why": None, "note": "go"}), SOMEBODY
+    )
 
     assert [event.type for event in batch].count("inquiry_response") == 2
 
 
-def test_who_comes_second_hears_who_was_first() -> None:
+def test_a_late_answer_names_the_first_responder() -> None:
     played = suspended(CONFIRM)
     batch = visit(played.events, open_id(played)).take(Answered(True), SOMEBODY)
 
@@ -182,8 +210,11 @@ def test_who_comes_second_hears_who_was_first() -> None:
         visit([*played.events, *batch], open_id(played))
 
 
-def test_a_visit_goes_on_although_somebody_else_has_written_to_the_turn() -> None:
-    """Another call of the turn was answered; the visitor's request, which was held back, is not on record yet."""
+def test_a_visit_continues_after_other_writes_to_the_turn() -> None:
+    """Another call of the turn was answered.
+
+    The visitor's request is held back and not recorded yet.
+    """
     played = Played(DETACHED)
     first, second = played.model_calls("deploy", "deploy")
     played.asks(first, CONFIRM, REGION)
@@ -199,7 +230,7 @@ def test_a_visit_goes_on_although_somebody_else_has_written_to_the_turn() -> Non
     assert [event.type for event in batch] == ["inquiry_request", "inquiry_response"]
 
 
-def test_a_visit_is_over_when_somebody_else_has_answered_what_it_shows() -> None:
+def test_a_visit_ends_when_its_question_is_answered_elsewhere() -> None:
     played = suspended(CONFIRM, REGION)
     visiting = visit(played.events, open_id(played))
     other = visit(played.events, open_id(played)).take(Answered(True), SOMEBODY)
@@ -210,8 +241,10 @@ def test_a_visit_is_over_when_somebody_else_has_answered_what_it_shows() -> None
 
 @examples(max_examples=tries(60), deadline=None, derandomize=True)
 @given(forms(), st.lists(st.one_of(answering, draws), min_size=1, max_size=14))
-def test_after_every_batch_another_process_asks_what_the_visitor_sees(form: Form, doings: list[Draw]) -> None:
-    """The question, what is filled in, and whether Back is offered; and at the review, the same answers."""
+def test_after_every_batch_another_process_asks_the_visitors_question(
+    form: Form, doings: list[Draw]
+) -> None:
+    """Both have the same question, initial value, Back option, and answers at the review."""
     played = suspended(*form.questions, review=form.review)
     assert played.events[-1].type == "inquiry_request"
     events = list(played.events)
@@ -222,7 +255,7 @@ def test_after_every_batch_another_process_asks_what_the_visitor_sees(form: Form
             return
         batch = visiting.take(_reply(draw, prompt), SOMEBODY, prompt.digest)
         events += batch
-        _is_what_a_person_is_asked_next(visiting, events, form)
+        _matches_the_next_prompt(visiting, events, form)
 
 
 def _reply(draw: Draw, prompt: Prompt) -> Reply:
@@ -234,27 +267,39 @@ def _reply(draw: Draw, prompt: Prompt) -> Reply:
     return Answered(possible[draw.choice % len(possible)])
 
 
-def _is_what_a_person_is_asked_next(visiting: Visit, events: list[Event], form: Form) -> None:
-    """Resume the turn with a person at a terminal, and have the tool ask its form again."""
+def _matches_the_next_prompt(visiting: Visit, events: list[Event], form: Form) -> None:
+    """Resume the turn with a person at a terminal, and let the tool ask its form again."""
     there = Played(settings(), events)
     (call,) = there.turn.record.calls
     there.asks(call, *form.questions, review=form.review)
     prompts = there.wanted(PromptUser)
     seen = visiting.prompt()
     if seen is None:
-        assert all(kind_of(prompt.prompt.question) == "secret" for prompt in prompts), "only what is never written is asked again"
+        assert all(kind_of(prompt.prompt.question) == "secret" for prompt in prompts), (
+            "only what is never written is asked again"
+        )
         return
     asked = prompts[0].prompt
-    assert (asked.kind, asked.question, asked.index, asked.can_go_back) == (seen.kind, seen.question, seen.index, seen.can_go_back)
+    assert (asked.kind, asked.question, asked.index, asked.can_go_back) == (
+        seen.kind,
+        seen.question,
+        seen.index,
+        seen.can_go_back,
+    )
     assert asked.prefill == seen.prefill
     assert asked.subject == seen.subject
 
 
-def test_a_reason_that_back_discarded_in_an_earlier_form_is_not_told_to_the_model() -> None:
+def test_a_reason_discarded_with_back_is_not_sent_to_the_model() -> None:
     played = suspended(CONFIRM, NOTE, review=False)
     (call,) = played.turn.record.calls
     visiting = visit(played.events, open_id(played))
-    for reply in (Answered(False, reason="Not on a Friday."), WentBack(), Answered(True), Answered("go")):
+    for reply in (
+        Answered(False, reason="Not on a Friday."),
+        WentBack(),
+        Answered(True),
+        Answered("go"),
+    ):
         played.events += visiting.take(reply, SOMEBODY)
     again = Played(DETACHED, played.events)
     again.asks(call, CONFIRM, NOTE)

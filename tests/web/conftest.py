@@ -1,4 +1,4 @@
-"""What the tests of the page share."""
+"""Fixtures for the tests of the page."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ __all__ = ["own_home"]
 
 @pytest.fixture
 def store() -> MemoryStore:
-    """Return an empty store."""
+    """An empty store."""
     return MemoryStore()

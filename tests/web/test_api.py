@@ -1,4 +1,6 @@
-"""The API by the same rules as the pages: found out by hand, and by a client that is generated from its document."""
+"""The API follows the same rules as the pages. Tested by hand and by a client generated from
+its OpenAPI document.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +32,19 @@ def answer(client: TestClient, question: mt.OpenQuestion, **body: Any) -> Any:
     return client.post(f"/api/questions/{question.id}/answer", json=body)
 
 
-def test_open_questions_are_listed_in_the_one_shape(store: MemoryStore) -> None:
+def test_open_questions_are_listed_in_the_standard_format(store: MemoryStore) -> None:
     first, second = (wait_for(agent_with(store, asking(CONFIRM))) for _ in range(2))
     with browsing(inbox(store, user=ada)) as client:
         assert client.get("/api/questions").json() == [first.to_json(), second.to_json()]
-        assert client.get(f"/api/questions?conversation={second.conversation}").json() == [second.to_json()]
+        assert client.get(f"/api/questions?conversation={second.conversation}").json() == [
+            second.to_json()
+        ]
         assert client.get(f"/api/questions/{first.id}").json() == first.to_json()
 
 
-def test_a_page_of_open_questions_begins_after_the_last_of_the_page_before(store: MemoryStore) -> None:
+def test_a_page_of_open_questions_begins_after_the_last_of_the_page_before(
+    store: MemoryStore,
+) -> None:
     asked = [wait_for(agent_with(store, asking(CONFIRM))) for _ in range(5)]
     with browsing(inbox(store, user=ada)) as client:
 
@@ -46,7 +52,11 @@ def test_a_page_of_open_questions_begins_after_the_last_of_the_page_before(store
             ids = [question.id for question in asked]
             return [ids.index(each["id"]) for each in client.get(f"/api/questions?{query}").json()]
 
-        assert (page("limit=2"), page(f"limit=2&after={asked[1].id}"), page(f"after={asked[3].id}")) == ([0, 1], [2, 3], [4])
+        assert (
+            page("limit=2"),
+            page(f"limit=2&after={asked[1].id}"),
+            page(f"after={asked[3].id}"),
+        ) == ([0, 1], [2, 3], [4])
         assert answer(client, asked[1], value=True).status_code == 200
         assert page(f"limit=2&after={asked[1].id}") == [2, 3]
         assert page(f"limit=2&conversation={asked[3].conversation}") == [3]
@@ -54,7 +64,7 @@ def test_a_page_of_open_questions_begins_after_the_last_of_the_page_before(store
             assert client.get(f"/api/questions?limit={wrong}").status_code == 400
 
 
-def test_an_answer_that_is_recorded_has_its_receipt_although_the_store_goes_away_then(
+def test_recorded_answer_gets_a_receipt_even_if_the_store_fails_then(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = wait_for(agent_with(store, asking(CONFIRM)))
@@ -75,20 +85,29 @@ def test_an_answer_that_is_recorded_has_its_receipt_although_the_store_goes_away
     assert (sent.status_code, sent.json()["id"]) == (200, waiting.id)
 
 
-def test_an_answer_has_a_receipt_and_a_second_one_hears_who_was_first(store: MemoryStore) -> None:
+def test_answer_gets_a_receipt_and_a_second_one_is_refused(store: MemoryStore) -> None:
     waiting = wait_for(agent_with(store, asking(CONFIRM)))
     with browsing(inbox(store, user=ada)) as client:
         sent = answer(client, waiting, value=True, reason="Because.")
-        assert (sent.status_code, sent.json()) == (200, {"conversation": waiting.conversation, "id": waiting.id, "held": False})
+        assert (sent.status_code, sent.json()) == (
+            200,
+            {"conversation": waiting.conversation, "id": waiting.id, "held": False},
+        )
         again = answer(client, waiting, value=False)
         assert (again.status_code, again.json()["error"]) == (409, "already_answered")
         assert again.json()["answered_by"] == {"by": "user", "via": "api", "user": "ada"}
-        assert again.json()["message"] == f"The question {waiting.id} was answered before, by ada (api). That answer stands."
+        assert (
+            again.json()["message"]
+            == f"The question {waiting.id} was answered before, by ada (api). That answer stands."
+        )
         looked_at = client.get(f"/api/questions/{waiting.id}")
-        assert (looked_at.status_code, looked_at.json()["message"]) == (409, again.json()["message"])
+        assert (looked_at.status_code, looked_at.json()["message"]) == (
+            409,
+            again.json()["message"],
+        )
 
 
-def test_a_question_that_was_closed_without_an_answer_is_gone(store: MemoryStore) -> None:
+def test_question_closed_without_an_answer_is_410(store: MemoryStore) -> None:
     waiting = wait_for(agent_with(store, asking(CONFIRM)))
     with browsing(inbox(store, user=ada)) as client:
         client.get("/api/questions")
@@ -96,13 +115,21 @@ def test_a_question_that_was_closed_without_an_answer_is_gone(store: MemoryStore
         assert answer(client, waiting, value=True).status_code == 410
 
 
-def test_an_answer_after_the_deadline_is_refused_with_410_and_names_it(store: MemoryStore, clock: Clock) -> None:
-    waiting = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?", deadline=timedelta(hours=1)))))
+def test_an_answer_after_the_deadline_is_refused_with_410_and_names_it(
+    store: MemoryStore, clock: Clock
+) -> None:
+    waiting = wait_for(
+        agent_with(store, asking(Question.boolean("q", "Sure?", deadline=timedelta(hours=1))))
+    )
     with browsing(inbox(store, user=ada)) as client:
-        assert "To be answered: <time" in client.get(f"/q/{waiting.id}").text
+        assert "Answer by <time" in client.get(f"/q/{waiting.id}").text
         clock.pass_(hours=2)
         late = answer(client, waiting, value=True)
-        assert (late.status_code, late.json()["error"], late.json()["deadline"]) == (410, "deadline_passed", waiting.deadline)
+        assert (late.status_code, late.json()["error"], late.json()["deadline"]) == (
+            410,
+            "deadline_passed",
+            waiting.deadline,
+        )
         assert client.get("/api/questions").json() == []
         assert client.get(f"/q/{waiting.id}").status_code == 200
 
@@ -124,18 +151,26 @@ def test_an_answer_after_the_deadline_is_refused_with_410_and_names_it(store: Me
         ({"value": True, "reason": ["x"]}, ["/reason"]),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused_with_a_pointer_into_the_body(
+def test_invalid_answer_is_refused_with_a_json_pointer(
     store: MemoryStore, body: dict[str, Any], pointers: list[str]
 ) -> None:
     waiting = wait_for(agent_with(store, asking(CONFIRM)))
     with browsing(inbox(store, user=ada)) as client:
         sent = answer(client, waiting, **body)
         assert client.get(f"/api/questions/{waiting.id}").status_code == 200
-    assert (sent.status_code, [problem["pointer"] for problem in sent.json()["problems"]]) == (422, pointers), sent.text
+    assert (sent.status_code, [problem["pointer"] for problem in sent.json()["problems"]]) == (
+        422,
+        pointers,
+    ), sent.text
 
 
-def test_a_form_takes_a_map_and_says_which_of_it_does_not_fit(store: MemoryStore) -> None:
-    form = mt.Form([Question.boolean("apply", "Really?"), Question.schema("count", "How many?", {"type": "integer"})])
+def test_form_takes_an_object_and_reports_invalid_fields(store: MemoryStore) -> None:
+    form = mt.Form(
+        [
+            Question.boolean("apply", "Really?"),
+            Question.schema("count", "How many?", {"type": "integer"}),
+        ]
+    )
     waiting = wait_for(agent_with(store, asking_form(form)))
     with browsing(inbox(store, user=ada)) as client:
         sent = answer(client, waiting, value={"apply": True, "count": "three"})
@@ -143,15 +178,30 @@ def test_a_form_takes_a_map_and_says_which_of_it_does_not_fit(store: MemoryStore
         assert answer(client, waiting, value={"apply": True, "count": 3}).status_code == 200
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"value": NaN}', b'{"value": 1, "value": 2}', b"\xff", b"[" * 100_000, b'{"value": 1e999}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"value": NaN}',
+        b'{"value": 1, "value": 2}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"value": 1e999}',
+    ],
+)
 def test_a_body_that_is_no_json_object_is_refused(store: MemoryStore, body: bytes) -> None:
     waiting = wait_for(agent_with(store, asking(CONFIRM)))
     with browsing(inbox(store, user=ada)) as client:
-        sent = client.post(f"/api/questions/{waiting.id}/answer", content=body, headers={"Content-Type": "application/json"})
+        sent = client.post(
+            f"/api/questions/{waiting.id}/answer",
+            content=body,
+            headers={"Content-Type": "application/json"},
+        )
     assert (sent.status_code, sent.json()["error"]) == (400, "not_readable")
 
 
-def test_a_secret_is_not_taken_and_said_where_it_is(store: MemoryStore) -> None:
+def test_secret_is_refused_with_the_page_to_use(store: MemoryStore) -> None:
     waiting = wait_for(agent_with(store, asking(Question.secret("q", "Passphrase?"))))
     with browsing(inbox(store, user=ada)) as client:
         sent = answer(client, waiting, value="hunter2")
@@ -159,42 +209,76 @@ def test_a_secret_is_not_taken_and_said_where_it_is(store: MemoryStore) -> None:
     assert "hunter2" not in sent.text
 
 
-def test_every_answer_of_the_api_is_as_its_document_says(store: MemoryStore) -> None:
-    form = mt.Form([Question.boolean("apply", "Really?"), Question.text("note", "Note?", optional=True)])
-    questions = [wait_for(agent_with(store, asking(CONFIRM))), wait_for(agent_with(store, asking_form(form)))]
+def test_api_responses_match_the_document(store: MemoryStore) -> None:
+    form = mt.Form(
+        [Question.boolean("apply", "Really?"), Question.text("note", "Note?", optional=True)]
+    )
+    questions = [
+        wait_for(agent_with(store, asking(CONFIRM))),
+        wait_for(agent_with(store, asking_form(form))),
+    ]
     described = document()
     with browsing(inbox(store, user=ada)) as client:
         assert client.get("/api/openapi.json").json()["paths"] == described["paths"]
         _check(described, "QuestionShape", *client.get("/api/questions").json())
-        _check(described, "ErrorShape", answer(client, questions[0], value=7).json(), answer(client, questions[0]).json())
+        _check(
+            described,
+            "ErrorShape",
+            answer(client, questions[0], value=7).json(),
+            answer(client, questions[0]).json(),
+        )
         _check(described, "ReceiptShape", answer(client, questions[0], value=True).json())
-        _check(described, "ErrorShape", answer(client, questions[0], value=True).json(), client.get("/api/questions/x").json())
+        _check(
+            described,
+            "ErrorShape",
+            answer(client, questions[0], value=True).json(),
+            client.get("/api/questions/x").json(),
+        )
         _check(described, "SummaryShape", *client.get("/api/conversations").json())
-        _check(described, "ConversationShape", client.get(f"/api/conversations/{questions[0].conversation}").json())
+        _check(
+            described,
+            "ConversationShape",
+            client.get(f"/api/conversations/{questions[0].conversation}").json(),
+        )
 
 
 def _check(described: dict[str, Any], name: str, *values: object) -> None:
     assert values
     for value in values:
-        jsonschema_rs.validate({"$ref": f"#/components/schemas/{name}", "components": described["components"]}, value)
+        jsonschema_rs.validate(
+            {"$ref": f"#/components/schemas/{name}", "components": described["components"]}, value
+        )
 
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
-def test_no_request_that_is_generated_from_the_document_finds_a_hole(store: MemoryStore) -> None:
-    """Every operation is called with what its document allows and with what it does not; no answer may be undocumented, or a crash."""
-    import schemathesis  # slow to load, and needed here only
+def test_generated_requests_get_documented_responses(store: MemoryStore) -> None:
+    """Each operation is called with valid and invalid input. No response may be undocumented
+    or a crash.
+    """
+    import schemathesis  # slow to import, and needed only here
 
     for _ in range(3):
         asyncio.run(agent_with(store, asking(CONFIRM)).run("Ship it."))
-    schema: Any = schemathesis.openapi.from_dict(document()).exclude(path="/api/events")  # that one never ends
+    schema: Any = schemathesis.openapi.from_dict(document()).exclude(
+        path="/api/events"
+    )  # that stream never ends
     tried = 0
     with serving(inbox(store, user=ada)) as address:
         schema.config.base_url = address
         for result in schema.get_all_operations():
-            strategies: list[Any] = [result.ok().as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode]
+            strategies: list[Any] = [
+                result.ok().as_strategy(generation_mode=mode)
+                for mode in schemathesis.GenerationMode
+            ]
 
-            @settings(max_examples=30, deadline=None, database=None, suppress_health_check=_EVERY_CHECK, phases=[Phase.generate])
+            @settings(
+                max_examples=30,
+                deadline=None,
+                database=None,
+                suppress_health_check=_EVERY_CHECK,
+                phases=[Phase.generate],
+            )
             @given(case=st.one_of(*strategies))
             def call(case: Any) -> None:
                 nonlocal tried
@@ -205,22 +289,34 @@ def test_no_request_that_is_generated_from_the_document_finds_a_hole(store: Memo
     assert tried > 100
 
 
-def test_an_answer_that_is_sent_again_with_its_key_is_recorded_once(store: MemoryStore) -> None:
+def test_idempotency_key_records_an_answer_once(store: MemoryStore) -> None:
     waiting = wait_for(agent_with(store, asking(CONFIRM)))
     path, key = f"/api/questions/{waiting.id}/answer", {"Idempotency-Key": "one"}
     with browsing(inbox(store, user=ada)) as client:
-        assert client.post(path, json={"value": 3}, headers=key).status_code == 422  # nothing was recorded: the key is free
+        assert (
+            client.post(path, json={"value": 3}, headers=key).status_code == 422
+        )  # nothing was recorded: the key is unused
         first, again = (client.post(path, json={"value": True}, headers=key) for _ in range(2))
         assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
         other = client.post(path, json={"value": False}, headers=key)
         assert (other.status_code, other.json()["error"]) == (422, "key_reused")
         assert client.post(path, json={"value": True}).status_code == 409
-        assert client.post(path, json={"value": True}, headers={"Idempotency-Key": "x" * 256}).status_code == 400
+        assert (
+            client.post(
+                path, json={"value": True}, headers={"Idempotency-Key": "x" * 256}
+            ).status_code
+            == 400
+        )
 
 
-def test_an_error_has_the_shape_that_clients_know(store: MemoryStore) -> None:
+def test_errors_have_the_standard_format(store: MemoryStore) -> None:
     with browsing(inbox(store, user=ada)) as client:
         refused = client.get("/api/questions/1-nothing")
     assert refused.headers["content-type"] == "application/problem+json"
     told = refused.json()
-    assert (told["status"], told["title"], told["error"], told["detail"]) == (404, "Not found", "not_found", told["message"])
+    assert (told["status"], told["title"], told["error"], told["detail"]) == (
+        404,
+        "Not found",
+        "not_found",
+        told["message"],
+    )

@@ -1,4 +1,6 @@
-"""The list says what is decided, finds some of many, and takes an answer where a card shows all of it."""
+"""The list shows what is decided, supports search, and accepts answers to questions that a
+card shows completely.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from support.shown_pages import DIFF, FORM
     ("question", "buttons"),
     [
         (Question.boolean("q", "Sure?"), [("no", "No"), ("yes", "Yes")]),
-        (Question.select("q", "Where?", ["staging", "production"]), [("0", "staging"), ("1", "production")]),
+        (
+            Question.select("q", "Where?", ["staging", "production"]),
+            [("0", "staging"), ("1", "production")],
+        ),
         (Question.boolean("q", "Sure?", context="It costs a lot."), []),
         (Question.select("q", "Where?", ["a", "b"], allow_other=True), []),
         (Question.select("q", "Where?", ["a", "b", "c", "d", "e"]), []),
@@ -28,7 +33,9 @@ from support.shown_pages import DIFF, FORM
         (Question.secret("q", "What?"), []),
     ],
 )
-def test_what_a_card_shows_whole_is_answered_from_it(store: MemoryStore, question: Question[Any], buttons: list[tuple[str, str]]) -> None:
+def test_completely_shown_question_is_answered_from_its_card(
+    store: MemoryStore, question: Question[Any], buttons: list[tuple[str, str]]
+) -> None:
     waiting = wait_for(agent_with(store, asking(question)))
     assert list(card_of(waiting).buttons) == buttons
     with browsing(inbox(store, user=ada)) as client:
@@ -39,7 +46,7 @@ def test_what_a_card_shows_whole_is_answered_from_it(store: MemoryStore, questio
             assert asyncio.run(store.pending()) == []
 
 
-def test_a_call_with_arguments_a_form_and_a_permission_are_opened_first(store: MemoryStore) -> None:
+def test_calls_forms_and_permissions_are_opened_before_answering(store: MemoryStore) -> None:
     @mt.tool
     async def deploy(env: str, ctx: mt.ToolContext) -> str:
         """Deploy."""
@@ -63,36 +70,48 @@ def test_a_call_with_arguments_a_form_and_a_permission_are_opened_first(store: M
     assert "4 questions" in page
 
 
-def test_a_card_says_the_first_lines_of_a_diff_and_the_options(store: MemoryStore) -> None:
-    change = card_of(wait_for(agent_with(store, asking(Question.boolean("q", "Apply?", context=DIFF)))))
+def test_card_shows_first_diff_lines_and_options(store: MemoryStore) -> None:
+    change = card_of(
+        wait_for(agent_with(store, asking(Question.boolean("q", "Apply?", context=DIFF))))
+    )
     assert [(line.kind, line.text) for line in change.lines][1:] == [
         ("del", "Ship on Friday."),
         ("add", "Ship on Monday, after the freeze."),
         ("add", "The freeze ends at nine."),
     ]
-    options = card_of(wait_for(agent_with(store, asking(Question.select("q", "Which?", list("abcdef"))))))
+    options = card_of(
+        wait_for(agent_with(store, asking(Question.select("q", "Which?", list("abcdef")))))
+    )
     assert (options.options, options.more) == (("a", "b", "c", "d"), 2)
 
 
-def test_some_of_many_are_found_by_words_and_by_who_asks(store: MemoryStore) -> None:
+def test_questions_are_found_by_text_and_asker(store: MemoryStore) -> None:
     for number in range(12):
-        wait_for(agent_with(store, asking(Question.boolean("q", f"Deploy number {number}?"), f"tool_{number % 2}")))
+        wait_for(
+            agent_with(
+                store,
+                asking(Question.boolean("q", f"Deploy number {number}?"), f"tool_{number % 2}"),
+            )
+        )
     with browsing(inbox(store, user=ada)) as client:
-        assert "Search the open questions" in client.get("/").text
+        assert "Search questions" in client.get("/").text
         assert client.get("/?q=number+7").text.count("data-question=") == 1
         assert client.get("/?who=tool_1").text.count("data-question=") == 6
         assert client.get("/?who=tool_1&q=7").text.count("data-question=") == 1
-        assert "No question fits." in client.get("/?q=nothing+of+the+kind").text
+        assert "No matching questions." in client.get("/?q=nothing+of+the+kind").text
         assert client.get("/?mine=yes").text.count("data-question=") == 0
         assert client.get("/?part=count").text == "12"
 
 
-def test_the_receipt_of_a_form_names_every_answer_and_leads_on(store: MemoryStore) -> None:
+def test_form_receipt_lists_answers_and_links_to_the_next_question(store: MemoryStore) -> None:
     other = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))))
     waiting = wait_for(agent_with(store, asking_form(FORM)))
     with browsing(inbox(store, user=ada)) as client:
         answers = {"apply": True, "env": "staging", "teams": ["support"], "note": None}
-        assert client.post(f"/api/questions/{waiting.id}/answer", json={"value": answers}).status_code == 200
+        assert (
+            client.post(f"/api/questions/{waiting.id}/answer", json={"value": answers}).status_code
+            == 200
+        )
         page = client.get(f"/?done={waiting.id}").text
     for text in ("Which environment?", "staging", "Who is told?", "support"):
         assert text in page.split("data-list", 1)[0]
@@ -103,12 +122,20 @@ def test_a_large_page_is_sent_compressed(store: MemoryStore) -> None:
     for number in range(12):
         wait_for(agent_with(store, asking(Question.boolean("q", f"Deploy number {number}?"))))
     with browsing(inbox(store, user=ada)) as client:
-        assert client.get("/", headers={"Accept-Encoding": "gzip"}).headers["content-encoding"] == "gzip"
+        assert (
+            client.get("/", headers={"Accept-Encoding": "gzip"}).headers["content-encoding"]
+            == "gzip"
+        )
 
 
-@pytest.mark.parametrize("words", ["⚠\ufe0f stop", "می\u200cخواهید", "क्\u200dष", "👨\u200d👩\u200d👧"])  # noqa: RUF001  Persian
-def test_joiners_are_shown_as_they_are_in_questions_and_options(store: MemoryStore, words: str) -> None:
-    waiting = wait_for(agent_with(store, asking(Question.select("q", f"{words}?", [words, "no"], context=words))))
+@pytest.mark.parametrize(
+    "words",
+    ["⚠\ufe0f stop", "می\u200cخواهید", "क्\u200dष", "👨\u200d👩\u200d👧"],  # noqa: RUF001  Persian
+)
+def test_joiners_are_kept_in_questions_and_options(store: MemoryStore, words: str) -> None:
+    waiting = wait_for(
+        agent_with(store, asking(Question.select("q", f"{words}?", [words, "no"], context=words)))
+    )
 
     assert [label for _, label in card_of(waiting).buttons] in ([], [words, "no"])
     with browsing(inbox(store, user=ada)) as client:

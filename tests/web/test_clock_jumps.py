@@ -1,4 +1,6 @@
-"""The page while the time of day jumps, as after a suspended machine or a wrong time server: nothing of it is an error of the server."""
+"""The page while the system clock jumps, as after suspend or with a wrong time server. It must
+not cause a server error.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,27 @@ from midturn.question.question import Question
 from midturn.web import inbox
 from support.pages import ada, agent_with, asking, browsing, send, wait_for
 
-JUMPS = (timedelta(days=-3), timedelta(hours=-1), timedelta(seconds=-2), timedelta(days=400), timedelta(days=-20_000), timedelta())
+JUMPS = (
+    timedelta(days=-3),
+    timedelta(hours=-1),
+    timedelta(seconds=-2),
+    timedelta(days=400),
+    timedelta(days=-20_000),
+    timedelta(),
+)
 QUESTION = Question.boolean("q", "Sure?")
 TIMED = Question.boolean("timed", "Sure in time?", deadline=timedelta(hours=2))
 
 
 @pytest.fixture
 def jump(monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta], None]:
-    """Let every clock of the day show another time, as far as the one that only counts up."""
+    """Return a function that shifts every wall clock, but not the monotonic clock."""
     by = timedelta()
     real, real_ns = time.time, time.time_ns
 
     class Jumping(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+        def now(cls, tz: tzinfo | None = None) -> datetime:
             return datetime.fromtimestamp(real() + by.total_seconds(), tz or UTC)
 
     def jump(to: timedelta) -> None:
@@ -43,7 +52,9 @@ def jump(monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta], None]:
 
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
-def test_no_jump_of_the_clock_is_an_error_of_the_page(kind: str, tmp_path: Path, jump: Callable[[timedelta], None]) -> None:
+def test_clock_jumps_cause_no_page_error(
+    kind: str, tmp_path: Path, jump: Callable[[timedelta], None]
+) -> None:
     store = mt.open_store(tmp_path / "conversations") if kind == "files" else mt.MemoryStore()
     before: list[mt.OpenQuestion] = []
     with browsing(inbox(store, user=ada)) as client:
@@ -55,7 +66,9 @@ def test_no_jump_of_the_clock_is_an_error_of_the_page(kind: str, tmp_path: Path,
 
         for each in JUMPS:
             jump(each)
-            asked = [wait_for(agent_with(store, asking(question))) for question in (QUESTION, TIMED)]
+            asked = [
+                wait_for(agent_with(store, asking(question))) for question in (QUESTION, TIMED)
+            ]
             for question in (*before, *asked):
                 fine(f"/q/{question.id}")
                 fine(f"/c/{question.conversation}")
@@ -70,4 +83,9 @@ def test_no_jump_of_the_clock_is_an_error_of_the_page(kind: str, tmp_path: Path,
             assert send(client, asked[0], answer="yes").status_code in (200, 303)
             before = [wait_for(agent_with(store, asking(QUESTION)))]
         for question in before:
-            assert client.post(f"/api/questions/{question.id}/answer", json={"value": True}).status_code == 200
+            assert (
+                client.post(
+                    f"/api/questions/{question.id}/answer", json={"value": True}
+                ).status_code
+                == 200
+            )

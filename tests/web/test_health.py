@@ -1,4 +1,4 @@
-"""Probes of an operator: at the page's server and beside a worker, each as a process."""
+"""Health probes of the page's server and of a worker, each as a process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from midturn import http_server
 from midturn.http_server import Health
 from support.served import MIDTURN, Served
-from support.serving import free_port, wait_until_taken
+from support.serving import free_port, wait_for_listener
 
 AGENT = """
 import midturn as mt
@@ -27,13 +27,19 @@ agent = mt.Agent(mt.ScriptedModel([{"text": "Done."}]), store=mt.open_store("con
 
 
 def probed(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
-    """Send a probe, as somebody who knows no name of the page."""
-    answer = httpx2.get(f"http://{host}:{port}{path}", headers={"Host": "pod-17.example"}, timeout=20)
+    """Send a probe without a host name of the page."""
+    answer = httpx2.get(
+        f"http://{host}:{port}{path}", headers={"Host": "pod-17.example"}, timeout=120
+    )
     return answer.status_code, answer.text
 
 
 def put_a_file_in_place_of(folder: Path) -> None:
-    """Make a store stop answering; the server may make its directory at any time, to note since when it sends notices."""
+    """Make a store fail.
+
+    Repeat it: the server may create its directory at any time, to record since when it sends
+    notices.
+    """
     while not folder.is_file():
         if folder.is_dir():
             folder.rename(folder.with_name(f"away-{time.monotonic_ns()}"))
@@ -49,7 +55,7 @@ def served(tmp_path: Path) -> Generator[Served]:
     served.end()
 
 
-def test_the_page_says_that_it_is_alive_and_whether_its_store_answers(served: Served, tmp_path: Path) -> None:
+def test_health_probe_reports_liveness_and_store(served: Served, tmp_path: Path) -> None:
     assert probed(served.port, "/healthz") == (200, "alive\n")
     assert probed(served.port, "/readyz") == (200, "ready\n")
     assert probed(served.port, "/readyz", "[::1]")[0] == 200
@@ -60,47 +66,76 @@ def test_the_page_says_that_it_is_alive_and_whether_its_store_answers(served: Se
     assert probed(served.port, "/readyz") == (503, "not ready: the store does not answer\n")
 
 
-def test_a_probe_opens_nothing_else(served: Served) -> None:
+def test_probe_grants_no_other_access(served: Served) -> None:
     assert probed(served.port, "/")[0] == 421
     assert probed(served.port, "/healthz/../api/questions")[0] == 421
-    assert httpx2.post(f"http://127.0.0.1:{served.port}/healthz", headers={"Host": "pod-17.example"}).status_code == 421
+    assert (
+        httpx2.post(
+            f"http://127.0.0.1:{served.port}/healthz",
+            headers={"Host": "pod-17.example"},
+            timeout=120,
+        ).status_code
+        == 421
+    )
     assert httpx2.head(f"http://127.0.0.1:{served.port}/healthz").text == ""
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
-def test_a_worker_answers_probes_and_ends_as_fast_as_without(tmp_path: Path, host: str) -> None:
+def test_worker_answers_probes_and_stops_quickly(tmp_path: Path, host: str) -> None:
     (tmp_path / "shop.py").write_text(AGENT)
     port = free_port()
     command = [*MIDTURN, "worker", "shop:agent", "--health", f"{host}:{port}"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         assert worker.stderr
-        assert "working on turns that are due" in worker.stderr.readline()
-        wait_until_taken(port)
+        assert "midturn: worker started (up to" in worker.stderr.readline()
+        wait_for_listener(port)
         assert probed(port, "/healthz", host) == (200, "alive\n")
         assert probed(port, "/readyz", host) == (200, "ready\n")
         assert probed(port, "/", host)[0] == 404
-        with socket.create_connection(("127.0.0.1", port)):  # who never finishes a request keeps no worker
+        with socket.create_connection(
+            ("127.0.0.1", port)
+        ):  # an incomplete request does not block the worker
             worker.send_signal(signal.SIGTERM)
-            assert worker.wait(30) == 143
+            assert worker.wait(120) == 143
 
 
-@pytest.mark.parametrize("address", ["", "8080", ":8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:0", "127.0.0.1:65536"])
-def test_a_place_that_is_none_is_named(tmp_path: Path, address: str) -> None:
+@pytest.mark.parametrize(
+    "address",
+    ["", "8080", ":8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:0", "127.0.0.1:65536"],
+)
+def test_invalid_probe_address_is_reported(tmp_path: Path, address: str) -> None:
     (tmp_path / "shop.py").write_text(AGENT)
     command = [*MIDTURN, "worker", "shop:agent", "--health", address]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, "write HOST:PORT, such as `127.0.0.1:8080`" in " ".join(done.stderr.split())) == (2, True), done.stderr
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (
+        done.returncode,
+        ". Expected HOST:PORT, for example 127.0.0.1:8080." in " ".join(done.stderr.split()),
+    ) == (2, True), done.stderr
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_used_port_is_reported(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(AGENT)
     with socket.create_server(("127.0.0.1", 0)) as other:
-        command = [sys.executable, "-m", "midturn", "worker", "shop:agent", "--health", f"127.0.0.1:{other.getsockname()[1]}"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, "Nothing can listen at 127.0.0.1 port" in done.stderr) == (2, True), done.stderr
+        command = [
+            sys.executable,
+            "-m",
+            "midturn",
+            "worker",
+            "shop:agent",
+            "--health",
+            f"127.0.0.1:{other.getsockname()[1]}",
+        ]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+    assert (done.returncode, "Cannot listen on 127.0.0.1 port" in done.stderr) == (2, True), (
+        done.stderr
+    )
 
 
-def test_a_store_that_hangs_is_asked_once_however_many_probes_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_store_is_checked_once_for_many_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "READY_SECONDS", 0.01)
     asked: list[asyncio.Event] = []
 
@@ -121,7 +156,7 @@ def test_a_store_that_hangs_is_asked_once_however_many_probes_there_are(monkeypa
     asyncio.run(scene())
 
 
-def test_probes_that_come_as_a_look_ends_are_answered_by_the_next_one() -> None:
+def test_late_probes_wait_for_the_next_check() -> None:
     async def look() -> None:
         await asyncio.sleep(0)
 
@@ -132,6 +167,10 @@ def test_probes_that_come_as_a_look_ends_are_answered_by_the_next_one() -> None:
             async def again() -> list[int]:
                 return [(await client.get("/readyz")).status_code for _ in range(30)]
 
-            return [status for found in await asyncio.gather(*(again() for _ in range(8))) for status in found]
+            return [
+                status
+                for found in await asyncio.gather(*(again() for _ in range(8)))
+                for status in found
+            ]
 
     assert set(asyncio.run(probes())) == {200}

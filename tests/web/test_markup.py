@@ -1,4 +1,4 @@
-"""What becomes of text from tools and models on its way into a page."""
+"""Rendering of text from tools and models on a page."""
 
 from __future__ import annotations
 
@@ -10,18 +10,28 @@ from hypothesis import given, strategies as st
 from midturn.web.templating import block, rich_text
 
 
-def test_markdown_is_shown_as_markdown() -> None:
-    html = rich_text("# Title\n\nIt *is* **so**, `code`:\n\n- one\n- two\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n")
-    for part in ("<h3>Title</h3>", "<em>is</em>", "<strong>so</strong>", "<code>code</code>", "<li>one</li>", "<td>1</td>"):
+def test_markdown_is_rendered() -> None:
+    html = rich_text(
+        "# Title\n\nIt *is* **so**, `code`:\n\n- one\n- two\n\n| a | b |\n| --- | --- |\n| 1 |"
+        " 2 |\n"
+    )
+    for part in (
+        "<h3>Title</h3>",
+        "<em>is</em>",
+        "<strong>so</strong>",
+        "<code>code</code>",
+        "<li>one</li>",
+        "<td>1</td>",
+    ):
         assert part in html
 
 
-def test_html_is_text() -> None:
+def test_html_is_shown_as_text() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in rich_text("<script>alert(1)</script>")
     assert "<b>" not in rich_text("an <b>inline</b> one")
 
 
-def test_a_picture_is_a_link_and_a_link_says_where_it_leads() -> None:
+def test_pictures_become_links_and_links_show_their_target() -> None:
     html = rich_text("![a cat](https://evil.example/c.png) and [your bank](https://evil.example/)")
     assert "<img" not in html
     assert html.count('href="https://evil.example/') == 2
@@ -42,18 +52,18 @@ def test_a_picture_is_a_link_and_a_link_says_where_it_leads() -> None:
         "?q",
     ],
 )
-def test_a_link_leads_nowhere_but_to_the_web(target: str) -> None:
+def test_only_web_links_are_allowed(target: str) -> None:
     assert "href" not in rich_text(f"[x]({target}) <{target}> ![x]({target})")
 
 
-def test_what_cannot_be_seen_is_shown_once() -> None:
+def test_invisible_characters_are_shown() -> None:
     assert "⟨U+202E⟩" in rich_text("a\u202eb")
     assert rich_text("```\na\u202eb\n```").count("⟨U+202E⟩") == 1
     assert "⟨U+200B⟩" in block("a\u200bb")
     assert "⟨U+0009⟩" in block("a\tb")
 
 
-def test_a_diff_is_coloured_and_blanks_at_the_end_of_its_lines_are_seen() -> None:
+def test_diff_is_coloured_and_trailing_spaces_are_visible() -> None:
     html = block("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new  \n same")
     assert '<span class="del">-old</span>' in html
     assert '<span class="add">+new<span class="blank">  </span></span>' in html
@@ -62,10 +72,13 @@ def test_a_diff_is_coloured_and_blanks_at_the_end_of_its_lines_are_seen() -> Non
 
 
 @given(st.text(alphabet=st.sampled_from("<>\"'&/`[]()!#*_-=\n ax1:;\u202e\u200b\x00"), max_size=80))
-def test_no_text_becomes_an_element_that_is_not_allowed(text: str) -> None:
+def test_text_produces_only_allowed_elements(text: str) -> None:
     for html in (rich_text(text), block(text)):
         assert (
-            re.search(r"<(?!/?(?:p|br|hr|em|strong|s|del|code|pre|span|blockquote|ul|ol|li|h[3-6]|table|thead|tbody|tr|th|td|a)\b)", html)
+            re.search(
+                r"<(?!/?(?:p|br|hr|em|strong|s|del|code|pre|span|blockquote|ul|ol|li|h[3-6]|table|thead|tbody|tr|th|td|a)\b)",
+                html,
+            )
             is None
         )
         assert re.search(r"\son\w+=|style=|src=", re.sub(r">[^<]*<", "><", f">{html}<")) is None

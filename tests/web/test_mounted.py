@@ -1,4 +1,4 @@
-"""The inbox inside other people's applications, as the examples mount it."""
+"""The inbox inside other applications, as the examples mount it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ ASK = {"fastapi": ("post", "/tasks?text=Ship+it"), "django": ("get", "/tasks?tex
 
 
 @pytest.fixture(params=sorted(ASK))
-def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[TestClient, str]]:
+def client(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Generator[tuple[TestClient, str]]:
     """Serve an example."""
     monkeypatch.syspath_prepend(EXAMPLES)
     module = importlib.import_module(f"with_{request.param}")
@@ -30,25 +32,36 @@ def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> G
         sys.modules.pop(name, None)
 
 
-@pytest.mark.filterwarnings("ignore")  # the frameworks' own
-def test_an_agent_of_an_application_waits_on_its_page_and_goes_on_there(client: tuple[TestClient, str]) -> None:
+@pytest.mark.filterwarnings("ignore")  # warnings of the frameworks
+def test_application_agent_continues_after_an_answer_on_its_page(
+    client: tuple[TestClient, str],
+) -> None:
     browser, name = client
     assert browser.get("/inbox/").status_code == 401
     assert browser.get("/inbox/api/questions").status_code == 401
-    assert "Nothing waits for you" in browser.get("/login?name=ada").text  # and on to the page
+    assert "You're all caught up" in browser.get("/login?name=ada").text  # redirects to the page
     method, path = ASK[name]
     begun = browser.request(method, path).json()
     assert begun["status"] == "suspended"
     page = browser.get("/inbox/").text
     assert "Deploy to production?" in page
     assert 'href="/inbox/q/' in page
-    assert browser.get(page.split('href="')[1].split('"')[0]).headers["content-type"].startswith("text/css")
+    assert (
+        browser.get(page.split('href="')[1].split('"')[0])
+        .headers["content-type"]
+        .startswith("text/css")
+    )
     not_yet = ""
     for answer in ({"answer": "yes"}, {"answer": "1", "act": "answer"}):
         question = _next(browser, not_yet)
-        sent = browser.post(f"/inbox/q/{question['id']}", data=answer, headers=OWN, follow_redirects=False)
-        assert (sent.status_code, sent.headers["location"]) == (303, f"/inbox/?done={question['id']}")
-        assert "answered by ada (web)" in browser.get(sent.headers["location"]).text
+        sent = browser.post(
+            f"/inbox/q/{question['id']}", data=answer, headers=OWN, follow_redirects=False
+        )
+        assert (sent.status_code, sent.headers["location"]) == (
+            303,
+            f"/inbox/?done={question['id']}",
+        )
+        assert "ada (web) answered" in browser.get(sent.headers["location"]).text
         not_yet = question["id"]
     conversation = f"/inbox/c/{begun['conversation']}"
     for _ in range(200):
@@ -59,7 +72,7 @@ def test_an_agent_of_an_application_waits_on_its_page_and_goes_on_there(client: 
 
 
 def _next(browser: TestClient, answered: str) -> dict[str, str]:
-    """Wait for a question that is another one than what was answered last."""
+    """Wait for a question other than the last answered one."""
     for _ in range(200):
         found: list[dict[str, str]] = browser.get("/inbox/api/questions").json()
         if found and found[0]["id"] != answered:

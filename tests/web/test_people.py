@@ -1,4 +1,4 @@
-"""Whose question it is, on the page and over the API: who may answer, votes, and passing on."""
+"""Eligible people on the page and over the API: who may answer, votes, reassignment."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from support.pages import OWN, agent_with, asking
 
-OPS = mt.People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo"]}, logins={"ana": ["a.smith"]})
+OPS = mt.People(
+    ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo"]}, logins={"ana": ["a.smith"]}
+)
 
 
 @pytest.fixture
 def asked(store: ConversationStore) -> tuple[ConversationStore, str]:
-    result = asyncio.run(agent_with(store, asking(mt.Question.boolean("go", "Deploy?", people=OPS))).run("Ship it."))
+    result = asyncio.run(
+        agent_with(store, asking(mt.Question.boolean("go", "Deploy?", people=OPS))).run("Ship it.")
+    )
     return store, result.pending[0].id
 
 
 def page_of(store: ConversationStore, user: str) -> TestClient:
     """Return the page as a program shows it to a visitor."""
-    client = TestClient(inbox(store, user=lambda _: user), base_url="http://testserver", headers={**OWN})
+    client = TestClient(
+        inbox(store, user=lambda _: user), base_url="http://testserver", headers={**OWN}
+    )
     client.headers["Accept"] = "text/html"
     return client
 
@@ -40,14 +46,14 @@ def answered(store: ConversationStore, id: str) -> list[Any]:
 def test_votes_on_the_page(asked: tuple[ConversationStore, str]) -> None:
     store, id = asked
     with page_of(store, "a.smith") as ana:
-        assert "It is for ops only · 0 of 2." in ana.get(f"/q/{id}").text
+        assert "Needs 2 approvals from ops (0 so far)." in ana.get(f"/q/{id}").text
         sent = ana.post(f"/q/{id}", data={"answer": "yes"})
-        assert "It is for ops only · 1 of 2. Yes said: ana." in sent.text
+        assert "Approved by ana. One more approval from ops needed." in sent.text
         again = ana.post(f"/q/{id}", data={"answer": "yes"})
         assert again.status_code == 403
         assert "ana has said yes already: 1 of 2" in again.text
         ana.post(f"/q/{id}", data={"act": "take-back"})
-        assert "0 of 2" in ana.get(f"/q/{id}").text
+        assert "(0 so far)" in ana.get(f"/q/{id}").text
         ana.post(f"/q/{id}", data={"answer": "yes"})
     with page_of(store, "carl") as carl:
         refused = carl.post(f"/q/{id}", data={"answer": "yes"})
@@ -59,7 +65,9 @@ def test_votes_on_the_page(asked: tuple[ConversationStore, str]) -> None:
 
 
 @pytest.mark.parametrize("user", ["", " ", "\u200b", "ana\n", "a\x00na"])
-def test_a_visitor_without_a_readable_name_is_a_stranger(asked: tuple[ConversationStore, str], user: str) -> None:
+def test_visitor_with_an_invalid_name_is_a_stranger(
+    asked: tuple[ConversationStore, str], user: str
+) -> None:
     store, id = asked
     with page_of(store, user) as stranger:
         assert stranger.get(f"/q/{id}").status_code == 401
@@ -68,7 +76,9 @@ def test_a_visitor_without_a_readable_name_is_a_stranger(asked: tuple[Conversati
 
 
 @pytest.mark.parametrize("again", ["A.Smith", "ANA", "ana\u00a0", "a\u200bna"])
-def test_one_person_is_one_voter_on_the_page_however_the_name_is_spelled(asked: tuple[ConversationStore, str], again: str) -> None:
+def test_one_person_is_one_voter_on_the_page_however_the_name_is_spelled(
+    asked: tuple[ConversationStore, str], again: str
+) -> None:
     store, id = asked
     with page_of(store, "ana") as ana:
         ana.post(f"/q/{id}", data={"answer": "yes"})
@@ -78,17 +88,23 @@ def test_one_person_is_one_voter_on_the_page_however_the_name_is_spelled(asked: 
         assert "ana has said yes already: 1 of 2" in refused.text
 
 
-def test_the_page_and_the_inbox_say_who_could_not_be_told(asked: tuple[ConversationStore, str]) -> None:
+def test_page_and_inbox_show_failed_notices(asked: tuple[ConversationStore, str]) -> None:
     store, id = asked
     midturn.testing.tell_people_sync(store)
     with page_of(store, "ana") as ana:
-        assert "ops could not be told: no address" in ana.get(f"/q/{id}").text
-        assert "ops could not be told: no address" in ana.get("/").text
-        assert ana.get(f"/api/questions/{id}").json()["people"]["not_told"] == "ops could not be told: no address"
+        assert "ops could not be notified: no address" in ana.get(f"/q/{id}").text
+        assert "ops could not be notified: no address" in ana.get("/").text
+        assert (
+            ana.get(f"/api/questions/{id}").json()["people"]["not_told"]
+            == "ops could not be notified: no address"
+        )
 
 
-def test_nobody_ends_on_the_page_or_over_the_api_what_others_decide(store: ConversationStore) -> None:
-    anyone, ops = asking(mt.Question.boolean("hi", "Say hello?"), "hello"), asking(mt.Question.boolean("go", "Deploy?", people=OPS))
+def test_ineligible_user_cannot_end_the_turn(store: ConversationStore) -> None:
+    anyone, ops = (
+        asking(mt.Question.boolean("hi", "Say hello?"), "hello"),
+        asking(mt.Question.boolean("go", "Deploy?", people=OPS)),
+    )
     result = asyncio.run(agent_with(store, anyone, ops).run("Ship it."))
     hello = next(question.id for question in result.pending if question.tool == "hello")
     with page_of(store, "mallory") as mallory:
@@ -103,17 +119,25 @@ def test_nobody_ends_on_the_page_or_over_the_api_what_others_decide(store: Conve
     assert store.pending_sync() == []
 
 
-def test_votes_and_passing_on_over_the_api(asked: tuple[ConversationStore, str]) -> None:
+def test_votes_and_reassignment_over_the_api(asked: tuple[ConversationStore, str]) -> None:
     store, id = asked
     with page_of(store, "ana") as ana:
         assert ana.get(f"/api/questions/{id}").json()["people"]["may_answer"] == ["ana", "bo"]
         passed = ana.post(f"/api/questions/{id}/answer", json={"pass_to": ["bo"]})
         assert passed.status_code == 200
         assert ana.get(f"/api/questions/{id}").json()["people"]["ask"] == ["bo"]
-        assert ana.post(f"/api/questions/{id}/answer", json={"pass_to": ["carl"]}).status_code == 403
+        assert (
+            ana.post(f"/api/questions/{id}/answer", json={"pass_to": ["carl"]}).status_code == 403
+        )
         assert ana.post(f"/api/questions/{id}/answer", json={"pass_to": []}).status_code == 422
-        assert ana.post(f"/api/questions/{id}/answer", json={"value": True}).json()["votes"] == "1 of 2"
-        assert ana.post(f"/api/questions/{id}/answer", json={"take_back": True}).json()["votes"] == "0 of 2"
+        assert (
+            ana.post(f"/api/questions/{id}/answer", json={"value": True}).json()["votes"]
+            == "1 of 2"
+        )
+        assert (
+            ana.post(f"/api/questions/{id}/answer", json={"take_back": True}).json()["votes"]
+            == "0 of 2"
+        )
 
 
 def two_of_ops(*_: object) -> mt.People:
@@ -126,23 +150,29 @@ def ship(env: str) -> str:
     return f"shipped to {env}"
 
 
-def test_a_yes_on_a_page_is_to_the_arguments_that_it_showed(store: ConversationStore) -> None:
-    """Ana's page is older than bo's edit; shown again, it has what she agrees to."""
+def test_yes_on_a_page_applies_to_the_shown_arguments(store: ConversationStore) -> None:
+    """Ana's page is older than bo's edit. Loaded again, it shows the arguments she approves."""
     agent = agent_with(store, ship, arguments={"env": "production"})
     id = asyncio.run(agent.run("Ship it.")).pending[0].id
     with page_of(store, "ana") as ana, page_of(store, "bo") as bo:
         (shown,) = set(re.findall('name="about" value="([0-9a-f]{64})"', ana.get(f"/q/{id}").text))
         bo.post(f"/q/{id}", data={"act": "edit", "edited": '{"env": "staging"}', "about": shown})
-        asyncio.run(agent.resume(id.partition("-")[0]))  # it reads the rules for the edited call
+        asyncio.run(
+            agent.resume(id.partition("-")[0])
+        )  # it evaluates the rules for the edited call
         stale = ana.post(f"/q/{id}", data={"act": "approve", "about": shown})
-        assert "This was changed after the page was shown, so nothing was recorded." in stale.text
+        assert (
+            "This question changed after the page was loaded, so your answer was not saved."
+            in stale.text
+        )
         (now,) = set(re.findall('name="about" value="([0-9a-f]{64})"', stale.text))
         assert now != shown
         ana.post(f"/q/{id}", data={"act": "approve", "about": now})
     assert asyncio.run(agent.resume(id.partition("-")[0])).status == "completed"
 
 
-# Several alike questions in one act -------------------------------------------------------------------------------------
+# Several similar questions in one request
+# --------------------------------------------------------------------------------------------------
 
 
 @mt.tool(run="ask")
@@ -159,28 +189,48 @@ def several_pushes(store: ConversationStore) -> list[mt.OpenQuestion]:
 
 
 def decided(store: ConversationStore) -> list[tuple[Any, ...]]:
-    """Return what was decided about each call, by whom and on which way."""
+    """Return the decision about each call, with responder and interface."""
     events = [event for id in store.ids_sync() for event in store.read_sync(id).events]
-    done = [event for event in events if isinstance(event, Approval) and event.state not in ("waiting", "superseded")]
-    return [(event.state, event.reason, event.answered_by and (event.answered_by.user, event.answered_by.via)) for event in done]
+    done = [
+        event
+        for event in events
+        if isinstance(event, Approval) and event.state not in ("waiting", "superseded")
+    ]
+    return [
+        (
+            event.state,
+            event.reason,
+            event.answered_by and (event.answered_by.user, event.answered_by.via),
+        )
+        for event in done
+    ]
 
 
-def test_alike_questions_are_shown_in_full_and_answered_in_one_act_each_recorded_by_itself(store: ConversationStore) -> None:
+def test_similar_questions_are_answered_together_and_recorded_separately(
+    store: ConversationStore,
+) -> None:
     one, two, three, other = several_pushes(store)
     with page_of(store, "ana") as ana:
-        assert "alike questions wait" not in ana.get(f"/q/{other.id}").text
-        assert "3 alike questions wait" in ana.get(f"/q/{two.id}").text
+        assert "similar questions · Answer together" not in ana.get(f"/q/{other.id}").text
+        assert "3 similar questions · Answer together" in ana.get(f"/q/{two.id}").text
         shown = ana.get(f"/q/{two.id}/alike").text
         assert all(f'value="{each.id}"' in shown for each in (one, two, three))
         assert other.id not in shown
         assert all(branch in shown for branch in ("one", "two", "three"))
-        sent = ana.post(f"/q/{two.id}/alike", data={"question": [one.id, three.id, other.id], "act": "refuse", "reason": "Not today."})
-        assert sent.text.count("recorded") == 2
+        sent = ana.post(
+            f"/q/{two.id}/alike",
+            data={
+                "question": [one.id, three.id, other.id],
+                "act": "refuse",
+                "reason": "Not today.",
+            },
+        )
+        assert sent.text.count("Saved") == 2
     assert decided(store) == [("skipped", "Not today.", ("ana", "web"))] * 2
     assert [each.id for each in store.pending_sync()] == [two.id, other.id]
 
 
-def test_votes_of_several_questions_in_one_act_are_to_what_was_shown(store: ConversationStore) -> None:
+def test_combined_votes_apply_to_the_shown_content(store: ConversationStore) -> None:
     for env in ("staging", "production"):
         asyncio.run(agent_with(store, ship, arguments={"env": env}).run("Ship it."))
     first, second = store.pending_sync()
@@ -189,17 +239,26 @@ def test_votes_of_several_questions_in_one_act_are_to_what_was_shown(store: Conv
         about = dict(re.findall('name="about-([^"]+)" value="([0-9a-f]{64})"', shown))
         assert set(about) == {first.id, second.id}
         bo.post(f"/q/{second.id}", data={"act": "edit", "edited": '{"env": "nowhere"}'})
-        asyncio.run(agent_with(store, ship, arguments={"env": "production"}).resume(second.conversation))  # as above
-        fields = {"question": [first.id, second.id], "act": "approve", **{f"about-{id}": digest for id, digest in about.items()}}
+        asyncio.run(
+            agent_with(store, ship, arguments={"env": "production"}).resume(second.conversation)
+        )  # as above
+        fields = {
+            "question": [first.id, second.id],
+            "act": "approve",
+            **{f"about-{id}": digest for id, digest in about.items()},
+        }
         sent = ana.post(f"/q/{first.id}/alike", data=fields).text
-        assert "1 of 2 have said yes" in sent
-        assert "not recorded: This was changed after the page was shown" in sent
-        assert "not recorded: ana has said yes already" in ana.post(f"/q/{first.id}/alike", data=fields | {"question": first.id}).text
+        assert "1 of 2 approved" in sent
+        assert "Not saved: This question changed after the page was loaded" in sent
+        assert (
+            "Not saved: ana has said yes already"
+            in ana.post(f"/q/{first.id}/alike", data=fields | {"question": first.id}).text
+        )
     assert [each.whose.voters for each in store.pending_sync() if each.whose] == [("ana",), ("bo",)]
     assert decided(store) == []
 
 
-def test_over_the_api_a_yes_names_what_its_sender_saw(store: ConversationStore) -> None:
+def test_api_yes_requires_the_digest(store: ConversationStore) -> None:
     agent = agent_with(store, ship, arguments={"env": "production"})
     id = asyncio.run(agent.run("Ship it.")).pending[0].id
     path = f"/api/questions/{id}"
@@ -208,26 +267,48 @@ def test_over_the_api_a_yes_names_what_its_sender_saw(store: ConversationStore) 
         assert shown["digest"] == shown["about"]
         blind = ana.post(f"{path}/answer", json={"approve": True})
         assert (blind.status_code, blind.json()["error"]) == (409, "digest_mismatch")
-        assert (blind.json()["digest"], blind.json()["question"]["arguments"]) == (shown["digest"], {"env": "production"})
-        assert bo.post(f"{path}/answer", json={"arguments": {"env": "staging"}, "digest": shown["digest"]}).status_code == 200
-        asyncio.run(agent.resume(id.partition("-")[0]))  # it reads the rules for the edited call
+        assert (blind.json()["digest"], blind.json()["question"]["arguments"]) == (
+            shown["digest"],
+            {"env": "production"},
+        )
+        assert (
+            bo.post(
+                f"{path}/answer", json={"arguments": {"env": "staging"}, "digest": shown["digest"]}
+            ).status_code
+            == 200
+        )
+        asyncio.run(
+            agent.resume(id.partition("-")[0])
+        )  # it evaluates the rules for the edited call
         for key in ("digest", "about"):
             stale = ana.post(f"{path}/answer", json={"approve": True, key: shown["digest"]})
             assert (stale.status_code, stale.json()["error"]) == (409, "digest_mismatch")
             assert stale.json()["question"]["arguments"] == {"env": "staging"}
         now = stale.json()["digest"]
         assert now != shown["digest"]
-        both = ana.post(f"{path}/answer", json={"approve": True, "digest": now, "about": shown["digest"]})
+        both = ana.post(
+            f"{path}/answer", json={"approve": True, "digest": now, "about": shown["digest"]}
+        )
         assert (both.status_code, both.json()["problems"][0]["pointer"]) == (422, "/about")
-        assert ana.post(f"{path}/answer", json={"approve": True, "digest": now[:7]}).status_code == 409
+        assert (
+            ana.post(f"{path}/answer", json={"approve": True, "digest": now[:7]}).status_code == 409
+        )
         assert ana.get(path).json()["people"]["voted"] == ["bo"]
-        assert ana.post(f"{path}/answer", json={"approve": True, "digest": now[:8]}).status_code == 200
+        assert (
+            ana.post(f"{path}/answer", json={"approve": True, "digest": now[:8]}).status_code == 200
+        )
     assert asyncio.run(agent.resume(id.partition("-")[0])).status == "completed"
 
 
-def test_what_does_not_fit_one_of_several_questions_none_is_given(store: ConversationStore) -> None:
+def test_answer_invalid_for_one_of_several_questions_is_refused_for_all(
+    store: ConversationStore,
+) -> None:
     for _ in range(2):
-        asyncio.run(agent_with(store, asking(mt.Question.number("n", "How many?", type=int, max=5))).run("Ask."))
+        asyncio.run(
+            agent_with(store, asking(mt.Question.number("n", "How many?", type=int, max=5))).run(
+                "Ask."
+            )
+        )
     ids = [each.id for each in store.pending_sync()]
     with page_of(store, "ana") as ana:
         for fields in (
@@ -237,7 +318,12 @@ def test_what_does_not_fit_one_of_several_questions_none_is_given(store: Convers
         ):
             assert ana.post(f"/q/{ids[0]}/alike", data=fields).status_code == 422
         assert [each.id for each in store.pending_sync()] == ids
-        assert ana.post(f"/q/{ids[0]}/alike", data={"question": ids, "act": "answer", "answer": "3"}).text.count("recorded") == 2
-        assert "answered by ana" in ana.get(f"/q/{ids[0]}/alike").text
+        assert (
+            ana.post(
+                f"/q/{ids[0]}/alike", data={"question": ids, "act": "answer", "answer": "3"}
+            ).text.count("Saved")
+            == 2
+        )
+        assert "ana (web) answered" in ana.get(f"/q/{ids[0]}/alike").text
     assert store.pending_sync() == []
     assert [event.answer for id in ids for event in answered(store, id)] == [3, 3]

@@ -1,4 +1,6 @@
-"""Web push: what a browser is sent, who may press what is in it, and to whom nothing is sent. The push service is a server of ours."""
+"""Web push: the messages a browser receives, its buttons, and who receives nothing. The push
+service is a server of the tests.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +32,27 @@ from starlette.testclient import TestClient
 import midturn as mt
 from midturn.errors import AnswerError
 from midturn.events.types import AnsweredBy, Approval, InquiryResponse
-from midturn.inbox.open_questions import Board
+from midturn.inbox.open_questions import OpenQuestionList
 from midturn.inbox.store_access import Port
 from midturn.stores.memory_conversations import MemoryStore
 from midturn.stores.watching import StoreChange
 from midturn.web.app import application
-from midturn.web.app_state import Site
-from midturn.web.conversation_cache import Library
-from midturn.web.gate import CookieAccess, Names, Visitor
+from midturn.web.app_state import AppState
+from midturn.web.conversation_cache import ConversationCache
 from midturn.web.keyring import SIGN_IN_SECONDS, Keyring, SignIn
-from midturn.web.push import Push, PushKeys, PushService, Subscribed, encrypted, is_public, whole_text
+from midturn.web.push import (
+    Push,
+    PushKeys,
+    PushService,
+    Subscription,
+    encrypted,
+    is_public,
+    whole_text,
+)
+from midturn.web.request_checks import CookieAccess, HostNames, Visitor
 from support.pages import HOST, OWN, agent_with, asking, browsing, wait_for
 from support.served import Served
-from support.serving import asked_here, enter, free_port, running
+from support.serving import enter, free_port, loopback_request, running
 from support.waiting import until
 
 Vapid02: Any = pytest.importorskip("py_vapid").Vapid02
@@ -52,7 +62,7 @@ SURE = mt.Question.boolean("q", "Deploy to production?")
 
 
 class Browser:
-    """A browser that has subscribed: it alone reads what is sent to it."""
+    """A subscribed browser. Only it can decrypt its messages."""
 
     def __init__(self, name: str = "ada", sign_in: str = "one") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -62,20 +72,28 @@ class Browser:
         self.name, self.sign_in = name, sign_in
 
     def subscription(self, endpoint: str = "https://push.example.test/ada") -> dict[str, Any]:
-        """Return what its push manager says."""
+        """Return the subscription as the browser's push manager creates it."""
         return {"endpoint": endpoint, "expirationTime": None, "keys": self.keys}
 
-    def at(self, endpoint: str) -> Subscribed:
-        """Return it as it is kept."""
-        return Subscribed(endpoint=endpoint, p256dh=self.keys["p256dh"], auth=self.keys["auth"], user=self.name, sign_in=self.sign_in)
+    def at(self, endpoint: str) -> Subscription:
+        """Return the subscription as midturn stores it."""
+        return Subscription(
+            endpoint=endpoint,
+            p256dh=self.keys["p256dh"],
+            auth=self.keys["auth"],
+            user=self.name,
+            sign_in=self.sign_in,
+        )
 
     def read(self, body: bytes) -> dict[str, Any]:
-        """Read what was sent."""
+        """Decrypt a message."""
         salt, theirs, record = body[:16], body[21:86], body[86:]
         assert body[16:21] == b"\x00\x00\x10\x00\x41"
         assert len(record) <= 4_096
         ours = self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-        agreed = self._key.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), theirs))
+        agreed = self._key.exchange(
+            ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), theirs)
+        )
         secret = HKDF(SHA256(), 32, self._auth, b"WebPush: info\0" + ours + theirs).derive(agreed)
         key = HKDF(SHA256(), 16, salt, b"Content-Encoding: aes128gcm\0").derive(secret)
         nonce = HKDF(SHA256(), 12, salt, b"Content-Encoding: nonce\0").derive(secret)
@@ -83,7 +101,7 @@ class Browser:
 
 
 class PushServer:
-    """A push service: it says `statuses`, one after the other, and then that it has taken what it was sent."""
+    """A push service. It returns `statuses` one after the other, then 201 for every message."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[dict[str, str], bytes]] = []
@@ -92,7 +110,6 @@ class PushServer:
         self.url = ""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Take a text."""
         request = Request(scope, receive)
         self.taken.append((dict(request.headers), await request.body()))
         status, headers = self.statuses.pop(0) if self.statuses else (201, {})
@@ -108,7 +125,12 @@ def _serving(server: PushServer, directory: Path) -> Generator[None]:
     issued.private_key_pem.write_to_path(key)
     issued.cert_chain_pems[0].write_to_path(certificate)
     config = uvicorn.Config(
-        server, log_config=None, lifespan="off", ssl_certfile=str(certificate), ssl_keyfile=str(key), timeout_graceful_shutdown=1
+        server,
+        log_config=None,
+        lifespan="off",
+        ssl_certfile=str(certificate),
+        ssl_keyfile=str(key),
+        timeout_graceful_shutdown=1,
     )
     with socket.create_server(("127.0.0.1", 0)) as listener, running(config, listener):
         server.url = f"https://localhost:{listener.getsockname()[1]}/ada"
@@ -117,7 +139,7 @@ def _serving(server: PushServer, directory: Path) -> Generator[None]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Generator[PushServer]:
-    """Return a push service on this machine."""
+    """A push service on this machine."""
     served = PushServer()
     with _serving(served, tmp_path):
         yield served
@@ -125,17 +147,16 @@ def server(tmp_path: Path) -> Generator[PushServer]:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> PushKeys:
-    """Return the keys of a server that begins."""
+    """The keys of a new server."""
     return PushKeys(tmp_path / "push.json", ADDRESS)
 
 
 class Clock:
-    """A clock that a test sets."""
+    """A settable clock."""
 
     now = 1_800_000_000.0
 
     def __call__(self) -> float:
-        """Say the time."""
         return self.now
 
 
@@ -148,33 +169,43 @@ class Page:
         self.access = CookieAccess(self.keyring, cookie="midturn-7478", name="ada")
         self.browser = Browser()
         self.push = Push(keys, self.access, PushService(keys, may=lambda _: True, tls=server.tls))
-        self.board = Board(Port(store))
-        self.site = Site(board=self.board, library=Library(Port(store)), access=self.access, push=self.push, signs_in=True)
+        self.board = OpenQuestionList(Port(store))
+        self.site = AppState(
+            board=self.board,
+            library=ConversationCache(Port(store)),
+            access=self.access,
+            push=self.push,
+            signs_in=True,
+        )
         self.server = server
 
     def signed_in(self, client: TestClient, host: str = HOST) -> None:
-        """Sign a browser in, and subscribe it."""
+        """Sign a browser in and subscribe it."""
         client.post(f"http://{host}/enter", data={"code": self.keyring.new_code()}, headers=OWN)
-        (sign_in,) = [one for one in self.keyring.sign_ins() if one.id not in {each.sign_in for each in self.push.keys.browsers}]
+        (sign_in,) = [
+            one
+            for one in self.keyring.sign_ins()
+            if one.id not in {each.sign_in for each in self.push.keys.browsers}
+        ]
         self.browser.sign_in = sign_in.id
         self.push.keys.browsers = [*self.push.keys.browsers, self.browser.at(self.server.url)]
 
     def told(self, question: mt.OpenQuestion) -> dict[str, Any]:
-        """Have a question told; return what the browser reads."""
+        """Send the notification of a question; return what the browser decrypts."""
         assert asyncio.run(self.push.tell(question, ADDRESS)).failed == ()
         return self.browser.read(self.server.taken[-1][1])
 
 
 @pytest.fixture
 def page(store: MemoryStore, keys: PushKeys, server: PushServer) -> Page:
-    """Return a page."""
+    """The page under test."""
     return Page(store, keys, server)
 
 
 @pytest.fixture
 def client(page: Page) -> Generator[TestClient]:
-    """Return Ada's browser."""
-    names = Names(own=frozenset({HOST}), shared=frozenset({SHARED}))
+    """Ada's browser."""
+    names = HostNames(own=frozenset({HOST}), shared=frozenset({SHARED}))
     with browsing(application(page.site, names)) as browser:
         page.signed_in(browser)
         yield browser
@@ -184,7 +215,9 @@ def _press(client: TestClient, token: str) -> Any:
     return client.post("/api/push/press", json={"token": token}, headers={**OWN, "Accept": "*/*"})
 
 
-def _run(store: MemoryStore, arguments: dict[str, Any] | None = None, **kept: Any) -> mt.OpenQuestion:
+def _run(
+    store: MemoryStore, arguments: dict[str, Any] | None = None, **kept: Any
+) -> mt.OpenQuestion:
     @mt.tool(run="ask", **kept)
     def deploy(target: str = "staging") -> str:
         """Deploy."""
@@ -193,13 +226,19 @@ def _run(store: MemoryStore, arguments: dict[str, Any] | None = None, **kept: An
     return wait_for(agent_with(store, deploy, arguments=arguments or {"target": "staging"}))
 
 
-# What is sent -------------------------------------------------------------------------------------------------------------------
+# Sending
+# --------------------------------------------------------------------------------------------------
 
 
-def test_a_text_is_read_by_its_browser_alone_and_shows_who_sends(keys: PushKeys, server: PushServer) -> None:
+def test_message_is_readable_only_by_its_browser_and_identifies_the_sender(
+    keys: PushKeys, server: PushServer
+) -> None:
     browser, other = Browser(), Browser()
     service = PushService(keys, may=lambda _: True, tls=server.tls)
-    assert asyncio.run(service.send(browser.at(server.url), b'{"title": "deploy asks"}', "topic")) == ""
+    assert (
+        asyncio.run(service.send(browser.at(server.url), b'{"title": "deploy asks"}', "topic"))
+        == ""
+    )
     ((headers, body),) = server.taken
     assert browser.read(body) == {"title": "deploy asks"}
     with pytest.raises(InvalidTag):
@@ -209,34 +248,43 @@ def test_a_text_is_read_by_its_browser_alone_and_shows_who_sends(keys: PushKeys,
     assert (headers["ttl"], headers["urgency"], headers["topic"]) == ("86400", "high", "topic")
 
 
-def test_the_example_of_the_standard_is_encrypted_as_it_is_there() -> None:
+def test_encryption_matches_the_rfc_example() -> None:
     """RFC 8291, section 5."""
-    browser = Subscribed(
+    browser = Subscription(
         endpoint="https://push.example.net/push/JzLQ3raZJfFBR0aqvOMsLrt54w4rJUsV",
         p256dh="BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
         auth="BTBZMqHH6r4Tts7J_aSIgg",
         user=None,
     )
     number = base64.urlsafe_b64decode("yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw=")
-    key, salt = ec.derive_private_key(int.from_bytes(number), ec.SECP256R1()), base64.urlsafe_b64decode("DGv6ra1nlYgDCS1FRnbzlw==")
+    key, salt = (
+        ec.derive_private_key(int.from_bytes(number), ec.SECP256R1()),
+        base64.urlsafe_b64decode("DGv6ra1nlYgDCS1FRnbzlw=="),
+    )
     body = encrypted(b"When I grow up, I want to be a watermelon", browser, key=key, salt=salt)
-    assert _base64(body) == (
-        "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6"
+    assert (
+        _base64(body)
+        == "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6"
         "cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
     )
 
 
 @pytest.mark.parametrize("status", [404, 410])
-def test_a_browser_that_is_gone_is_forgotten(keys: PushKeys, server: PushServer, status: int) -> None:
+def test_expired_subscription_is_removed(keys: PushKeys, server: PushServer, status: int) -> None:
     there = Browser().at(server.url)
     keys.browsers = [there]
     server.statuses = [(status, {})]
-    assert asyncio.run(PushService(keys, may=lambda _: True, tls=server.tls).send(there, b"{}", "topic")) == ""
+    assert (
+        asyncio.run(
+            PushService(keys, may=lambda _: True, tls=server.tls).send(there, b"{}", "topic")
+        )
+        == ""
+    )
     assert keys.browsers == []
     assert PushKeys(keys._file, ADDRESS).browsers == []
 
 
-def test_a_busy_push_service_is_asked_again_when_it_says_and_then_left(keys: PushKeys, server: PushServer) -> None:
+def test_busy_push_service_is_retried_and_then_given_up(keys: PushKeys, server: PushServer) -> None:
     service = PushService(keys, may=lambda _: True, tls=server.tls)
     waited: list[float] = []
 
@@ -252,24 +300,43 @@ def test_a_busy_push_service_is_asked_again_when_it_says_and_then_left(keys: Pus
     assert len(waited) == 2
 
 
-def test_a_push_service_leads_nowhere_else(keys: PushKeys, server: PushServer) -> None:
+def test_push_service_redirects_are_not_followed(keys: PushKeys, server: PushServer) -> None:
     server.statuses = [(307, {"Location": "https://localhost/admin"})]
-    assert asyncio.run(PushService(keys, may=lambda _: True, tls=server.tls).send(Browser().at(server.url), b"{}", "t")) == "status 307"
+    assert (
+        asyncio.run(
+            PushService(keys, may=lambda _: True, tls=server.tls).send(
+                Browser().at(server.url), b"{}", "t"
+            )
+        )
+        == "status 307"
+    )
     assert len(server.taken) == 1
 
 
-def test_nothing_is_sent_to_an_address_of_this_machine(keys: PushKeys, server: PushServer) -> None:
+def test_no_push_to_local_addresses(keys: PushKeys, server: PushServer) -> None:
     service = PushService(keys, tls=server.tls)
 
     async def pause(_: float) -> None: ...
 
     service._pause = pause
-    assert asyncio.run(service.send(Browser().at(server.url), b"{}", "topic")) == "it cannot be reached"
+    assert asyncio.run(service.send(Browser().at(server.url), b"{}", "topic")) == "unreachable"
     assert server.taken == []
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.7", "169.254.169.254", "::1", "fe80::1%eth0", "::ffff:10.0.0.1", "fd00::1", "x"])
-def test_an_address_of_this_machine_or_of_a_private_network_is_not_public(address: str) -> None:
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.0.0.7",
+        "169.254.169.254",
+        "::1",
+        "fe80::1%eth0",
+        "::ffff:10.0.0.1",
+        "fd00::1",
+        "x",
+    ],
+)
+def test_local_and_private_addresses_are_not_public(address: str) -> None:
     assert not is_public(address)
 
 
@@ -292,31 +359,36 @@ def test_an_address_of_this_machine_or_of_a_private_network_is_not_public(addres
         None,
     ],
 )
-def test_an_endpoint_is_the_name_of_a_push_service_over_tls(keys: PushKeys, endpoint: str | None) -> None:
+def test_endpoint_must_be_an_https_host_name(keys: PushKeys, endpoint: str | None) -> None:
     with pytest.raises(AnswerError, match="push service"):
         keys.add({**Browser().subscription(), "endpoint": endpoint}, Visitor("ada"))
     assert keys.browsers == []
 
 
-def test_a_key_of_another_length_is_no_subscription(keys: PushKeys) -> None:
+def test_key_of_wrong_length_is_refused(keys: PushKeys) -> None:
     with pytest.raises(AnswerError, match="65 bytes"):
-        keys.add({**Browser().subscription(), "keys": {"p256dh": "AAAA", "auth": "AAAA"}}, Visitor("ada"))
+        keys.add(
+            {**Browser().subscription(), "keys": {"p256dh": "AAAA", "auth": "AAAA"}}, Visitor("ada")
+        )
     with pytest.raises(AnswerError, match="65 bytes"):
         keys.add({**Browser().subscription(), "keys": None}, Visitor("ada"))
 
 
-def test_a_key_that_is_no_point_of_the_curve_is_no_subscription(keys: PushKeys) -> None:
-    """It would fail only when something is sent."""
+def test_key_that_is_not_on_the_curve_is_refused(keys: PushKeys) -> None:
+    """Otherwise it would fail only when a message is sent."""
     given = Browser().subscription()
     given["keys"] = {**given["keys"], "p256dh": _base64(b"\x04" + b"\x01" * 64)}
     with pytest.raises(AnswerError, match="must be a public key on the curve P-256"):
         keys.add(given, Visitor("ada"))
 
 
-def test_who_sends_is_kept_for_its_user_alone_and_a_new_name_begins_without_browsers(tmp_path: Path) -> None:
+def test_sender_key_file_is_private_and_a_new_name_has_no_subscriptions(tmp_path: Path) -> None:
     file = tmp_path / "push.json"
     first = PushKeys(file, ADDRESS)
-    first.add(Browser().subscription(), Visitor("ada", SignIn(id="one", device="", needs_key=False, begun=0, used=0)))
+    first.add(
+        Browser().subscription(),
+        Visitor("ada", SignIn(id="one", device="", needs_key=False, begun=0, used=0)),
+    )
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again = PushKeys(file, ADDRESS)
     assert again.public == first.public
@@ -325,7 +397,7 @@ def test_who_sends_is_kept_for_its_user_alone_and_a_new_name_begins_without_brow
     assert PushKeys(file, "http://another.localhost:7478").browsers == []
 
 
-def test_forty_browsers_are_kept_and_the_oldest_goes(keys: PushKeys) -> None:
+def test_at_most_forty_subscriptions_are_kept(keys: PushKeys) -> None:
     for number in range(42):
         keys.add(Browser().subscription(f"https://push.example.test/{number}"), Visitor("ada"))
     assert len(keys.browsers) == 40
@@ -333,10 +405,13 @@ def test_forty_browsers_are_kept_and_the_oldest_goes(keys: PushKeys) -> None:
     assert len(PushKeys(keys._file, ADDRESS).browsers) == 40
 
 
-# What a notification offers -----------------------------------------------------------------------------------------------------
+# Contents of a notification
+# --------------------------------------------------------------------------------------------------
 
 
-def test_a_call_that_is_shown_whole_can_be_allowed_and_denied(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_completely_shown_call_has_allow_and_deny_buttons(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     question = _run(store)
     told = page.told(question)
     assert told["title"] == "deploy asks"
@@ -345,17 +420,28 @@ def test_a_call_that_is_shown_whole_can_be_allowed_and_denied(store: MemoryStore
     assert all(len(one["action"]) == 22 for one in told["actions"])
     assert _press(client, told["actions"][0]["action"]).status_code == 200
     events = store.read_sync(question.conversation).events
-    (approval,) = [event for event in events if isinstance(event, Approval) and event.state != "waiting"]
+    (approval,) = [
+        event for event in events if isinstance(event, Approval) and event.state != "waiting"
+    ]
     assert approval.answered_by
-    assert (approval.state, approval.answered_by.user, approval.answered_by.via) == ("approved", "ada", "web")
+    assert (approval.state, approval.answered_by.user, approval.answered_by.via) == (
+        "approved",
+        "ada",
+        "web",
+    )
 
 
-def test_what_is_hidden_in_a_call_is_seen(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_invisible_characters_in_a_call_are_shown(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     del client
-    assert page.told(_run(store, {"target": "stag\u202eing\u200b"}))["body"] == 'deploy {"target": "stag⟨U+202E⟩ing⟨U+200B⟩"}'
+    assert (
+        page.told(_run(store, {"target": "stag\u202eing\u200b"}))["body"]
+        == 'deploy {"target": "stag⟨U+202E⟩ing⟨U+200B⟩"}'
+    )
 
 
-def test_a_call_that_does_not_fit_has_no_buttons(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_long_call_has_no_buttons(store: MemoryStore, page: Page, client: TestClient) -> None:
     del client
     told = page.told(_run(store, {"target": "x" * 120}))
     assert "actions" not in told
@@ -372,28 +458,37 @@ def test_a_call_that_does_not_fit_has_no_buttons(store: MemoryStore, page: Page,
         mt.Question.boolean("q", "Sure? " * 30),
     ],
 )
-def test_what_takes_more_than_a_yes_or_is_not_whole_has_no_buttons(store: MemoryStore, question: mt.Question[Any]) -> None:
+def test_complex_or_truncated_questions_have_no_buttons(
+    store: MemoryStore, question: mt.Question[Any]
+) -> None:
     assert whole_text(wait_for(agent_with(store, asking(question)))) is None
 
 
-# Buttons ------------------------------------------------------------------------------------------------------------------------
+# Buttons
+# --------------------------------------------------------------------------------------------------
 
 
-def test_a_button_is_good_once_and_so_is_its_neighbour(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_each_button_is_valid_once(store: MemoryStore, page: Page, client: TestClient) -> None:
     question = wait_for(agent_with(store, asking(SURE)))
     yes, no = (one["action"] for one in page.told(question)["actions"])
     assert _press(client, no).status_code == 200
     for token in (no, yes):
         response = _press(client, token)
         assert (response.status_code, response.json()["error"]) == (410, "closed")
-    (answer,) = [event for event in store.read_sync(question.conversation).events if isinstance(event, InquiryResponse)]
+    (answer,) = [
+        event
+        for event in store.read_sync(question.conversation).events
+        if isinstance(event, InquiryResponse)
+    ]
     assert answer.to_json()["answer"] is False
 
 
-def test_a_button_of_another_sign_in_is_nothing_here_and_stays_good_there(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_button_of_another_sign_in_is_refused_here_only(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     question = wait_for(agent_with(store, asking(SURE)))
     yes = page.told(question)["actions"][0]["action"]
-    with browsing(application(page.site, Names(own=frozenset({HOST})))) as other:
+    with browsing(application(page.site, HostNames(own=frozenset({HOST})))) as other:
         assert _press(other, yes).status_code == 401
         other.post("/enter", data={"code": page.keyring.new_code()}, headers=OWN)
         assert _press(other, yes).status_code == 410
@@ -401,7 +496,9 @@ def test_a_button_of_another_sign_in_is_nothing_here_and_stays_good_there(store:
     assert _press(client, yes).status_code == 200
 
 
-def test_a_button_that_is_pressed_too_late_says_who_was_faster(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_late_press_shows_the_first_responder(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     question = wait_for(agent_with(store, asking(SURE)))
     yes = page.told(question)["actions"][0]["action"]
     store.answer_sync(question.id, value=False, user="bo", via="cli")
@@ -410,7 +507,9 @@ def test_a_button_that_is_pressed_too_late_says_who_was_faster(store: MemoryStor
     assert "bo" in response.json()["message"]
 
 
-def test_another_page_presses_nothing(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_other_origin_cannot_press_buttons(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     yes = page.told(wait_for(agent_with(store, asking(SURE))))["actions"][0]["action"]
     sent = {"Sec-Fetch-Site": "same-site", "Origin": "http://evil.localhost"}
     assert client.post("/api/push/press", json={"token": yes}, headers=sent).status_code == 403
@@ -418,14 +517,17 @@ def test_another_page_presses_nothing(store: MemoryStore, page: Page, client: Te
 
 
 @pytest.mark.parametrize("body", [{}, {"token": None}, {"token": ["x"]}, {"token": "x" * 100_000}])
-def test_what_is_no_button_is_refused(client: TestClient, body: dict[str, Any]) -> None:
+def test_invalid_button_is_refused(client: TestClient, body: dict[str, Any]) -> None:
     assert client.post("/api/push/press", json=body, headers=OWN).status_code == 410
 
 
-# Whose browser it is ------------------------------------------------------------------------------------------------------------
+# Browsers and users
+# --------------------------------------------------------------------------------------------------
 
 
-def test_after_a_sign_out_nothing_is_sent_and_no_button_is_good(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_sign_out_stops_messages_and_invalidates_buttons(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     question = wait_for(agent_with(store, asking(SURE)))
     yes = page.told(question)["actions"][0]["action"]
     sent = len(page.server.taken)
@@ -438,16 +540,20 @@ def test_after_a_sign_out_nothing_is_sent_and_no_button_is_good(store: MemorySto
     assert len(store.pending_sync()) == 1
 
 
-def test_where_a_sign_in_has_ended_by_itself_nothing_is_said_of_the_question(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_expired_sign_in_hides_the_question(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     del client
     page.clock.now += SIGN_IN_SECONDS + 1
     told = page.told(_run(store))
-    assert told["body"] == "A question waits. Sign in to see it."
+    assert told["body"] == "A question is open. Sign in to see it."
     assert "actions" not in told
     assert "deploy" not in json.dumps(told)
 
 
-def test_a_question_of_others_is_not_sent(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_questions_of_other_users_are_not_sent(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     del client
     people = mt.People(ask=["bo"], only=True)
     question = wait_for(agent_with(store, asking(mt.Question.boolean("q", "Sure?", people=people))))
@@ -455,16 +561,23 @@ def test_a_question_of_others_is_not_sent(store: MemoryStore, page: Page, client
     assert page.server.taken == []
 
 
-def test_what_was_answered_elsewhere_is_said_in_the_same_place_without_buttons(store: MemoryStore, page: Page, client: TestClient) -> None:
+def test_answer_elsewhere_replaces_the_notification(
+    store: MemoryStore, page: Page, client: TestClient
+) -> None:
     del client
     question = wait_for(agent_with(store, asking(SURE)))
     page.told(question)
 
     async def answered() -> None:
+        others = len(page.board.listeners)
         running = asyncio.create_task(page.push.run(page.board))
-        await until(lambda: page.board.listeners)
+        await until(lambda: len(page.board.listeners) > others)
         by = AnsweredBy("user", via="cli", user="bo")
-        page.board.listeners[0](StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=by))
+        page.board.listeners[-1](
+            StoreChange(
+                kind="answered", conversation=question.conversation, id=question.id, answered_by=by
+            )
+        )
         await until(lambda: len(page.server.taken) == 2)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -477,24 +590,36 @@ def test_what_was_answered_elsewhere_is_said_in_the_same_place_without_buttons(s
     assert first["topic"] == second["topic"]
 
 
-# Where it is offered ------------------------------------------------------------------------------------------------------------
+# Availability
+# --------------------------------------------------------------------------------------------------
 
 
-def test_a_browser_subscribes_and_is_forgotten_under_the_name_of_the_page(page: Page, client: TestClient) -> None:
+def test_browser_subscribes_and_unsubscribes_under_the_page_name(
+    page: Page, client: TestClient
+) -> None:
     sent = {"subscription": Browser().subscription()}
     assert client.post("/api/push", json=sent, headers=OWN).status_code == 200
     assert page.push.keys.browsers[-1].user == "ada"
     assert page.push.keys.browsers[-1].sign_in == page.browser.sign_in
-    response = client.post("/api/push", json={"forget": "https://push.example.test/ada"}, headers=OWN)
+    response = client.post(
+        "/api/push", json={"forget": "https://push.example.test/ada"}, headers=OWN
+    )
     assert response.status_code == 200
     assert [one.endpoint for one in page.push.keys.browsers] == [page.server.url]
-    assert client.post("/api/push", json={"subscription": {"endpoint": "https://10.0.0.1/"}}, headers=OWN).status_code == 422
+    assert (
+        client.post(
+            "/api/push", json={"subscription": {"endpoint": "https://10.0.0.1/"}}, headers=OWN
+        ).status_code
+        == 422
+    )
     assert client.post("/api/push", json={}, headers=OWN).status_code == 422
 
 
-def test_under_a_name_that_other_servers_share_it_is_neither_offered_nor_taken(page: Page, client: TestClient) -> None:
+def test_push_is_refused_under_shared_names(page: Page, client: TestClient) -> None:
     assert page.push.keys.public in client.get("/").text
-    entered = client.post(f"http://{SHARED}/enter", data={"code": page.keyring.new_code()}, headers=OWN).text
+    entered = client.post(
+        f"http://{SHARED}/enter", data={"code": page.keyring.new_code()}, headers=OWN
+    ).text
     key = entered.partition('data-key="')[2].partition('"')[0]
     there = {**OWN, "X-Midturn-Key": key}
     shown = client.get(f"http://{SHARED}/", headers=there).text
@@ -505,14 +630,18 @@ def test_under_a_name_that_other_servers_share_it_is_neither_offered_nor_taken(p
     assert client.post(f"http://{SHARED}/api/push", json=sent, headers=there).status_code == 404
 
 
-def test_the_server_offers_it_under_its_own_name_with_keys_that_stay(tmp_path: Path) -> None:
+def test_push_is_offered_under_the_own_name_with_persistent_keys(tmp_path: Path) -> None:
     shown: list[str] = []
     port = free_port()
     for _ in range(2):
         served = Served(tmp_path, (), port)
         try:
-            entrance, host = asked_here(served.address())
-            with httpx2.Client(headers={**OWN, **host, "Accept": "text/html"}, base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+            entrance, host = loopback_request(served.address())
+            with httpx2.Client(
+                headers={**OWN, **host, "Accept": "text/html"},
+                base_url=f"http://127.0.0.1:{port}",
+                timeout=120,
+            ) as client:
                 enter(client, entrance)
                 shown.append(client.get("/").text.partition('data-push="')[2].partition('"')[0])
                 assert client.get("/worker.js").status_code == 200
@@ -524,9 +653,14 @@ def test_the_server_offers_it_under_its_own_name_with_keys_that_stay(tmp_path: P
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
-def test_who_is_not_signed_in_subscribes_no_browser(page: Page) -> None:
-    with browsing(application(page.site, Names(own=frozenset({HOST})))) as stranger:
-        assert stranger.post("/api/push", json={"subscription": Browser().subscription()}, headers=OWN).status_code == 401
+def test_subscription_requires_sign_in(page: Page) -> None:
+    with browsing(application(page.site, HostNames(own=frozenset({HOST})))) as stranger:
+        assert (
+            stranger.post(
+                "/api/push", json={"subscription": Browser().subscription()}, headers=OWN
+            ).status_code
+            == 401
+        )
         manifest = stranger.get("/manifest.webmanifest").json()
         assert (manifest["display"], manifest["start_url"]) == ("standalone", "./")
         assert all(stranger.get(f"/{icon['src']}").status_code == 200 for icon in manifest["icons"])

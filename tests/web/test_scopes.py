@@ -1,4 +1,6 @@
-"""Permissions for later calls, given on the page and over the API; and answers that hold for the conversation."""
+"""Permissions for later calls, given on the page and over the API; and answers that are reused
+in the conversation.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def ship(env: str) -> str:
 
 
 def agent(store: ConversationStore, *calls: dict[str, Any], tools: Any = (push, ship)) -> mt.Agent:
-    """Return an agent whose model makes these calls, one in each answer."""
+    """Return an agent whose model makes these calls, one per reply."""
     replies = [reply for call in calls for reply in ({"calls": [call]}, {"text": "Done."})]
     return mt.Agent(mt.ScriptedModel(replies), tools=list(tools), store=store)
 
@@ -46,27 +48,40 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def page_of(store: ConversationStore, user: str = "ana") -> TestClient:
-    client = TestClient(inbox(store, user=lambda _: user), base_url="http://testserver", headers={**OWN})
+    client = TestClient(
+        inbox(store, user=lambda _: user), base_url="http://testserver", headers={**OWN}
+    )
     client.headers["Accept"] = "text/html"
     return client
 
 
 def approvals(store: ConversationStore, id: str) -> list[tuple[str, str]]:
     events = store.read_sync(id).events
-    return [(each.state, each.answered_by.by) for each in events if isinstance(each, Approval) and each.answered_by]
+    return [
+        (each.state, each.answered_by.by)
+        for each in events
+        if isinstance(each, Approval) and each.answered_by
+    ]
 
 
-def test_a_permission_for_the_conversation_covers_equal_calls_and_no_others(store: ConversationStore) -> None:
-    it = agent(store, call("push", branch="one"), call("push", branch="one"), call("push", branch="two"))
+def test_conversation_permission_covers_only_equal_calls(store: ConversationStore) -> None:
+    it = agent(
+        store, call("push", branch="one"), call("push", branch="one"), call("push", branch="two")
+    )
     first = asyncio.run(it.run("Push it."))
     question = first.pending[0]
     with page_of(store) as page:
         shown = page.get(f"/q/{question.id}").text
         assert 'value="conversation"' in shown
-        assert "This allows push with branch = &#34;one&#34;, and nothing else." in shown
-        assert "It does not allow: push {&#34;branch&#34;: &#34;one&#34;, &#34;force&#34;: true}." in shown
+        assert "Allows push with branch = &#34;one&#34;, and nothing else." in shown
+        assert (
+            "Does not allow push {&#34;branch&#34;: &#34;one&#34;, &#34;force&#34;: true}." in shown
+        )
         assert 'value="project"' not in shown, "this page writes no configuration"
-        page.post(f"/q/{question.id}", data={"act": "approve", "scope": "conversation", "about": question.digest})
+        page.post(
+            f"/q/{question.id}",
+            data={"act": "approve", "scope": "conversation", "about": question.digest},
+        )
     id = first.conversation
     assert asyncio.run(it.resume(id)).status == "completed"
     assert asyncio.run(it.run("Again.", conversation=id)).status == "completed"
@@ -77,7 +92,9 @@ def test_a_permission_for_the_conversation_covers_equal_calls_and_no_others(stor
 
 
 @pytest.mark.parametrize("scope", ["conversation", "project", "everywhere"])
-def test_no_interface_gives_a_permission_where_certain_people_decide(store: ConversationStore, scope: Scope) -> None:
+def test_permissions_are_not_offered_if_certain_people_decide(
+    store: ConversationStore, scope: Scope
+) -> None:
     """On the page, over the API, in the store, and at a prompt."""
     written: list[object] = []
 
@@ -90,14 +107,21 @@ def test_no_interface_gives_a_permission_where_certain_people_decide(store: Conv
     question = asyncio.run(it.run("Ship it.")).pending[0]
     with page_of(store) as page:
         assert "Allow later calls" not in page.get(f"/q/{question.id}").text
-        refused = page.post(f"/q/{question.id}", data={"act": "approve", "scope": scope, "about": question.digest})
+        refused = page.post(
+            f"/q/{question.id}", data={"act": "approve", "scope": scope, "about": question.digest}
+        )
         assert refused.status_code == 422
         assert "Certain people decide each such call" in refused.text
         body = {"approve": True, "scope": scope, "about": question.digest}
         sent = page.post(f"/api/questions/{question.id}/answer", json=body)
-        assert (sent.status_code, "Certain people decide each such call" in sent.text) == (422, True)
+        assert (sent.status_code, "Certain people decide each such call" in sent.text) == (
+            422,
+            True,
+        )
     with pytest.raises(mt.AnswerError, match="Certain people decide each such call"):
-        store.answer_sync(question.id, approve=True, user="ana", digest=question.digest, scope=scope)
+        store.answer_sync(
+            question.id, approve=True, user="ana", digest=question.digest, scope=scope
+        )
     assert store.pending_sync()[0].id == question.id
     assert written == []
 
@@ -117,7 +141,7 @@ def test_no_interface_gives_a_permission_where_certain_people_decide(store: Conv
     assert approvals(store, question.conversation) == [("skipped", "user")]
 
 
-def test_a_permission_for_a_project_is_written_after_the_yes_has_counted(store: ConversationStore) -> None:
+def test_project_permission_is_written_after_the_yes_is_recorded(store: ConversationStore) -> None:
     written: list[tuple[str, object, str]] = []
 
     def write(question: mt.OpenQuestion, rule: object, scope: Scope) -> str:
@@ -128,50 +152,77 @@ def test_a_permission_for_a_project_is_written_after_the_yes_has_counted(store: 
     it = agent(store, call("push", branch="one"))
     question = asyncio.run(it.run("Push it.")).pending[0]
     with page_of(store) as page:
-        refused = page.post(f"/api/questions/{question.id}/answer", json={"approve": True, "scope": "project"})
-        assert (refused.status_code, "this program writes none" in refused.text) == (422, True)
-        wrong = page.post(f"/api/questions/{question.id}/answer", json={"approve": True, "scope": "world"})
+        refused = page.post(
+            f"/api/questions/{question.id}/answer", json={"approve": True, "scope": "project"}
+        )
+        assert (refused.status_code, "this program does not write rules" in refused.text) == (
+            422,
+            True,
+        )
+        wrong = page.post(
+            f"/api/questions/{question.id}/answer", json={"approve": True, "scope": "world"}
+        )
         assert wrong.json()["problems"][0]["pointer"] == "/scope"
-        no = page.post(f"/api/questions/{question.id}/answer", json={"approve": False, "scope": "conversation"})
-        assert (no.status_code, "Only a plain answer, or a yes to a call" in no.text) == (422, True)
+        no = page.post(
+            f"/api/questions/{question.id}/answer", json={"approve": False, "scope": "conversation"}
+        )
+        assert (no.status_code, "Only a plain answer, or an approval of a call" in no.text) == (
+            422,
+            True,
+        )
     with page_of(writing) as page:
         assert 'value="project"' in page.get(f"/q/{question.id}").text
-        sent = page.post(f"/api/questions/{question.id}/answer", json={"approve": True, "scope": "project", "about": question.digest})
+        sent = page.post(
+            f"/api/questions/{question.id}/answer",
+            json={"approve": True, "scope": "project", "about": question.digest},
+        )
         assert (sent.status_code, sent.json()["standing"]) == (200, "Written.")
-        late = page.post(f"/api/questions/{question.id}/answer", json={"approve": True, "scope": "everywhere"})
+        late = page.post(
+            f"/api/questions/{question.id}/answer", json={"approve": True, "scope": "everywhere"}
+        )
         assert late.status_code == 409
     assert written == [("push", None, "project")]
 
 
-def test_an_answer_holds_for_the_conversation_if_its_author_allows_it(store: ConversationStore) -> None:
+def test_answer_is_reused_in_the_conversation_if_allowed(store: ConversationStore) -> None:
     ask = asking(Question.boolean("tabs", "Use tabs?", persistence="conversation"), "format")
-    other = asking(Question.boolean("tabs", "Use tabs in Python?", persistence="conversation"), "style")
+    other = asking(
+        Question.boolean("tabs", "Use tabs in Python?", persistence="conversation"), "style"
+    )
     it = agent(store, call("format"), call("format"), call("style"), tools=(ask, other))
     first = asyncio.run(it.run("Format it."))
     question = first.pending[0]
     with page_of(store) as page:
-        assert "Remember for this conversation" in page.get(f"/q/{question.id}").text
+        assert "again in this conversation" in page.get(f"/q/{question.id}").text
         page.post(f"/q/{question.id}", data={"answer": "yes", "scope": "conversation"})
     id = first.conversation
     assert asyncio.run(it.resume(id)).status == "completed"
     assert asyncio.run(it.run("Again.", conversation=id)).status == "completed"
-    given = [each.answered_by.by for each in store.read_sync(id).events if isinstance(each, InquiryAnswered) and each.answered_by]
+    given = [
+        each.answered_by.by
+        for each in store.read_sync(id).events
+        if isinstance(each, InquiryAnswered) and each.answered_by
+    ]
     assert given == ["user", "cached"]
     assert asyncio.run(it.run("Python.", conversation=id)).status == "suspended"
     assert asyncio.run(it.run("Elsewhere.")).status == "suspended"
 
 
 @pytest.mark.parametrize("persistence", ["turn", "none"])
-def test_no_other_question_takes_a_scope(store: ConversationStore, persistence: Any) -> None:
-    it = agent(store, call("format"), tools=(asking(Question.boolean("tabs", "Tabs?", persistence=persistence), "format"),))
+def test_scope_is_refused_for_other_questions(store: ConversationStore, persistence: Any) -> None:
+    it = agent(
+        store,
+        call("format"),
+        tools=(asking(Question.boolean("tabs", "Tabs?", persistence=persistence), "format"),),
+    )
     question = asyncio.run(it.run("Format it.")).pending[0]
     with page_of(store) as page:
-        assert "Remember for this conversation" not in page.get(f"/q/{question.id}").text
+        assert "again in this conversation" not in page.get(f"/q/{question.id}").text
     with pytest.raises(mt.AnswerError, match="counts for this question only"):
         store.answer_sync(question.id, True, scope="conversation")
     assert store.pending_sync()
 
 
-def test_a_secret_is_never_remembered() -> None:
+def test_secret_is_never_reused() -> None:
     with pytest.raises(mt.QuestionError, match="a secret is never remembered"):
         Question.secret("token", "The token?", persistence="conversation")

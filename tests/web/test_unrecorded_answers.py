@@ -1,4 +1,6 @@
-"""An answer that cannot be recorded now: the question stays open, what was typed stays on the page, and it is said why, and what to do."""
+"""An answer cannot be recorded: the question stays open, the input stays on the page, with the
+reason and what to do.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,21 @@ REASONS = [
     pytest.param(mt.Busy("Others write it."), 503, "busy", id="busy"),
     pytest.param(mt.StoreLocked("It is being written."), 409, "locked", id="locked"),
     pytest.param(mt.StoreError("The disk is full."), 503, "not_recorded", id="disk"),
-    pytest.param(mt.NotAllowed("Only Grace may answer this."), 403, "may_not_answer", id="may_answer"),
+    pytest.param(
+        mt.NotAllowed("Only Grace may answer this."), 403, "may_not_answer", id="may_answer"
+    ),
     pytest.param(PersonNeeded("This process may not answer."), 403, "person_needed", id="person"),
 ]
 
 
 @pytest.fixture
 def waiting(store: MemoryStore) -> mt.OpenQuestion:
-    """Return a question that is open."""
+    """An open question."""
     return wait_for(agent_with(store, asking(Question.text("when", "When?"))))
 
 
 def refuse(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, why: MidturnError) -> None:
-    """Let the store record nothing from now on."""
+    """Make every write of the store fail from now on."""
 
     async def settle(*_: object) -> NoReturn:
         raise why
@@ -38,20 +42,37 @@ def refuse(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, why: MidturnErro
 
 
 @pytest.mark.parametrize(("why", "status", "word"), REASONS)
-def test_the_api_says_why_and_whether_to_try_again(
-    store: MemoryStore, waiting: mt.OpenQuestion, monkeypatch: pytest.MonkeyPatch, why: MidturnError, status: int, word: str
+def test_api_reports_reason_and_retry(
+    store: MemoryStore,
+    waiting: mt.OpenQuestion,
+    monkeypatch: pytest.MonkeyPatch,
+    why: MidturnError,
+    status: int,
+    word: str,
 ) -> None:
     with browsing(inbox(store, user=ada)) as client:
         refuse(store, monkeypatch, why)
         sent = client.post(f"/api/questions/{waiting.id}/answer", json={"value": "Tuesday"})
-        problem = {"title": word.replace("_", " ").capitalize(), "status": status, "detail": str(why)}
-        assert (sent.status_code, sent.json()) == (status, {**problem, "error": word, "message": str(why)})
+        problem = {
+            "title": word.replace("_", " ").capitalize(),
+            "status": status,
+            "detail": str(why),
+        }
+        assert (sent.status_code, sent.json()) == (
+            status,
+            {**problem, "error": word, "message": str(why)},
+        )
         assert client.get(f"/api/questions/{waiting.id}").status_code == 200
 
 
 @pytest.mark.parametrize(("why", "status", "word"), REASONS)
-def test_the_page_shows_the_question_again_with_what_was_typed(
-    store: MemoryStore, waiting: mt.OpenQuestion, monkeypatch: pytest.MonkeyPatch, why: MidturnError, status: int, word: str
+def test_page_shows_the_question_again_with_the_input(
+    store: MemoryStore,
+    waiting: mt.OpenQuestion,
+    monkeypatch: pytest.MonkeyPatch,
+    why: MidturnError,
+    status: int,
+    word: str,
 ) -> None:
     del word
     with browsing(inbox(store, user=ada)) as client:

@@ -1,1 +1,3 @@
-"""The library's front door for people who build agents."""
+"""Public API for programs that build agents: `Agent`, `Inquirer`, prompters, results and
+streams.
+"""

@@ -7,7 +7,6 @@ from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from midturn.collector import loading
 from midturn.question.public_names import public_repr
 from midturn.stores.sync_forms import in_a_loop, refuse_inside_a_loop, sync_form
 
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from midturn.agent.assembly.arguments import GivenDetached, GivenRoute, GivenTool
-    from midturn.agent.assembly.program_servers import Lease
+    from midturn.agent.assembly.program_servers import ServerUse
     from midturn.agent.given_secrets import GivenSecret
     from midturn.agent.message_replies import OnOpen
     from midturn.agent.result import HistoryMessage, RunResult
     from midturn.agent.turn_stream import OnEvent, OnWork, SyncTurnStream, TurnStream
-    from midturn.agent.turns import Turns
+    from midturn.agent.turns import AgentRunner
     from midturn.mcp.spec import McpServer
     from midturn.models.provider_model import LibraryModel
     from midturn.ports import Model
@@ -43,18 +42,19 @@ if TYPE_CHECKING:
         on_event: OnEvent | None
 
     class ResumeArguments(_Arguments[Deps], total=False):
-        """Arguments of `resume`, whatever the shape of the answer."""
+        """Arguments of `resume`, except `schema`."""
 
         secrets: Mapping[str, GivenSecret] | None
         user: str | None
 
     class RunArguments(_Arguments[Deps], total=False):
-        """Arguments of `run`, whatever the shape of the answer."""
+        """Arguments of `run`, except `schema`."""
 
         conversation: str | None
         history: Sequence[HistoryMessage] | None
         author: str | None
         key: str | None
+        metadata: JsonObject | None
         on_open: OnOpen
 
 else:
@@ -64,23 +64,25 @@ else:
     Shape = TypeVar("Shape")
 
 
-_PAST_THE_RULE = (
-    "`may_answer` guards `agent.store` alone: an answer through the store that was passed is not asked about. "
-    "Pass `store=store.guarded(may_answer)` instead of both, and let your program answer through that."
+_UNGUARDED_STORE = (
+    "`may_answer` is applied only to `agent.store`. Answers given through the store that was passed"
+    " as `store` are not checked. Pass `store=store.with_authorizer(may_answer)` instead of both"
+    " arguments, and answer through that store."
 )
 
 
 @cache
-def _turns() -> type[Turns]:
-    """Load all that runs an agent: who imports the name, and makes none, does without it."""
-    with loading():
-        from midturn.agent.turns import Turns
+def _turns() -> type[AgentRunner]:
+    """Import the code that runs agents on first use, because many programs import `Agent` only
+    for annotations.
+    """
+    from midturn.agent.turns import AgentRunner
 
-    return Turns
+    return AgentRunner
 
 
 def _blocking(_: object, name: str, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run a method of an agent to its end, in a loop of its own.
+    """Run a coroutine method of an agent to its end in a new event loop.
 
     Raises:
         RuntimeError: An event loop is running in this thread.
@@ -94,21 +96,28 @@ def _blocking(_: object, name: str, work: Coroutine[Any, Any, Answer]) -> Answer
 
 
 class Agent(Generic[Deps, Shape]):
-    """Runs turns of conversations in a store. It reads no configuration, and opens no terminal unless a prompter does.
+    """Runs turns of conversations in a store. An agent reads no configuration. It uses a terminal
+    only if its prompter uses one.
 
-    No one is attached unless a prompter is passed; what then happens to a question says `detached`. The default, `defer`,
-    leaves the turn waiting: no model ever answers for a customer by accident. The tools are yours alone: to let the model ask
-    the user something itself, add `midturn.ask_user` to them.
+    Without a prompter, no user can be asked directly, and the policy `detached`
+    decides what happens to each question. By default (`defer`), the turn is suspended until the
+    question is answered, so that no model answers a question that is meant for a person. The agent
+    has only the tools that you pass. If the model itself should ask the user questions, add
+    `midturn.ask_user`.
 
-    Whatever is async has a `_sync` form for programs without an event loop, and for threads of one. With `Agent[Shop](…)`, a type checker
-    finds a `deps` that is no `Shop`.
+    Each async method has a `_sync` form for programs and threads without an event loop. With
+    `Agent[Shop](…)`, a type checker checks that `deps` is a `Shop`.
     """
 
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, parameters: object) -> object:
-            """Take `Agent[Shop]`, as type checkers do: Python itself knows defaults of type variables from 3.13 on."""
-            return super().__class_getitem__(parameters if isinstance(parameters, tuple) else (parameters, None))
+            """Accept `Agent[Shop]` with one parameter. Python supports defaults of type variables
+            only from 3.13 on.
+            """
+            return super().__class_getitem__(
+                parameters if isinstance(parameters, tuple) else (parameters, None)
+            )
 
     def __init__(  # noqa: PLR0913  a public signature
         self,
@@ -125,37 +134,50 @@ class Agent(Generic[Deps, Shape]):
         may_answer: MayAnswer | None = None,
         schema: type[Shape] | JsonObject | None = None,
     ) -> None:
-        """Put an agent together.
+        """Create an agent.
 
         Args:
-            model: A model, or the id of one (`anthropic/claude-sonnet-5-5`, `scripted:play.toml`), or any model object of pydantic-ai.
-                One that fails for a moment is asked again.
-            tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
-            mcp: MCP servers whose tools the model may call. A person is asked before they run unless `McpServer(run=…)` says otherwise.
-                They are started for a run and stopped at its end; `async with agent:` keeps them for all runs of the block.
-            instructions: The system prompt, or a function of `deps` that returns it, called for each run.
-            prompter: Who answers for the user, unless `run` names another.
-            detached: What happens to questions while no one is attached: `defer` (where nothing is said), `auto`, `defaults` or `deny`; by
-                kind of prompt,
-                `{"run": "deny", "deliver": "auto", "tool": "defer"}`; or either by tool, `{"*": "defer", "deploy": {"run": "deny"}}`.
-            routes: Who is to answer, by `<tool>.<question>` or `<tool>.*`: `user`, `assistant`, `assistant_with_escalation`, a `Target`,
-                or a table of assistant settings with `escalation`. Everything else goes to the user. Or what the configuration takes for a
-                question: a table with `target`, `answer` (which is recorded as `static`), `exclusive` and `prompt_label`.
-            limits: The limits: `Limits(…)`, or a mapping of those that differ.
-            store: Where conversations are kept. Without one, they are in memory and end with the process; the first turn that is suspended
-                there is logged as a warning.
-            may_answer: Has the last word on every answer through `agent.store`, or handed over to a turn of this agent: sync or async, it
-                is given the open question and the `user` of `store.answer`; where it says no, that raises `NotAllowed`. A store that is
-                passed as well takes answers past it: pass `store.guarded(may_answer)` instead; a warning says so.
-            schema: The type of the answers, or their JSON Schema, wherever a run or a continued turn names none itself.
+            model: A model, the id of a model (`anthropic/claude-sonnet-5-5`,
+                `scripted:play.toml`), or any model object of pydantic-ai. Requests that fail
+                temporarily are retried.
+            tools: Tools of the model: functions with `@midturn.tool`, plain functions, or objects
+                with the methods of `Tool`.
+            mcp: MCP servers whose tools the model may call. A person is asked before a tool runs,
+                unless `McpServer(run=…)` sets another policy. The servers are started for each
+                run; `async with agent:` keeps them running for the whole block.
+            instructions: The system prompt, or a function of `deps` that returns it, called for
+                each run.
+            prompter: Shows questions to the user and returns the replies. The `prompter` argument
+                of `run` replaces it for one run.
+            detached: Policy for questions while no one is attached: `defer` (the default), `auto`,
+                `defaults` or `deny`. Or a mapping by kind of prompt: `{"run": "deny", "deliver":
+                "auto", "tool": "defer"}`. Or a mapping from tool names to either of these: `{"*":
+                "defer", "deploy": {"run": "deny"}}`.
+            routes: Responder of each question. A key is `<tool>.<question>` or `<tool>.*`. A value
+                is `user`, `assistant`, `assistant_with_escalation`, a `Target`, a model object, or
+                a table of assistant settings with `escalation`. A value can also be a table as in
+                the configuration, with `target`, `answer` (recorded as `static`), `exclusive`,
+                `prompt_label` and `deadline`. All other questions go to the user.
+            limits: `Limits(…)`, or a mapping of the limits to change.
+            store: Store of the conversations. By default, the conversations are kept in memory
+                until the process ends, and the first suspended turn logs a warning.
+            may_answer: Function `(question, user) -> bool`, sync or async, that authorizes every
+                answer given through `agent.store` or queued for a turn of this agent. `user` is the
+                argument of `store.answer`, which raises `NotAllowed` if the function returns false.
+                With a store of your own, pass `store.with_authorizer(may_answer)` instead; passing
+                both arguments logs a warning, because answers through your store object would not
+                be checked.
+            schema: Type of the model's final answer, or its JSON Schema, for all runs that pass no
+                schema themselves.
 
         Raises:
-            ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.
-            QuestionError: No JSON Schema can be made from `schema`.
-            TypeError: Something of an altogether different kind was passed.
+            ConfigError: A model, tool, route, limit or policy is invalid. The message contains
+                the allowed values.
+            QuestionError: `schema` cannot be converted to a JSON Schema.
+            TypeError: An argument has an unsupported type.
         """
         if store is not None and may_answer is not None:
-            warnings.warn(_PAST_THE_RULE, stacklevel=2)
+            warnings.warn(_UNGUARDED_STORE, stacklevel=2)
         self._turns = _turns()(
             model,
             tools=tools,
@@ -169,7 +191,7 @@ class Agent(Generic[Deps, Shape]):
             may_answer=may_answer,
             schema=schema,
         )
-        self._leases: list[Lease] = []
+        self._leases: list[ServerUse] = []
         for warning in self._turns.warnings:
             warnings.warn(warning, stacklevel=2)
 
@@ -178,17 +200,25 @@ class Agent(Generic[Deps, Shape]):
 
     @property
     def store(self) -> ConversationStore:
-        """The conversations, their open questions (`pending`), and the way to answer them (`answer`)."""
+        """The store of the conversations. It lists their open questions (`pending`) and accepts
+        answers (`answer`).
+        """
         return self._turns.store
 
     @overload
-    async def run(self, text: str, *, schema: None = None, **how: Unpack[RunArguments[Deps]]) -> RunResult[Shape]: ...
+    async def run(
+        self, text: str, *, schema: None = None, **how: Unpack[RunArguments[Deps]]
+    ) -> RunResult[Shape]: ...
 
     @overload
-    async def run(self, text: str, *, schema: type[Answer], **how: Unpack[RunArguments[Deps]]) -> RunResult[Answer]: ...
+    async def run(
+        self, text: str, *, schema: type[Answer], **how: Unpack[RunArguments[Deps]]
+    ) -> RunResult[Answer]: ...
 
     @overload
-    async def run(self, text: str, *, schema: JsonObject, **how: Unpack[RunArguments[Deps]]) -> RunResult[Json]: ...
+    async def run(
+        self, text: str, *, schema: JsonObject, **how: Unpack[RunArguments[Deps]]
+    ) -> RunResult[Json]: ...
 
     async def run(  # noqa: PLR0913  a public signature
         self,
@@ -199,39 +229,53 @@ class Agent(Generic[Deps, Shape]):
         deps: Deps | None = None,
         author: str | None = None,
         key: str | None = None,
+        metadata: JsonObject | None = None,
         on_open: OnOpen = "error",
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
         on_event: OnEvent | None = None,
     ) -> RunResult[Any]:
-        """Run one turn: in `conversation`, or in a new one. Cancelling the task leaves the turn open, to be resumed.
+        """Run one turn in `conversation`, or in a new conversation. If the task is cancelled, the
+        turn stays open and can be resumed.
 
         Args:
-            text: What the user says.
-            conversation: The id of a conversation whose last turn has ended; a new one where none is given.
-            history: Earlier messages with which a new conversation begins, the user's first: `[{"role": "user", "content": "…"}, …]`;
-                they are recorded as turns that are over.
-            deps: What tools find as `ctx.deps`.
-            author: Who says it; recorded.
-            key: Your own name for the message, such as the id that a chat program gave it. The same key in the same conversation begins no
-                second turn: it continues the one that was begun with it, or returns its recorded result. It needs a `conversation`.
-            on_open: What becomes of the message while the conversation waits for people. `error`: it is refused, `TurnOpen` lists the open
-                questions. `reply`: it is recorded as the reply to those that its author may answer, and the turn goes on. Approvals,
-                secrets and questions of others stay open; if there are no other questions, `TurnOpen` lists them.
-            prompter: Who answers in this run, in place of the agent's own.
-            schema: The type of the answer (a dataclass, a struct, a Pydantic model, …), or its JSON Schema; the answer is then in
-                `RunResult.structured`, as a value of the type.
-            on_event: Hears of everything as it happens, as `stream` yields it; sync or async. What it raises stops the run, and leaves the
-                turn open.
+            text: Message of the user.
+            conversation: Id of a conversation whose last turn has ended. Default: a new
+                conversation.
+            history: Earlier messages that start a new conversation. The first one is a message of
+                the user: `[{"role": "user", "content": "…"}, …]`. They are recorded as completed
+                turns.
+            deps: Value of `ctx.deps` in tools.
+            author: Name of the user who sent the message. It is recorded.
+            key: Your own key of the message, such as its id in a chat program. With the same key
+                in the same conversation, no second turn starts: the existing turn is continued,
+                or its recorded result is returned. Requires `conversation`.
+            metadata: Your own data about the message, such as the ID that the sender gave it. It is
+                recorded as the `metadata` of the `chat_request` event, and no model reads it. A
+                message that is recorded as a reply (`on_open`), or whose `key` is known, has no
+                such event. At most 16 KiB of JSON.
+            on_open: How to handle the message while the conversation waits for people. `error`
+                raises `TurnOpen`, which lists the open questions. `reply` records the message as
+                the reply to the questions that the author of the message may answer, and the turn
+                continues. Approvals, secrets and questions for other people stay open; if there are
+                no other questions, `TurnOpen` lists them.
+            prompter: Shows the questions of this run to the user, instead of the agent's prompter.
+            schema: Type of the model's final answer (a dataclass, a struct, a Pydantic model, …),
+                or its JSON Schema. `RunResult.structured` is then a value of this type.
+            on_event: Called with each event of `stream`, sync or async. An exception in it stops
+                the run and leaves the turn open.
 
         Raises:
-            TurnOpen: The last turn of the conversation waits to be continued.
-            ConfigError: The key belongs to another message, is empty, or comes without a conversation or from inside a tool. Or
-                `on_open` is another word, or comes with a key. Or a tool takes a `ToolContext[Shop]`, or `instructions` a `Shop`, and no
-                `deps` were passed; nothing is recorded then.
+            TurnOpen: The last turn of the conversation is open.
+            ConfigError: The key belongs to another message, is empty, or is used without a
+                conversation or inside a tool; `metadata` is not a JSON object or is too large;
+                `on_open` is invalid or combined with a key; or no `deps` were passed, although a
+                tool has a parameter of type `ToolContext[Shop]`, or `instructions` has a parameter
+                of type `Shop`. Nothing is recorded in these cases.
             StoreError: The conversation cannot be written.
-            StoreLocked: Another process, or another run, writes it.
-            ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.
+            StoreLocked: Another process or another run is writing to the conversation.
+            ModelError: The model was unavailable after all retries. The turn stays open;
+                `error.conversation` is the id of its conversation.
         """
         return await self._turns.run(
             text,
@@ -241,19 +285,26 @@ class Agent(Generic[Deps, Shape]):
             deps=deps,
             author=author,
             key=key,
+            metadata=metadata,
             on_open=on_open,
             prompter=prompter,
             schema=schema,
         )
 
     @overload
-    def run_sync(self, text: str, *, schema: None = None, **how: Unpack[RunArguments[Deps]]) -> RunResult[Shape]: ...
+    def run_sync(
+        self, text: str, *, schema: None = None, **how: Unpack[RunArguments[Deps]]
+    ) -> RunResult[Shape]: ...
 
     @overload
-    def run_sync(self, text: str, *, schema: type[Answer], **how: Unpack[RunArguments[Deps]]) -> RunResult[Answer]: ...
+    def run_sync(
+        self, text: str, *, schema: type[Answer], **how: Unpack[RunArguments[Deps]]
+    ) -> RunResult[Answer]: ...
 
     @overload
-    def run_sync(self, text: str, *, schema: JsonObject, **how: Unpack[RunArguments[Deps]]) -> RunResult[Json]: ...
+    def run_sync(
+        self, text: str, *, schema: JsonObject, **how: Unpack[RunArguments[Deps]]
+    ) -> RunResult[Json]: ...
 
     def run_sync(  # noqa: PLR0913  a public signature
         self,
@@ -264,15 +315,17 @@ class Agent(Generic[Deps, Shape]):
         deps: Deps | None = None,
         author: str | None = None,
         key: str | None = None,
+        metadata: JsonObject | None = None,
         on_open: OnOpen = "error",
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
         on_event: OnEvent | None = None,
     ) -> RunResult[Any]:
-        """Run one turn from a program without an event loop; otherwise like `run`. Ctrl-C leaves the turn open.
+        """Run one turn in a program without an event loop. Synchronous form of `run`. Ctrl-C leaves
+        the turn open.
 
         Raises:
-            RuntimeError: An event loop is running in this thread; use `await agent.run(…)` there.
+            RuntimeError: An event loop is running in this thread; use `await agent.run(…)` instead.
         """
         refuse_inside_a_loop("run_sync", "await agent.run(…)")
         return self._turns.run_here(
@@ -283,21 +336,28 @@ class Agent(Generic[Deps, Shape]):
             deps=deps,
             author=author,
             key=key,
+            metadata=metadata,
             on_open=on_open,
             prompter=prompter,
             schema=schema,
         )
 
     @overload
-    async def resume(self, conversation: str, *, schema: None = None, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Any]: ...
+    async def resume(
+        self, conversation: str, *, schema: None = None, **how: Unpack[ResumeArguments[Deps]]
+    ) -> RunResult[Any]: ...
 
     @overload
-    async def resume(self, conversation: str, *, schema: type[Answer], **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Answer]: ...
+    async def resume(
+        self, conversation: str, *, schema: type[Answer], **how: Unpack[ResumeArguments[Deps]]
+    ) -> RunResult[Answer]: ...
 
     @overload
-    async def resume(self, conversation: str, *, schema: JsonObject, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Json]: ...
+    async def resume(
+        self, conversation: str, *, schema: JsonObject, **how: Unpack[ResumeArguments[Deps]]
+    ) -> RunResult[Json]: ...
 
-    async def resume(  # noqa: PLR0913  a public signature
+    async def resume(
         self,
         conversation: str,
         *,
@@ -308,40 +368,60 @@ class Agent(Generic[Deps, Shape]):
         user: str | None = None,
         schema: JsonObject | type | None = None,
     ) -> RunResult[Any]:
-        """Continue the open turn of a conversation exactly where it stopped.
+        """Continue the open turn of a conversation from where it stopped.
 
         Args:
-            conversation: The id of the conversation.
-            deps: What tools find as `ctx.deps`.
-            prompter: Who answers in this run, in place of the agent's own.
-            on_event: Hears of everything as it happens, as for `run`.
-            secrets: Secrets for open questions, by their ids as `pending` lists them: text, or for a form with one, its answers by the ids
-                of its questions. They go to the tool, and are written nowhere.
-            user: Who gave them; recorded.
-            schema: The type that `run` was given, to have `RunResult.structured` as a value of it. What the turn was begun with is checked
-                in any case.
+            conversation: Id of the conversation.
+            deps: Value of `ctx.deps` in tools.
+            prompter: Shows the questions of this run to the user, instead of the agent's prompter.
+            on_event: Called with each event. See `run`.
+            secrets: Secrets for open questions, by the question ids that `pending` lists. A
+                secret is a text. For a form with a secret, pass the answers of the form by
+                question id. Secrets are passed to the tool and are never stored.
+            user: Name of the person who gave the secrets. The name is recorded.
+            schema: The type that was passed to `run`, so that `RunResult.structured` is a value
+                of this type. The answer is always checked against the schema with which the turn
+                was started.
 
         Raises:
-            NotOpen: Its last turn has ended by itself. One that a person has ended gives that result, `ended_by_user`.
-            ConfigError: The turn is in a call of a tool that this agent does not have; nothing was changed.
-            AnswerError: What was given for a question is no secret of it.
-            NotAllowed: This user may not answer it.
-            StoreError: There is no such conversation, or it cannot be written.
-            StoreLocked: Another process, or another run, writes it.
-            ModelError: The model stayed down after its retries; the turn is open and can be resumed.
+            NotOpen: The last turn has completed. If a person has ended it, no error is raised and
+                the result is `ended_by_user`.
+            ConfigError: The turn waits in a call of a tool that this agent does not have. Nothing
+                was changed.
+            AnswerError: A value in `secrets` is neither a text nor the answers of a form, or its
+                question does not ask for a secret.
+            NotAllowed: `user` may not answer the question.
+            StoreError: The conversation does not exist or cannot be written.
+            StoreLocked: Another process or another run is writing to the conversation.
+            ModelError: The model was unavailable after all retries. The turn is open and can be
+                resumed.
         """
-        return await self._turns.resume(conversation, on_event, deps=deps, prompter=prompter, secrets=secrets, user=user, schema=schema)
+        return await self._turns.resume(
+            conversation,
+            on_event,
+            deps=deps,
+            prompter=prompter,
+            secrets=secrets,
+            user=user,
+            schema=schema,
+        )
 
     @overload
-    def resume_sync(self, conversation: str, *, schema: None = None, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Any]: ...
+    def resume_sync(
+        self, conversation: str, *, schema: None = None, **how: Unpack[ResumeArguments[Deps]]
+    ) -> RunResult[Any]: ...
 
     @overload
-    def resume_sync(self, conversation: str, *, schema: type[Answer], **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Answer]: ...
+    def resume_sync(
+        self, conversation: str, *, schema: type[Answer], **how: Unpack[ResumeArguments[Deps]]
+    ) -> RunResult[Answer]: ...
 
     @overload
-    def resume_sync(self, conversation: str, *, schema: JsonObject, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Json]: ...
+    def resume_sync(
+        self, conversation: str, *, schema: JsonObject, **how: Unpack[ResumeArguments[Deps]]
+    ) -> RunResult[Json]: ...
 
-    def resume_sync(  # noqa: PLR0913  a public signature
+    def resume_sync(
         self,
         conversation: str,
         *,
@@ -352,20 +432,28 @@ class Agent(Generic[Deps, Shape]):
         user: str | None = None,
         schema: JsonObject | type | None = None,
     ) -> RunResult[Any]:
-        """Continue the open turn of a conversation in a program without an event loop; otherwise like `resume`.
+        """Continue the open turn of a conversation in a program without an event loop. Synchronous
+        form of `resume`.
 
         Raises:
-            RuntimeError: An event loop is running in this thread; use `await agent.resume(…)` there.
+            RuntimeError: An event loop is running in this thread; use `await agent.resume(…)`
+                instead.
         """
         refuse_inside_a_loop("resume_sync", "await agent.resume(…)")
 
-        async def once() -> RunResult[Any]:
+        async def run_once() -> RunResult[Any]:
             async with self:
                 return await self._turns.resume(
-                    conversation, on_event, deps=deps, prompter=prompter, secrets=secrets, user=user, schema=schema
+                    conversation,
+                    on_event,
+                    deps=deps,
+                    prompter=prompter,
+                    secrets=secrets,
+                    user=user,
+                    schema=schema,
                 )
 
-        return in_a_loop(once())
+        return in_a_loop(run_once())
 
     def stream(  # noqa: PLR0913  a public signature
         self,
@@ -376,34 +464,45 @@ class Agent(Generic[Deps, Shape]):
         deps: Deps | None = None,
         author: str | None = None,
         key: str | None = None,
+        metadata: JsonObject | None = None,
         on_open: OnOpen = "error",
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
+        events: bool = False,
     ) -> AbstractAsyncContextManager[TurnStream]:
-        """Run one turn, and watch it: `async with agent.stream(…) as events: async for event in events: …`.
+        """Run one turn and stream its events:
+        `async with agent.stream(…) as events: async for event in events: …`.
 
-        The events are `TextDelta`, `ReasoningDelta`, `ModelRetried`, `ToolStarted`, `Asked`, `QuestionAnswered`, `ToolFinished`, and at
-        last `TurnEnded` with the result.
-        Leaving the block early stops the run and leaves the turn open. Errors are those of `run`, raised while iterating.
+        The events are `TextDelta`, `ReasoningDelta`, `ModelRetried`, `ToolStarted`, `Asked`,
+        `QuestionAnswered`, `ToolFinished`, and finally `TurnEnded` with the result. Leaving the
+        block early stops the run and leaves the turn open. Errors are the same as those of `run`,
+        raised during iteration.
 
         Args:
-            text: What the user says.
-            conversation: The id of a conversation whose last turn has ended; a new one where none is given.
-            history: Earlier messages with which a new conversation begins, as for `run`.
-            deps: What tools find as `ctx.deps`.
-            author: Who says it; recorded.
-            key: Your own name for the message, as for `run`.
-            on_open: What becomes of the message while the conversation waits for people, as for `run`.
-            prompter: Who answers in this run, in place of the agent's own.
-            schema: The type of the answer, or its JSON Schema, as for `run`.
+            text: Message of the user.
+            conversation: Id of a conversation whose last turn has ended. Default: a new
+                conversation.
+            history: Earlier messages that start a new conversation. See `run`.
+            deps: Value of `ctx.deps` in tools.
+            author: Name of the user who sent the message. It is recorded.
+            key: Your own key of the message. See `run`.
+            metadata: Your own data about the message. See `run`.
+            on_open: How to handle the message while the conversation waits for people. See `run`.
+            prompter: Shows the questions of this run to the user, instead of the agent's prompter.
+            schema: Type of the model's final answer, or its JSON Schema. See `run`.
+            events: Whether to also yield every recorded event, as `Recorded`, in one order with the
+                other events: the text of a response before the `chat_response` that records it, and
+                a question before its `Asked`.
         """
         return self._turns.stream(
             text,
+            with_events=events,
             conversation=conversation,
             history=history,
             deps=deps,
             author=author,
             key=key,
+            metadata=metadata,
             on_open=on_open,
             prompter=prompter,
             schema=schema,
@@ -418,37 +517,47 @@ class Agent(Generic[Deps, Shape]):
         deps: Deps | None = None,
         author: str | None = None,
         key: str | None = None,
+        metadata: JsonObject | None = None,
         on_open: OnOpen = "error",
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
+        events: bool = False,
     ) -> AbstractContextManager[SyncTurnStream]:
-        """Run one turn, and watch it, in a program without an event loop: `with agent.stream_sync(…) as events: for event in events: …`.
+        """Run one turn and stream its events, in a program without an event loop. Synchronous form
+        of `stream`.
 
-        It goes on in a thread of its own while you do something else. Otherwise like `stream`.
+        Write `with agent.stream_sync(…) as events: for event in events: …`. The turn runs in a
+        separate thread.
 
         Args:
-            text: What the user says.
-            conversation: The id of a conversation whose last turn has ended; a new one where none is given.
-            history: Earlier messages with which a new conversation begins, as for `run`.
-            deps: What tools find as `ctx.deps`.
-            author: Who says it; recorded.
-            key: Your own name for the message, as for `run`.
-            on_open: What becomes of the message while the conversation waits for people, as for `run`.
-            prompter: Who answers in this run, in place of the agent's own.
-            schema: The type of the answer, or its JSON Schema, as for `run`.
+            text: Message of the user.
+            conversation: Id of a conversation whose last turn has ended. Default: a new
+                conversation.
+            history: Earlier messages that start a new conversation. See `run`.
+            deps: Value of `ctx.deps` in tools.
+            author: Name of the user who sent the message. It is recorded.
+            key: Your own key of the message. See `run`.
+            metadata: Your own data about the message. See `run`.
+            on_open: How to handle the message while the conversation waits for people. See `run`.
+            prompter: Shows the questions of this run to the user, instead of the agent's prompter.
+            schema: Type of the model's final answer, or its JSON Schema. See `run`.
+            events: Also yield every event that is recorded. See `stream`.
 
         Raises:
-            RuntimeError: An event loop is running in this thread; use `async with agent.stream(…)` there.
+            RuntimeError: An event loop is running in this thread; use `async with agent.stream(…)`
+                instead.
         """
         refuse_inside_a_loop("stream_sync", "async with agent.stream(…)")
         return self._turns.in_thread(
             self.stream(
                 text,
+                events=events,
                 conversation=conversation,
                 history=history,
                 deps=deps,
                 author=author,
                 key=key,
+                metadata=metadata,
                 on_open=on_open,
                 prompter=prompter,
                 schema=schema,
@@ -464,21 +573,38 @@ class Agent(Generic[Deps, Shape]):
         secrets: Mapping[str, GivenSecret] | None = None,
         user: str | None = None,
         schema: JsonObject | type | None = None,
+        events: bool = False,
+        after: int | None = None,
     ) -> AbstractAsyncContextManager[TurnStream]:
-        """Continue the open turn of a conversation, and watch it as `stream` does. Errors are those of `resume`.
+        """Continue the open turn of a conversation and stream its events like `stream`. Errors
+        are the same as those of `resume`.
 
-        Calls that people have ended since the model was last asked, by a no, a reply or the end of the turn, come first, each as a
-        `ToolFinished`.
+        Without `after`, the first events are about the calls that a person has ended since the last
+        model request, by a refusal, a reply or the end of the turn: a `QuestionAnswered` and a
+        `ToolFinished` for each.
 
         Args:
-            conversation: The id of the conversation.
-            deps: What tools find as `ctx.deps`.
-            prompter: Who answers in this run, in place of the agent's own.
-            secrets: Secrets for open questions, as for `resume`.
-            user: Who gave them; recorded.
-            schema: The type that `stream` was given, as for `resume`.
+            conversation: Id of the conversation.
+            deps: Value of `ctx.deps` in tools.
+            prompter: Shows the questions of this run to the user, instead of the agent's prompter.
+            secrets: Secrets for open questions. See `resume`.
+            user: Name of the person who gave the secrets. The name is recorded.
+            schema: The type that was passed to `stream`. See `resume`.
+            events: Also yield every event that is recorded. See `stream`.
+            after: Position of the last event that you know, such as the `position` of the last
+                `Recorded`. The events recorded since then come first, as `Recorded`, with the
+                `Asked`, `QuestionAnswered` and `ToolFinished` that they cause. Includes `events`.
         """
-        return self._turns.stream_resume(conversation, deps=deps, prompter=prompter, secrets=secrets, user=user, schema=schema)
+        return self._turns.stream_resume(
+            conversation,
+            with_events=events,
+            after=after,
+            deps=deps,
+            prompter=prompter,
+            secrets=secrets,
+            user=user,
+            schema=schema,
+        )
 
     def stream_resume_sync(
         self,
@@ -489,23 +615,38 @@ class Agent(Generic[Deps, Shape]):
         secrets: Mapping[str, GivenSecret] | None = None,
         user: str | None = None,
         schema: JsonObject | type | None = None,
+        events: bool = False,
+        after: int | None = None,
     ) -> AbstractContextManager[SyncTurnStream]:
-        """Continue the open turn of a conversation, and watch it, in a program without an event loop (see `stream_sync`).
+        """Continue the open turn of a conversation and stream its events. Synchronous form of
+        `stream_resume`.
 
         Args:
-            conversation: The id of the conversation.
-            deps: What tools find as `ctx.deps`.
-            prompter: Who answers in this run, in place of the agent's own.
-            secrets: Secrets for open questions, as for `resume`.
-            user: Who gave them; recorded.
-            schema: The type that `stream` was given, as for `resume`.
+            conversation: Id of the conversation.
+            deps: Value of `ctx.deps` in tools.
+            prompter: Shows the questions of this run to the user, instead of the agent's prompter.
+            secrets: Secrets for open questions. See `resume`.
+            user: Name of the person who gave the secrets. The name is recorded.
+            schema: The type that was passed to `stream`. See `resume`.
+            events: Also yield every event that is recorded. See `stream`.
+            after: Position of the last event that you know. See `stream_resume`.
 
         Raises:
-            RuntimeError: An event loop is running in this thread; use `async with agent.stream_resume(…)` there.
+            RuntimeError: An event loop is running in this thread; use `async with
+                agent.stream_resume(…)` instead.
         """
         refuse_inside_a_loop("stream_resume_sync", "async with agent.stream_resume(…)")
         return self._turns.in_thread(
-            self.stream_resume(conversation, deps=deps, prompter=prompter, secrets=secrets, user=user, schema=schema)
+            self.stream_resume(
+                conversation,
+                events=events,
+                after=after,
+                deps=deps,
+                prompter=prompter,
+                secrets=secrets,
+                user=user,
+                schema=schema,
+            )
         )
 
     async def work(
@@ -517,23 +658,31 @@ class Agent(Generic[Deps, Shape]):
         engine: Literal["none", "dbos"] = "none",
         on_event: OnWork | None = None,
     ) -> None:
-        """Go on with turns that are due, until cancelled: in this program what `midturn worker` is as a process of its own.
+        """Continue ready turns until cancelled. It runs the worker of `midturn worker` inside your
+        program.
 
-        Due is an open turn that does not wait for a person alone: a question of it was answered, its process died, or its model was down
-        (then after a pause that doubles). Any number of workers share a store; each conversation is with one of them. Cancelling hands
-        every turn back at once. Tools run at least once, always with the same `ctx.idempotency_key`. See docs/machines.md.
+        An open turn is ready in three cases: one of its questions was answered, its process died,
+        or its model was unavailable. In the last case, the turn is ready after a delay that doubles
+        each time. Any number of workers can share a store, and each conversation is claimed by only
+        one worker. If this task is cancelled, all turns are released immediately. A tool call may
+        run more than once, for example after a crash, always with the same `ctx.idempotency_key`.
+        See docs/operations/deployment.md.
+
+        If a tool needs the `deps` of the turn and there are none, the call does not run. The
+        problem is logged, and the turn is retried later.
 
         Args:
-            at_once: How many turns run at the same time.
-            deps: What tools find as `ctx.deps`, in every turn.
-            deps_for: Returns it for each turn, sync or async: `deps_for(conversation, author)`, the author as `run` was told, or None. Use
-                it instead of `deps` if users have dependencies of their own.
-            engine: `dbos` runs the same work as DBOS workflows (extra `midturn[dbos]`, a store in PostgreSQL).
-            on_event: Hears of everything as it happens, each time with the conversation: `on_event(conversation, event)`, sync or async.
-                The events are those of `stream`. What it raises stops the run of this one turn, which is tried again later. Other processes
-                watch what is recorded: `store.watch(events=True)`.
-
-        A call whose tool needs the `deps` with which its turn was begun does not run without: that is logged, and tried again later.
+            at_once: Maximum number of concurrent turns.
+            deps: Value of `ctx.deps` in the tools of every turn.
+            deps_for: Returns the `deps` of a turn, sync or async: `deps_for(conversation,
+                author)`. The author is the name that was passed to `run`, or None. Use `deps_for`
+                instead of `deps` if each user has dependencies of their own.
+            engine: `dbos` runs the turns as DBOS workflows (extra `midturn[dbos]`, store in
+                PostgreSQL).
+            on_event: Function that is called as `on_event(conversation, event)` with each event
+                that `stream` yields. Sync or async. An exception in this function stops the run of
+                the turn. The turn is retried later. Other processes can follow the recorded events
+                with `store.watch(events=True)`.
 
         Raises:
             ConfigError: Both `deps` and `deps_for` are passed.
@@ -543,18 +692,20 @@ class Agent(Generic[Deps, Shape]):
     work_sync = sync_form(work, _blocking)
 
     def with_store(self, store: ConversationStore) -> Self:
-        """Return the same agent on another store, guarded by the same `may_answer`.
+        """Return a copy of the agent that uses another store, with the same `may_answer`.
 
         Args:
-            store: The other store.
+            store: Store of the copy.
         """
         other = copy(self)
-        other._turns = self._turns.with_store(store)  # noqa: SLF001  it is another of us
+        other._turns = self._turns.with_store(store)  # noqa: SLF001  an instance of the same class
         other._leases = []  # noqa: SLF001
         return other
 
     async def aclose(self) -> None:
-        """Close what was opened to reach models; the agent can be used again all the same."""
+        """Close the connections to models. They are opened again if the agent is used
+        afterwards.
+        """
         await self._turns.aclose()
 
     aclose_sync = sync_form(aclose, _blocking)

@@ -1,4 +1,6 @@
-"""The run of another framework, watched: the framework's own events, and the questions and calls of midturn between them."""
+"""Event streams of other frameworks. Each stream contains the framework's own events, interleaved
+with midturn's questions and calls.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,15 @@ _END = object()
 
 
 class FrameworkStream(Generic[Item, Result]):
-    """Events of the run of a framework, as they happen, with `Asked`, `QuestionAnswered`, `ToolStarted` and `ToolFinished` of midturn.
+    """Events of a framework's run, interleaved with midturn's `Asked`, `QuestionAnswered`,
+    `ToolStarted` and `ToolFinished`.
 
-    The adapters' `stream` makes one. Iterating raises what their `run` or `invoke` would raise.
+    Created by the `stream` function of an adapter. Iteration raises the errors of the adapter's
+    `run` or `invoke`.
     """
 
     def __init__(self, events: asyncio.Queue[Any], task: asyncio.Task[Result]) -> None:
-        """Read the events of a task from a queue."""
+        """Create a stream of the events that `task` puts into a queue."""
         self._events = events
         self._task = task
         self._is_over = False
@@ -43,17 +47,17 @@ class FrameworkStream(Generic[Item, Result]):
 
     @property
     def result(self) -> Result:
-        """The result of the run, as the adapter's `run` or `invoke` returns it.
+        """Result of the run, as the adapter's `run` or `invoke` returns it.
 
         Raises:
-            RuntimeError: The run is not over.
+            RuntimeError: The run is not finished.
         """
         if not self._task.done():
-            raise RuntimeError("The run is not over. Read `result` after the last event.")
+            raise RuntimeError("The run is not finished. Read `result` after the last event.")
         return self._task.result()
 
     async def stop(self) -> None:
-        """Stop the run, if it still runs: the turn stays open."""
+        """Stop the run if it is not finished. The turn stays open."""
         self._is_over = self._is_over or not self._task.done()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -63,19 +67,20 @@ class FrameworkStream(Generic[Item, Result]):
 async def framework_stream(
     inquirer: Inquirer, run: Callable[[Callable[[Item], None]], Awaitable[Result]]
 ) -> AsyncGenerator[FrameworkStream[Item, Result]]:
-    """Run a framework in a task of its own, and watch it.
+    """Run a framework in a separate task and stream its events.
 
     Args:
-        inquirer: Who asks in the run.
-        run: Runs the framework to its end; it is given a function that takes each of its events.
+        inquirer: The inquirer of the run.
+        run: Runs the framework to its end. Its argument is a function that it must call with each
+            event.
     """
     events: asyncio.Queue[Any] = asyncio.Queue()
 
-    async def running() -> Result:
+    async def run_framework() -> Result:
         return await run(events.put_nowait)
 
     with inquirer.watch(events.put_nowait):
-        stream = FrameworkStream[Item, Result](events, asyncio.create_task(running()))
+        stream = FrameworkStream[Item, Result](events, asyncio.create_task(run_framework()))
         try:
             yield stream
         finally:

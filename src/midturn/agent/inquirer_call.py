@@ -1,4 +1,4 @@
-"""One call of a tool in a loop that is not ours."""
+"""`InquirerCall`: one tool call in an agent loop outside of midturn."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from midturn.ports import Tool, ToolRun
 from midturn.question.form import Form
 from midturn.question.json_value import JsonObject, json_problem
 from midturn.question.text import check_text
-from midturn.runtime.external_loop import CallContent, ForeignCall, ForeignTurn
+from midturn.runtime.external_loop import CallContent, ExternalLoopCall, ExternalLoopTurn
 from midturn.runtime.tool_runs import execute, failed
 from midturn.tools.asking import CallContext, ToolContext
-from midturn.tools.call_scope import CallLife, UnaskedError
+from midturn.tools.call_scope import CallScope, UnaskedError
 from midturn.tools.names import name_problem
 from midturn.tools.returned import deliverable, outcome_of
-from midturn.turn.step import Given, OnFailure
+from midturn.turn.inputs import Given, OnFailure
 
 T = TypeVar("T")
 
 
-class CallUnfinished(Exception):  # noqa: N818  it is no error of its own: it carries one out of a call
-    """Raised by an adapter's function: leave the call without a result, to be made again, and raise `error` to the framework."""
+class CallUnfinished(Exception):  # noqa: N818  carries another error out of a call
+    """Raised by the function of an adapter to leave a call without a result, so that it can be
+    repeated. The framework receives `error`.
+    """
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -36,27 +38,30 @@ class CallUnfinished(Exception):  # noqa: N818  it is no error of its own: it ca
 
 
 class InquirerCall(CallContext):
-    """One call of a tool, and its ways to ask: `ask`, `ask_form`, `try_ask`, and their `_sync` forms for functions in a thread.
+    """A tool call that can ask questions: `ask`, `ask_form`, `try_ask`, and their `_sync` forms for
+    functions in a thread.
 
-    It is made by `Inquirer.run` and `Inquirer.call`. Where there is no answer, an ask raises `Suspended` (a person may answer later) or
-    `CallEnded` (the call is over).
+    Created by `Inquirer.run` and `Inquirer.call`. Without an answer, an ask raises `Suspended` (a
+    person may answer later) or `CallEnded` (the call is over).
     """
 
-    def __init__(self, source: Source, turn: ForeignTurn, call: ForeignCall) -> None:
+    def __init__(self, source: Source, turn: ExternalLoopTurn, call: ExternalLoopCall) -> None:
         self._turn = turn
         self._call = call
-        super().__init__(CallLife(), call.run.result().checks)
-        self._given_up: list[asyncio.Task[Any]] = []
-        self._asking = 0
+        super().__init__(CallScope(), call.run.result().checks)
+        self._cancelled_asks: list[asyncio.Task[Any]] = []
+        self._waiting_asks = 0
         self.context: ToolContext[object] = ToolContext(call.run.result(), source, self._life)
-        """The context of this call, as a tool of ours has it: `arguments`, `answers`, `idempotency_key`."""
+        """Context of this call, as tools of midturn receive it: `arguments`, `answers`,
+        `idempotency_key`.
+        """
         self.outcome: Success | ToolError = Success("")
-        """The end of the call, once it has one."""
-        self._stopped_by: MidturnError | None = None
+        """Outcome of the call, after it has ended."""
+        self._stop_error: MidturnError | None = None
 
     @property
     def idempotency_key(self) -> str:
-        """The same whenever this call is made again."""
+        """A key that stays the same if the call is repeated."""
         return self.context.idempotency_key
 
     @property
@@ -64,133 +69,153 @@ class InquirerCall(CallContext):
         """The `event_id` of the call."""
         return self._call.event
 
-    def is_of(self, turn: ForeignTurn) -> bool:
-        """Say whether it is a call of this turn that has not ended.
+    def is_of(self, turn: ExternalLoopTurn) -> bool:
+        """Return whether this is an unfinished call of a turn.
 
         Args:
             turn: The turn.
         """
         return self._turn is turn and not self._life.ended
 
-    async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
-        return await self._answered(self.context.given(form, on_failure, problem))
+    async def _given(
+        self,
+        form: Form,
+        on_failure: OnFailure,
+        problem: str | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Given:
+        return await self._wait_for_answer(
+            self.context.given(form, on_failure, problem, on_behalf_of)
+        )
 
     def finish(self, result: object) -> str:
-        """Say what the tool returned (text, JSON, `Success`, `ToolError`); return what the model is to read, as it will be recorded.
+        """Set the result of the tool (text, JSON, `Success` or `ToolError`). Return the recorded
+        text for the model.
 
-        A secret that was given in this call is not in it, and it is not longer than `limits.tool_output`.
+        Secrets given in this call are removed from the text. The length of the text is limited to
+        `limits.tool_output`.
 
         Args:
-            result: What the tool returned.
+            result: Result of the tool.
         """
         outcome = outcome_of(result)
         if isinstance(outcome, NeedsInput):
-            raise TypeError("A result is not a question. Ask with `await call.ask(…)` or `call.ask_form(…)`.")
+            raise TypeError(
+                "A result is not a question. Ask with `await call.ask(…)` or `call.ask_form(…)`."
+            )
         self.outcome = cast("Success | ToolError", deliverable(outcome, self._call.run.result()))
         return self._turn.preview(self._call.event, self.outcome)
 
     async def execute(self, tool: Tool, deps: object = None) -> Success | ToolError:
-        """Run a tool of ours as this call: what it asks is asked here, and what it ends in is the call's result, which is returned.
+        """Run a tool of midturn as this call. Its questions are asked in this call, and its outcome
+        is returned.
 
         Args:
             tool: The tool.
-            deps: What it finds as `ctx.deps`.
+            deps: Value of `ctx.deps` in the tool.
 
         Raises:
-            Suspended: No one is there to answer now; the tool was cancelled.
-            CallEnded: There is no answer, and the call is over; the tool was cancelled.
+            Suspended: No one is there to answer now. The tool was cancelled.
+            CallEnded: There is no answer and the call is over. The tool was cancelled.
         """
         run = replace(self._call.run.result(), deps=deps)
         while True:
-            outcome = await self._executed(tool, run)
+            outcome = await self._execute(tool, run)
             if not isinstance(outcome, NeedsInput):
                 self.outcome = outcome
                 return outcome
             await self.ask_form(outcome.form)
             run = replace(run, answers=dict(self.context.answers))
 
-    async def _executed(self, tool: Tool, run: ToolRun) -> Outcome:
-        return (await self._unless_stopped(asyncio.create_task(execute(tool, run)))).outcome
+    async def _execute(self, tool: Tool, run: ToolRun) -> Outcome:
+        return (await self._until_stopped(asyncio.create_task(execute(tool, run)))).outcome
 
     async def fail(self, error: Exception) -> CallContent:
-        """Record what the block raised as the tool's error, without the secrets that it was given.
+        """Record an exception of the block as the tool's error. Secrets are removed.
 
         Args:
-            error: What was raised.
+            error: The exception.
         """
         return await self.end(failed(self._call.run.result(), error).outcome)
 
     def log_failure(self, error: Exception) -> None:
-        """Log what the tool raised, without the secrets that it was given, where the model is to read something else.
+        """Log an exception of the tool. Secrets are removed. Used by adapters that return another
+        text to the model.
 
         Args:
-            error: What was raised.
+            error: The exception.
         """
         failed(self._call.run.result(), error)
 
     async def end(self, outcome: Outcome) -> CallContent:
-        """Record the result, durably; what was asked and given up is superseded with it. Return what the model is to read.
+        """Record the result durably and close the remaining questions of the call. Return the text
+        for the model.
 
         Args:
-            outcome: What the call came to.
+            outcome: Outcome of the call.
         """
         self._call.finish(outcome)
         await self._turn.finished(self._call)
         return self._turn.content(self._call.event)
 
     def refuse_unasked(self) -> None:
-        """Refuse an ask that was never awaited.
+        """Raise an error if an ask was never awaited.
 
         Raises:
-            UnaskedError: Something was.
+            UnaskedError: An ask was not awaited.
         """
         if self._life.unasked:
             raise UnaskedError(self._life.unasked)
 
     def refuse_going_on(self) -> None:
-        """See to it that what had to stop has stopped, also where a framework or a tool has caught what an ask raised.
+        """Raise again the error that stopped the call, because a framework or a tool may have
+        caught it.
 
         Raises:
-            Suspended: An ask of this call has raised it.
-            CallEnded: As above.
+            Suspended: An ask of this call raised it.
+            CallEnded: An ask of this call raised it.
         """
-        if self._stopped_by:
-            raise self._stopped_by
+        if self._stop_error:
+            raise self._stop_error
 
     def leave(self) -> None:
-        """Go away: a call without a result stays unfinished, to be made again."""
+        """Release the call. A call without a result stays unfinished and can be repeated."""
         self._life.ended = True
         self._turn.leave(self._call)
-        self._give_up()
+        self._close_cancelled_asks()
 
-    async def _answered(self, asking: Coroutine[Any, Any, T]) -> T:
+    async def _wait_for_answer(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait for an answer, or for the end of the call.
 
-        An ask that is cancelled is kept, for the block may be leaving its call open; it is given up as soon as the call asks on.
+        A cancelled ask is not closed immediately, because the block may be about to leave the call
+        open. It is closed when the call asks again.
         """
         if self._life.ended:
-            asking.close()
-            raise RuntimeError("This call is over. Ask inside its block: `async with inquirer.call(…) as call: await call.ask(…)`.")
-        self._give_up()
-        task = asyncio.create_task(asking)
-        self._asking += 1
+            coroutine.close()
+            raise RuntimeError(
+                "This call is over. Ask inside its block: `async with inquirer.call(…) as call:"
+                " await call.ask(…)`."
+            )
+        self._close_cancelled_asks()
+        task = asyncio.create_task(coroutine)
+        self._waiting_asks += 1
         try:
-            return await self._unless_stopped(asyncio.shield(task))
+            return await self._until_stopped(asyncio.shield(task))
         except asyncio.CancelledError:
-            self._given_up.append(task)
-            asyncio.get_running_loop().call_soon(self._give_up_if_others_wait)
+            self._cancelled_asks.append(task)
+            asyncio.get_running_loop().call_soon(self._close_cancelled_asks_if_waiting)
             raise
         except (Suspended, CallEnded):
             task.cancel()
             raise
         finally:
-            self._asking -= 1
+            self._waiting_asks -= 1
 
-    async def _unless_stopped(self, work: asyncio.Future[T]) -> T:
-        """Wait for something that goes on inside the call, or cancel it with the call.
+    async def _until_stopped(self, work: asyncio.Future[T]) -> T:
+        """Wait for a future, or cancel it when the call is stopped.
 
         Raises:
-            Suspended: The turn waits for an absent person.
+            Suspended: The turn waits for a person who is not attached.
             CallEnded: The call is over.
         """
         stopped = asyncio.create_task(self._call.stopped.wait())
@@ -205,40 +230,46 @@ class InquirerCall(CallContext):
             return work.result()
         work.cancel()
         await asyncio.wait({work})
-        self._stopped_by = await self._turn.why_stopped(self._call)
-        raise self._stopped_by
+        self._stop_error = await self._turn.why_stopped(self._call)
+        raise self._stop_error
 
-    def _give_up_if_others_wait(self) -> None:
-        """Those who ask at the same time are next: what was cancelled before them would stand in their way."""
-        if self._asking:
-            self._give_up()
+    def _close_cancelled_asks_if_waiting(self) -> None:
+        """Close cancelled asks if other asks of the call are waiting. Otherwise, the waiting asks
+        would be shown only after the cancelled ones.
+        """
+        if self._waiting_asks:
+            self._close_cancelled_asks()
 
-    def _give_up(self) -> None:
-        """Give up for good what was cancelled before: the call goes on without these answers."""
-        for task in self._given_up:
+    def _close_cancelled_asks(self) -> None:
+        """Close the asks that were cancelled. The call continues without these answers."""
+        for task in self._cancelled_asks:
             task.cancel()
-        self._given_up = []
+        self._cancelled_asks = []
 
 
 OUTER: ContextVar[InquirerCall | None] = ContextVar("midturn_outer_call", default=None)
-"""The call in which the code runs, if there is one: a call that is made there waits for people together with it."""
+"""The call in which the code runs, if any. A nested call waits for people together with this
+call.
+"""
 
 
 def check_call(tool: str, call_id: str, arguments: JsonObject | None, depth_limit: int) -> None:
-    """Refuse what is not a call.
+    """Raise an error if a call is invalid.
 
     Raises:
-        ConfigError: The tool's name, the id or the arguments cannot be used.
+        ConfigError: The tool's name, the id or the arguments are invalid.
     """
     problem = name_problem(tool)
     if problem:
         raise ConfigError(problem)
-    if call_id is not None:  # type: ignore[redundant-expr]  # None is nothing, as an empty one is
+    if call_id is not None:  # type: ignore[redundant-expr]  # None is reported below, like an empty id
         check_text("call_id", call_id)
     if not call_id:
-        raise ConfigError(f"The call of `{tool}` has no id. Pass the one that the model gave it.")
+        raise ConfigError(f"The call of `{tool}` has no id. Pass the id that the model gave it.")
     if not isinstance(cast("object", arguments), Mapping | None):
-        raise ConfigError(f"The arguments of `{tool}` are a `{type(arguments).__name__}`; they are a JSON object.")
-    broken = json_problem(arguments, depth_limit)
-    if broken:
-        raise ConfigError(f"The arguments of `{tool}`: {broken}")
+        raise ConfigError(
+            f"The arguments of `{tool}` must be a JSON object, got a `{type(arguments).__name__}`."
+        )
+    invalid = json_problem(arguments, depth_limit)
+    if invalid:
+        raise ConfigError(f"The arguments of `{tool}`: {invalid}")

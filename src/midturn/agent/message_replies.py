@@ -1,4 +1,6 @@
-"""A new message while questions are open: it becomes the reply to those that its author may answer."""
+"""Messages that arrive while questions are open. Such a message can become the reply to the
+questions that the author of the message may answer.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +11,41 @@ from midturn.events.open_question import OpenQuestion, holds_secret
 from midturn.stores.store import ConversationStore
 
 OnOpen: TypeAlias = Literal["error", "reply"]
-"""What becomes of a message while questions are open: it is refused with `TurnOpen`, or it is the reply to them."""
+"""How to handle a message while questions are open: raise `TurnOpen`, or record the message as
+the reply to the questions.
+"""
 
 
 def check_on_open(on_open: str, key: str | None) -> None:
-    """Refuse what is no way to treat a message.
+    """Check the value of `on_open`.
 
     Raises:
-        ConfigError: It is another word, or a reply is to have a key, which names a turn that begins.
+        ConfigError: The value is invalid, or `reply` is combined with a key, which identifies a new
+            turn.
     """
     if on_open not in get_args(OnOpen):
-        raise ConfigError(f"`on_open` is 'error' or 'reply', not {on_open!r}.")
+        raise ConfigError(f"`on_open` must be 'error' or 'reply', got {on_open!r}.")
     if on_open == "reply" and key is not None:
         raise ConfigError(
-            f'`on_open="reply"` and the `key` {key!r} do not go together: a reply begins no turn that the key could find again. '
-            "Leave out one of them."
+            f'`on_open="reply"` cannot be combined with the `key` {key!r}, because a reply starts'
+            " no turn that the key could identify. Omit one of them."
         )
 
 
-async def reply_with_message(store: ConversationStore, conversation: str, text: str, user: str | None) -> tuple[OpenQuestion, ...]:
-    """Reply with a message to the open questions that its author may answer; return those that have taken it.
+async def reply_with_message(
+    store: ConversationStore, conversation: str, text: str, user: str | None
+) -> tuple[OpenQuestion, ...]:
+    """Record a message as the reply to the open questions that the author of the message may
+    answer. Return these questions.
 
-    Approvals stay open, because words decide nothing; secrets, because a reply is recorded; and questions of others.
+    Approvals stay open, because a message is not a decision. Secrets stay open, because the message
+    would be recorded. Questions for other people also stay open.
 
     Args:
-        store: The store, with the rules of who may answer.
-        conversation: The id of the conversation.
+        store: The store, with its authorization.
+        conversation: Id of the conversation.
         text: The message.
-        user: Its author.
+        user: Name of the author of the message.
     """
     taken: list[OpenQuestion] = []
     for question in await store.pending(conversation):
@@ -44,13 +53,23 @@ async def reply_with_message(store: ConversationStore, conversation: str, text: 
             continue
         try:
             await store.answer(question, reply=text, user=user)
-        except (NotAllowed, AlreadyAnswered, NotOpen, AnswerError):  # it is not theirs to answer, or somebody else was first
+        except (
+            NotAllowed,
+            AlreadyAnswered,
+            NotOpen,
+            AnswerError,
+        ):  # the user may not answer the question, or another person has answered it
             continue
         taken.append(question)
     return tuple(taken)
 
 
 def recorded_as_reply(taken: tuple[OpenQuestion, ...]) -> str:
-    """Return what to say of a message that was taken as a reply, where its turn cannot be continued here."""
+    """Return the error text for a message that was recorded as a reply, although this process
+    cannot continue the turn.
+    """
     asked = ", ".join(question.id for question in taken)
-    return f"The message is recorded as a reply to {asked}: do not send it again. The turn continues where it runs."
+    return (
+        f"The message is recorded as a reply to {asked}. Do not send it again. The turn continues"
+        " in the process that runs it."
+    )

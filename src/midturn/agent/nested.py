@@ -1,4 +1,6 @@
-"""An agent that runs inside a tool of another one: its turn is a child of that call, in the same store, and is found again there."""
+"""Agents that run inside a tool call. The turn of such an agent belongs to the call, and its
+conversation is in the same store. If the call is replayed, it continues this turn.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,68 +18,82 @@ from midturn.events.types import Child, Event
 from midturn.events.window import Window, turn_of_child
 from midturn.journal import Journal
 from midturn.runtime.driver import RunEnding
-from midturn.runtime.nesting import OuterCall
+from midturn.runtime.nesting import ParentCall, TurnState
 from midturn.stores.metadata import Metadata, conversation_number, title
 from midturn.stores.store import ConversationStore
 from midturn.turn.view import TurnView
 
 
 class NestedRun(Struct, frozen=True):
-    """One run of an agent inside a call, as the turn around it has it on record: the call's `Host` of the turn inside."""
+    """A run of an agent inside a call. The outer turn records the run. `NestedRun` implements
+    `ParentTurn` for the nested turn.
+    """
 
-    outer: OuterCall
+    outer: ParentCall
     child: Child
 
-    def moved(self, now: Literal["moving", "resting", "over", "ended"]) -> None:
-        """Say what the turn does now."""
-        self.outer.moved(self.child, now)
+    def report_state(self, state: TurnState) -> None:
+        """Report the state of the nested turn to the outer call."""
+        self.outer.report_state(self.child, state)
 
     def window(self, events: Sequence[Event]) -> Window | None:
-        """Return the turn as far as it is recorded."""
+        """Return the recorded events of the nested turn, or None."""
         return turn_of_child(events, self.child.event_id)
 
     def recorded_end(self, window: Window | None) -> RunEnding | None:
-        """Return how the turn ended, where it has ended before; its limits stay shared."""
+        """Return the recorded end of the nested turn, or None. The usage of an ended turn still
+        counts towards the shared limits.
+        """
         record = TurnView(window).record
         ended = record.ended
         if not ended:
             return None
-        self.outer.nest.family[self.child.event_id] = record
+        self.outer.nesting.family[self.child.event_id] = record
         return RunEnding(ended.status, ended.error)
 
     async def over(self, status: str) -> None:
-        """Say that the turn is over. Where a person has ended it, the one around ends, and nothing more happens here."""
+        """Report that the nested turn is over. If a person has ended it, the outer turn ends,
+        and this call does not return.
+        """
         if status == "ended_by_user":
-            self.moved("ended")
-            await self.outer.is_stopped()
-        self.moved("over")
+            self.report_state("ended")
+            await self.outer.wait_until_stopped()
+        self.report_state("over")
 
 
 @asynccontextmanager
 async def nested_journal(
-    store: ConversationStore, outer: OuterCall, wanted: Child, words: str, *, is_named: bool
+    store: ConversationStore, outer: ParentCall, wanted: Child, words: str, *, is_named: bool
 ) -> AsyncGenerator[tuple[NestedRun, Journal]]:
-    """Hold the conversation of a turn inside a call. It is named in the turn around before there is one, unless the program names one.
+    """Lock the conversation of a nested turn. Before that, the outer turn records the
+    conversation, so that it can be found after a crash.
 
     Raises:
-        MidturnError: Agents run too deep inside each other.
-        StoreError: The conversation cannot be made, read or written.
+        MidturnError: The agents are nested too deeply.
+        StoreError: The conversation cannot be created, read or written.
     """
     child = await outer.child(wanted)
-    while not is_named and (made := await _made(store, child, words)) != child.conversation:  # another conversation has that id
-        child = await outer.child(replace(child, event_id="", timestamp="", more=0, conversation=made), lost=child.event_id)
-    stopped = None
+    while (
+        not is_named
+        and (made := await _ensure_conversation(store, child, words)) != child.conversation
+    ):  # the id belongs to another conversation
+        child = await outer.child(
+            replace(child, event_id="", timestamp="", more=0, conversation=made),
+            lost=child.event_id,
+        )
+    cancelled = None
     async with await store.open(child.conversation) as journal:
         try:
             yield NestedRun(outer, child), journal
         except asyncio.CancelledError as error:
-            stopped = error  # what was handed over by now is recorded on leaving: who comes next finds it
-    if stopped:
-        raise stopped
+            # raised after the lock is released, so that queued answers are recorded first
+            cancelled = error
+    if cancelled:
+        raise cancelled
 
 
-def wanted_child(outer: OuterCall, agent: str, text: str, conversation: str | None) -> Child:
-    """Return what is to be recorded of a run inside a call."""
+def wanted_child(outer: ParentCall, agent: str, text: str, conversation: str | None) -> Child:
+    """Return the record of a nested run."""
     digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return Child(
         call=outer.call,
@@ -89,11 +104,15 @@ def wanted_child(outer: OuterCall, agent: str, text: str, conversation: str | No
     )
 
 
-async def _made(store: ConversationStore, child: Child, words: str) -> str:
-    """Make the conversation of a child, where there is none; return the id that it has."""
+async def _ensure_conversation(store: ConversationStore, child: Child, words: str) -> str:
+    """Create the conversation of a nested turn if it does not exist. Return the id of the
+    conversation. If the wanted id is in use, the conversation has a new id.
+    """
     try:
         turn = (await store.port.look(child.conversation)).turn.events
     except NoConversation:
-        return await store.port.add((), Metadata(title=title(words), created_at=now()), child.conversation)
+        return await store.port.add(
+            (), Metadata(title=title(words), created_at=now()), child.conversation
+        )
     is_ours = not turn or turn_of_child(turn, child.event_id) is not None
     return child.conversation if is_ours else str(conversation_number())

@@ -1,4 +1,4 @@
-"""Results of a run, with their cost, and earlier messages that a conversation begins with."""
+"""Result of a run with its usage, and the earlier messages that start a conversation."""
 
 from __future__ import annotations
 
@@ -12,33 +12,43 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError, MidturnError, ModelError
 from midturn.events.open_question import OpenQuestion
-from midturn.events.types import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart, model_responses, user_requests
+from midturn.events.types import (
+    ChatRequest,
+    ChatResponse,
+    Event,
+    TurnEnd,
+    TurnStart,
+    model_responses,
+    user_requests,
+)
 from midturn.events.window import refused
 from midturn.exchange import Spent, Usage, spent_in
 from midturn.journal import Journal
 from midturn.question.json_value import Json, JsonObject, dumped
 from midturn.question.python_types import Mismatch, schema_as_json, value_type
-from midturn.question.schema_check import misfits
+from midturn.question.schema_check import foreign_schema_problems
 from midturn.runtime.driver import RunEnding
 from midturn.stores.batch import event_id
 from midturn.turn.pending import pending_in
 from midturn.turn.view import TurnView
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Usage of a run
+# --------------------------------------------------------------------------------------------------
+# Token usage
 
 
 class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):
-    """The tokens of a turn or of one run of it, of all its models together; `total` is their sum.
+    """Tokens of a turn, or of one run of the turn, summed over all models. `total` is the sum of
+    all tokens.
 
-    `requests` counts the requests that were answered, `by_model` the tokens of each model, and `inquiries` those of models that answered
-    questions, which are in the others, too.
+    `requests` is the number of answered requests, and `by_model` contains the tokens of each
+    model. `inquiries` contains the tokens of models that answered questions. These tokens are
+    included in the other counts.
 
     Args:
-        input_tokens: What the models read.
-        output_tokens: What they wrote.
-        cache_read_tokens: What of it a provider had kept.
-        cache_write_tokens: What it has kept now.
+        input_tokens: Tokens that the models read.
+        output_tokens: Tokens that the models wrote.
+        cache_read_tokens: Input tokens that a provider had in its cache.
+        cache_write_tokens: Input tokens that a provider wrote to its cache.
     """
 
     requests: int = 0
@@ -46,28 +56,35 @@ class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):
     inquiries: Usage = Usage()
 
     def to_json(self) -> dict[str, Json]:
-        """Return the counts by name."""
-        counts = Usage(self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens).to_json()
+        """Return the counts by name, as JSON."""
+        counts = Usage(
+            self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens
+        ).to_json()
         by_model: Json = {name: usage.to_json() for name, usage in self.by_model.items()}
-        return {**counts, "requests": self.requests, "by_model": by_model, "inquiries": self.inquiries.to_json()}
+        return {
+            **counts,
+            "requests": self.requests,
+            "by_model": by_model,
+            "inquiries": self.inquiries.to_json(),
+        }
 
 
 def turn_usage(spent: Iterable[Spent]) -> TurnUsage:
-    """Return what requests have cost together."""
-    requests, whole, inquiries = 0, Usage(), Usage()
+    """Return the total usage of requests."""
+    requests, total, inquiries = 0, Usage(), Usage()
     by_model: dict[str, Usage] = {}
     for request in spent:
         requests += 1
-        whole += request.usage
+        total += request.usage
         if request.model:
             by_model[request.model] = by_model.get(request.model, Usage()) + request.usage
         if request.is_inquiry:
             inquiries += request.usage
     return TurnUsage(
-        whole.input_tokens,
-        whole.output_tokens,
-        whole.cache_read_tokens,
-        whole.cache_write_tokens,
+        total.input_tokens,
+        total.output_tokens,
+        total.cache_read_tokens,
+        total.cache_write_tokens,
         requests=requests,
         by_model=by_model,
         inquiries=inquiries,
@@ -83,22 +100,25 @@ else:
 
     T = TypeVar("T")
 
-_MOST_SAID = 200  # characters of an answer that an error shows
+_MAX_SHOWN = 200  # maximum number of characters of the text in a `repr`
 
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
 
 class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
-    """The end of a turn, or the questions that it waits for.
-
-    `text` is all that the assistant said in this turn, and `last_message` the last message of it. `structured` is the answer where a schema
-    was given (`T`), else None. `pending` are the open questions of a suspended turn; `refused` names the tools whose calls failed because
-    no human was there. `usage` is what the turn has cost as far as it is recorded, over all its runs and processes, and `run_usage` what
-    this run has. `error` says why a turn `failed`.
+    """Result of a run: the end of the turn, or the questions that the turn waits for.
 
     Args:
-        conversation: The id of the conversation.
+        conversation: Id of the conversation.
         status: `completed`, `suspended` (questions are open), `ended_by_user` or `failed`.
+        text: All messages of the assistant in this turn.
+        last_message: The last message of the assistant.
+        structured: The answer as a value of the schema (`T`), or None without a schema.
+        pending: Open questions of a suspended turn.
+        refused: Names of tools whose calls failed because no one was there to answer.
+        usage: Recorded usage of the turn, over all its runs and processes.
+        run_usage: Usage of this run.
+        error: Reason why the turn `failed`.
     """
 
     conversation: str
@@ -116,7 +136,7 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
         """Return the result itself, unless the turn failed.
 
         Raises:
-            MidturnError: It failed; the message says why.
+            MidturnError: The turn failed. The message contains the error.
         """
         if self.status == "failed":
             raise MidturnError(f"The turn of conversation {self.conversation} failed: {self.error}")
@@ -142,13 +162,15 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
     """Return the JSON Schema of an answer.
 
     Raises:
-        QuestionError: No schema can be made from the type.
+        QuestionError: The type cannot be converted to a JSON Schema.
     """
     return schema_as_json(wanted)[0]
 
 
-def result_of(conversation: str, turn: TurnView, ending: RunEnding, spent: Iterable[Spent] = ()) -> RunResult[Any]:
-    """Read a result from a turn, and from what the requests of this run have cost."""
+def result_of(
+    conversation: str, turn: TurnView, ending: RunEnding, spent: Iterable[Spent] = ()
+) -> RunResult[Any]:
+    """Build a result from a turn and from the usage of this run."""
     said = [*model_responses(turn.events)]
     messages = [event.message for event in said if event.message]
     structured = [event.structured for event in said if event.structured is not UNSET]
@@ -168,33 +190,51 @@ def result_of(conversation: str, turn: TurnView, ending: RunEnding, spent: Itera
     )
 
 
-def finished(
-    conversation: str, turn: TurnView, ending: RunEnding, wanted: JsonObject | type | None, spent: Iterable[Spent]
+def build_result(
+    conversation: str,
+    turn: TurnView,
+    ending: RunEnding,
+    wanted: JsonObject | type | None,
+    spent: Iterable[Spent],
 ) -> RunResult[Any]:
-    """Read what a run came to, with the answer as a value of the type that was `wanted`.
+    """Build the result of a run, with the answer as a value of the type `wanted`.
 
     Raises:
-        ModelError: The model stayed down; the turn is open.
+        ModelError: The model was unavailable after all retries. The turn is open.
     """
     if ending.status == "open":
-        raise _model_is_down(conversation, ending.error or "", ending.failure)
+        raise _model_error(conversation, ending.error or "", ending.failure)
     result = result_of(conversation, turn, ending, spent)
-    if result.status == "completed" and _lacks_shape(turn.events):
-        said = textwrap.shorten(result.text, _MOST_SAID, placeholder=" …")
-        return replace(result, status="failed", error=f"The answer of the model is not in the shape that `schema` asks for: {said!r}")
-    return result if result.structured is None else _shaped(result, wanted, recorded_schema(turn.events))
+    if result.status == "completed" and _lacks_structured(turn.events):
+        said = textwrap.shorten(result.text, _MAX_SHOWN, placeholder=" …")
+        return replace(
+            result,
+            status="failed",
+            error=f"The answer of the model does not have the structure of `schema`: {said!r}",
+        )
+    return (
+        result
+        if result.structured is None
+        else _with_types(result, wanted, recorded_schema(turn.events))
+    )
 
 
-def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: JsonObject | None) -> RunResult[Any]:
-    """Return the answer as what is `wanted`. What the turn was begun with counts as well, in whichever process it goes on."""
+def _with_types(
+    result: RunResult[Any], wanted: JsonObject | type | None, recorded: JsonObject | None
+) -> RunResult[Any]:
+    """Convert the answer to the type `wanted`. The answer must also match the recorded schema
+    with which the turn was started.
+    """
     typed = result
     if isinstance(wanted, Mapping):
         typed = checked(result, wanted)
     elif wanted is not None:
         try:
-            typed = replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
+            typed = replace(
+                result, structured=value_type(wanted).read(cast("Json", result.structured))
+            )
         except Mismatch as mismatch:
-            return _misfit(result, str(mismatch))
+            return _invalid(result, str(mismatch))
     if typed.status == "failed" or recorded is None or recorded is wanted:
         return typed
     judged = checked(result, recorded)
@@ -202,33 +242,50 @@ def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: 
 
 
 def checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
-    """Let an answer fail that does not fit its schema; one of more than the closed subset is checked by the model's provider alone."""
-    problems = misfits(schema, cast("Json", result.structured))
-    return _misfit(result, "; ".join(map(str, problems))) if problems else result
+    """Return a failed result if the answer does not match its schema. Schemas outside of the
+    supported subset are not checked here.
+    """
+    problems = foreign_schema_problems(schema, cast("Json", result.structured))
+    return _invalid(result, "; ".join(map(str, problems))) if problems else result
 
 
 def recorded_schema(turn: Sequence[Event]) -> JsonObject | None:
-    """Return the shape that the answer of a turn is to have, as the turn was begun with it."""
-    return next((request.schema for request in user_requests(turn) if request.schema is not None), None)
+    """Return the schema of the answer with which a turn was started, or None."""
+    return next(
+        (request.schema for request in user_requests(turn) if request.schema is not None), None
+    )
 
 
-def _misfit(result: RunResult[Any], said: str) -> RunResult[Any]:
-    return replace(result, status="failed", structured=None, error=f"The answer of the model does not fit: {said}")
+def _invalid(result: RunResult[Any], said: str) -> RunResult[Any]:
+    return replace(
+        result,
+        status="failed",
+        structured=None,
+        error=f"The answer of the model does not match the schema: {said}",
+    )
 
 
-def _lacks_shape(turn: Sequence[Event]) -> bool:
-    """Say whether the turn was begun with a schema, and no answer came in its shape."""
-    return recorded_schema(turn) is not None and all(said.structured is UNSET for said in model_responses(turn))
+def _lacks_structured(turn: Sequence[Event]) -> bool:
+    """Return whether the turn was started with a schema and has no structured answer."""
+    return recorded_schema(turn) is not None and all(
+        said.structured is UNSET for said in model_responses(turn)
+    )
 
 
-def _model_is_down(conversation: str, message: str, failure: ModelError | None) -> ModelError:
+def _model_error(conversation: str, message: str, failure: ModelError | None) -> ModelError:
     said = (
-        f"{message.rstrip('.')}. The turn of conversation {conversation} is open: `await agent.resume({conversation!r})` goes on with it."
+        f"{message.rstrip('.')}. The turn of conversation {conversation} is open. Resume it with"
+        f" `await agent.resume({conversation!r})`."
     )
     if failure is None:
         error = ModelError(said)
     else:
-        error = ModelError(said, status=failure.status, retry_after=failure.retry_after, transient=failure.transient)
+        error = ModelError(
+            said,
+            status=failure.status,
+            retry_after=failure.retry_after,
+            transient=failure.transient,
+        )
         if failure.failure:
             error.failure = failure.failure
     error.conversation = conversation
@@ -236,46 +293,57 @@ def _model_is_down(conversation: str, message: str, failure: ModelError | None) 
     return error
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Earlier messages, with which a conversation begins
+# --------------------------------------------------------------------------------------------------
+# Earlier messages that start a conversation
 
 
 class HistoryMessage(TypedDict):
-    """One earlier message: what the user said, or what the assistant answered."""
+    """An earlier message of the user or the assistant."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
-async def begin_with(journal: Journal, history: Sequence[HistoryMessage]) -> None:
-    """Record earlier messages as turns that are over; each message of the user begins one.
+async def record_history(journal: Journal, history: Sequence[HistoryMessage]) -> None:
+    """Record earlier messages as completed turns. Each message of the user starts a turn.
 
     Raises:
-        ConfigError: The conversation has begun already; or something in it is not a message, or the first one is not the user's.
-        StoreError: It cannot be recorded.
+        ConfigError: The conversation is not empty, an item is not a message, or the first message
+            is not the user's.
+        StoreError: The messages cannot be recorded.
     """
     if history and journal.events:
-        raise ConfigError(f"`history` begins a conversation; {journal.conversation} has begun already.")
+        raise ConfigError(
+            f"`history` can only start a new conversation, but conversation {journal.conversation}"
+            " already has events."
+        )
     batch: list[Event] = []
     for place, message in enumerate(history):
-        role, content = _read(place, message)
+        role, content = _read_message(place, message)
         if role == "user":
-            batch += [*_ended(batch), TurnStart(event_id=event_id()), ChatRequest(event_id=event_id(), content=content)]
+            batch += [
+                *_turn_end(batch),
+                TurnStart(event_id=event_id()),
+                ChatRequest(event_id=event_id(), content=content),
+            ]
         elif not batch:
-            raise ConfigError("history[0]: the first message is the user's (`role` is `user`).")
+            raise ConfigError("history[0]: the first message must have the role `user`.")
         else:
             batch.append(ChatResponse(event_id=event_id(), message=content))
     if batch:
-        await journal.append([*batch, *_ended(batch)])
+        await journal.append([*batch, *_turn_end(batch)])
 
 
-def _ended(batch: Sequence[Event]) -> list[Event]:
+def _turn_end(batch: Sequence[Event]) -> list[Event]:
     return [TurnEnd(event_id=event_id(), status="completed")] if batch else []
 
 
-def _read(place: int, message: object) -> tuple[str, str]:
+def _read_message(place: int, message: object) -> tuple[str, str]:
     said = cast("dict[str, object]", message) if isinstance(message, dict) else {}
     role, content = said.get("role"), said.get("content")
     if role not in ("user", "assistant") or not isinstance(content, str):
-        raise ConfigError(f'history[{place}]: a message is {{"role": "user", "content": "…"}}, or one with the role `assistant`.')
+        raise ConfigError(
+            f'history[{place}]: a message must be {{"role": "user", "content": "…"}}, or one with'
+            " the role `assistant`."
+        )
     return str(role), content

@@ -1,4 +1,4 @@
-"""A turn that runs, event by event."""
+"""Events of a running turn, as streams for programs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from msgspec import Struct
@@ -13,24 +14,40 @@ from msgspec import Struct
 from midturn.agent.result import RunResult
 from midturn.events.open_question import OpenQuestion, address
 from midturn.events.transcript import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
-from midturn.events.types import Approval, Event, InquiryRequest, InquiryResponse, ToolCall
-from midturn.events.window import last_turn, unread_refusals
+from midturn.events.types import (
+    Approval,
+    Event,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCall,
+    ToolCallResponse,
+)
+from midturn.events.window import last_turn, starts_turn, unread_refusals
 from midturn.exchange import ReasoningDelta, TextDelta
 from midturn.journal import Journal
-from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
+from midturn.ports import (
+    Happening,
+    Notice,
+    ReasoningShown,
+    Recorded,
+    TextShown,
+    ToolBegan,
+    ToolEnded,
+)
 from midturn.question.public_names import public_repr
 from midturn.turn.pending import pending
+from midturn.turn.record import TurnRecord
 
 if TYPE_CHECKING:
     from midturn.runtime.loop_thread import LoopThread
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Items of `Agent.stream`
+# --------------------------------------------------------------------------------------------------
+# Events of `Agent.stream`
 
 
 class ToolStarted(Struct, frozen=True):
-    """A tool runs for the first time in this call.
+    """A tool starts. It is reported once for each call, even if the tool runs several times.
 
     Args:
         call: The call.
@@ -40,16 +57,19 @@ class ToolStarted(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """A question is on record (or an approval, where the turn waits for one), and its answer is awaited. `question.id` names it."""
+    """A question or an approval was recorded and waits for an answer. `question.id` is the id for
+    `store.answer`.
+    """
 
     question: OpenQuestion
 
 
 class QuestionAnswered(Struct, frozen=True):
-    """A question has its response: answered, redacted (a secret was given) or cancelled. `id` is that of `Asked.question`.
+    """A question was answered or cancelled. The response to a secret is redacted. `id` is the
+    same as `question.id` of the `Asked` event.
 
     Args:
-        response: The event as it is recorded.
+        response: The response event as recorded.
     """
 
     id: str
@@ -57,12 +77,13 @@ class QuestionAnswered(Struct, frozen=True):
 
 
 class ToolFinished(Struct, frozen=True):
-    """A call has its response, which the model reads next; `exception` is what the tool raised, unless that was `Rejected`.
+    """A call has a result. The next request to the model contains the result.
 
     Args:
         call: The call.
-        content: What the model reads.
-        is_error: Whether that is an error.
+        content: Text that the model reads.
+        is_error: Whether the result is an error.
+        exception: Exception that the tool raised, unless it was `Rejected`.
     """
 
     call: ToolCall
@@ -72,27 +93,41 @@ class ToolFinished(Struct, frozen=True):
 
 
 class TurnEnded(Struct, frozen=True):
-    """The run is over; nothing follows.
+    """The run is over. This is the last event.
 
     Args:
-        result: What `Agent.run` would have returned.
+        result: Result of the run, as `Agent.run` returns it.
     """
 
     result: RunResult[Any]
 
 
 class ModelRetried(Struct, frozen=True):
-    """The model was down for a moment, and is asked again in `seconds`; `text` says why."""
+    """A model request failed temporarily and is retried in `seconds`. `text` is the reason."""
 
     text: str
     seconds: float
 
 
-Streamed: TypeAlias = TextDelta | ReasoningDelta | ModelRetried | ToolStarted | Asked | QuestionAnswered | ToolFinished | TurnEnded
+Streamed: TypeAlias = (
+    TextDelta
+    | ReasoningDelta
+    | ModelRetried
+    | ToolStarted
+    | Asked
+    | QuestionAnswered
+    | ToolFinished
+    | TurnEnded
+    | Recorded
+)
 
 
-def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -> Streamed | None:  # noqa: PLR0911  a line for each
-    """Translate what the runtime shows; None for what a program need not know. `events` is everything recorded so far."""
+def to_stream_event(  # noqa: PLR0911  one return per event
+    happening: Happening, conversation: str, events: Sequence[Event]
+) -> Streamed | None:
+    """Convert an event of the runtime to a stream event. Return None for events that are not part
+    of the stream. `events` are all recorded events.
+    """
     match happening:
         case TextShown(text):
             return TextDelta(text)
@@ -110,12 +145,14 @@ def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -
             return None
 
 
-def _asked_or_answered(event: Event, conversation: str, events: Sequence[Event]) -> Asked | QuestionAnswered | None:
+def _asked_or_answered(
+    event: Event, conversation: str, events: Sequence[Event]
+) -> Asked | QuestionAnswered | None:
     match entry_among(events, event):
         case RequestEntry(event=request):
-            return _asked_now(request, conversation, events)
+            return _question_when_asked(request, conversation, events)
         case ApprovalEntry(event=request) as entry if entry.waits:
-            return _asked_now(request, conversation, events)
+            return _question_when_asked(request, conversation, events)
         case ApprovalEntry(event=decision, put=put) if put:
             return QuestionAnswered(address(conversation, put.event_id), decision)
         case ResponseEntry(event=response, request=RequestEntry(event=asked)):
@@ -124,69 +161,140 @@ def _asked_or_answered(event: Event, conversation: str, events: Sequence[Event])
             return None
 
 
-def _asked_now(request: InquiryRequest | Approval, conversation: str, events: Sequence[Event]) -> Asked | None:
-    """Return the question as it was open when it had just been recorded: later events of its batch may have closed it."""
+def _question_when_asked(
+    request: InquiryRequest | Approval, conversation: str, events: Sequence[Event]
+) -> Asked | None:
+    """Return the question as it was recorded, because later events of the same batch may have
+    closed the question.
+    """
     window = last_turn(events)
     turn = window.events if window else ()
-    until = next((place for place in range(len(turn), 0, -1) if turn[place - 1].event_id == request.event_id), 0)
+    until = next(
+        (
+            place
+            for place in range(len(turn), 0, -1)
+            if turn[place - 1].event_id == request.event_id
+        ),
+        0,
+    )
     questions = pending(turn[:until], conversation)
-    return next((Asked(question) for question in questions if question.request.event_id == request.event_id), None)
+    return next(
+        (
+            Asked(question)
+            for question in questions
+            if question.request.event_id == request.event_id
+        ),
+        None,
+    )
 
 
-def ended_by_people(events: Sequence[Event]) -> Iterator[ToolFinished]:
-    """Yield the calls of the last turn that people have ended without a run of their tools, and whose results the model has not read."""
+def calls_ended_by_people(
+    events: Sequence[Event], conversation: str
+) -> Iterator[QuestionAnswered | ToolFinished]:
+    """Yield the calls of the last turn that people have ended, if the model has not read the
+    results yet. Before each call, yield the questions that were closed together with it.
+    """
     window = last_turn(events)
-    for call, response in unread_refusals(window.events if window else ()):
-        yield ToolFinished(call, response.content, response.is_error)
+    turn = window.events if window else ()
+    for refusal in unread_refusals(turn):
+        for closed in refusal.closed:
+            answered = _asked_or_answered(closed, conversation, turn)
+            if isinstance(answered, QuestionAnswered):
+                yield answered
+        yield ToolFinished(refusal.call, refusal.response.content, refusal.response.is_error)
+
+
+def recorded_since(events: Sequence[Event], conversation: str, after: int) -> Iterator[Streamed]:
+    """Yield the events after a position as `Recorded`, each before the `Asked`,
+    `QuestionAnswered` or `ToolFinished` that it causes.
+
+    Raises:
+        ValueError: The conversation has fewer events.
+    """
+    if not 0 <= after <= len(events):
+        raise ValueError(
+            f"`after` must be a position in conversation {conversation}, which has"
+            f" {len(events):,} events, not {after!r:.80}."
+        )
+    if after == len(events):
+        return
+    start = next((place for place in range(after, 0, -1) if starts_turn(events[place])), 0)
+    turn: list[Event] = []
+    record = TurnRecord()
+    for position, event in enumerate(islice(events, start, None), start + 1):
+        if starts_turn(event):
+            turn, record = [], TurnRecord()
+        turn.append(event)
+        record.apply(event)
+        if position <= after:
+            continue
+        yield Recorded(event, position)
+        if isinstance(event, ToolCallResponse):
+            if call := record.calls.get(event.call):
+                yield ToolFinished(call.call, event.content, event.is_error)
+        elif found := _asked_or_answered(event, conversation, turn):
+            yield found
 
 
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]
 OnWork: TypeAlias = Callable[[str, Streamed], Awaitable[Any] | None]
-"""Takes the id of a conversation, and what happens there; sync or async."""
+"""Callback for the events of conversations. The first argument is the id of the conversation.
+Sync or async.
+"""
 
 
-WATCHING: ContextVar[Watching | None] = ContextVar("midturn_watching", default=None)
-"""The watcher of the run that the present task belongs to."""
+CURRENT_DISPLAY: ContextVar[StreamDisplay | None] = ContextVar("midturn_watching", default=None)
+"""Display of the run that the current task belongs to."""
 
 
-class Watching:
-    """A display that hands on what a program wants to know."""
+class StreamDisplay:
+    """Display that queues the events of a run for its stream, with the recorded events if
+    `with_events` is true.
+    """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, *, with_events: bool = False) -> None:
         self.seen: asyncio.Queue[Streamed | None] = asyncio.Queue()
         self._journal = journal
+        self._with_events = with_events
 
     def show(self, happening: Happening) -> None:
-        """Hand on what happened."""
-        event = streamed(happening, self._journal.conversation, self._journal.events)
+        """Queue an event."""
+        if self._with_events and isinstance(happening, Recorded):
+            self.seen.put_nowait(happening)
+        event = to_stream_event(happening, self._journal.conversation, self._journal.events)
         if event:
             self.seen.put_nowait(event)
 
 
-class Relay:
-    """A display for what several runs share, such as models: each happening goes to the watcher of its own run."""
+class SharedDisplay:
+    """Display for objects that several runs share, such as models. It passes each event to the
+    display of the current run.
+    """
 
     def show(self, happening: Happening) -> None:
-        """Hand on what happened."""
-        watching = WATCHING.get()
+        """Pass on an event."""
+        watching = CURRENT_DISPLAY.get()
         if watching:
             watching.show(happening)
 
 
 class TurnStream:
-    """The events of a turn, as they happen; the last one is `TurnEnded`. Iterating raises what `Agent.run` would raise.
+    """Events of a turn. The last event is `TurnEnded`. Iteration raises the errors of
+    `Agent.run`.
 
-    `Agent.stream` and `Agent.stream_resume` make one.
+    Created by `Agent.stream` and `Agent.stream_resume`.
     """
 
-    def __init__(self, conversation: str, watching: Watching, task: asyncio.Task[RunResult[Any]]) -> None:
-        """Read what `watching` sees of `task`."""
+    def __init__(
+        self, conversation: str, watching: StreamDisplay, task: asyncio.Task[RunResult[Any]]
+    ) -> None:
+        """Create a stream of the events that `watching` queues while `task` runs."""
         self.conversation = conversation
-        """The conversation in which the turn runs."""
-        self._seen = watching.seen
+        """Id of the conversation of the turn."""
+        self._queue = watching.seen
         self._task = task
         self._is_over = False
-        task.add_done_callback(lambda _: self._seen.put_nowait(None))
+        task.add_done_callback(lambda _: self._queue.put_nowait(None))
 
     def __repr__(self) -> str:
         return public_repr(self, "TurnStream", f"conversation={self.conversation!r}")
@@ -197,16 +305,16 @@ class TurnStream:
     async def __anext__(self) -> Streamed:
         if self._is_over:
             raise StopAsyncIteration
-        event = await self._seen.get()
+        event = await self._queue.get()
         if event is not None:
             return event
         self._is_over = True
         return TurnEnded(await self._task)
 
     async def watched(self, on_event: OnEvent) -> RunResult[Any]:
-        """Wait for the end, telling `on_event` of everything; return the result.
+        """Call `on_event` with each event until the turn ends. Return the result.
 
-        Raises what `Agent.run` raises, and what `on_event` raises.
+        Raises the errors of `Agent.run` and of `on_event`.
         """
         async for event in self:
             said = on_event(event)
@@ -215,22 +323,23 @@ class TurnStream:
         return await self._task
 
     async def stop(self) -> None:
-        """Stop the run, if it still runs: the turn stays open."""
+        """Stop the run if it is not finished. The turn stays open."""
         self._is_over = self._is_over or not self._task.done()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
 
 class SyncTurnStream:
-    """The events of a turn, as they happen, for a program without an event loop; the last one is `TurnEnded` (see `TurnStream`).
+    """Events of a turn, for programs without an event loop. The last event is `TurnEnded`. See
+    `TurnStream`.
 
-    `Agent.stream_sync` and `Agent.stream_resume_sync` make one.
+    Created by `Agent.stream_sync` and `Agent.stream_resume_sync`.
     """
 
     def __init__(self, events: TurnStream, thread: LoopThread) -> None:
-        """Read `events`, which happen in `thread`."""
+        """Create a stream of `events`, which are produced in `thread`."""
         self.conversation = events.conversation
-        """The conversation in which the turn runs."""
+        """Id of the conversation of the turn."""
         self._events = thread.iterated(events)
 
     def __repr__(self) -> str:

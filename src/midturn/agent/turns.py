@@ -1,4 +1,6 @@
-"""The part of an agent that runs its turns: not loaded where an agent is only named, in an import or an annotation."""
+"""Runs the turns of an agent. Imported on first use, because many programs import `Agent` only
+for annotations.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+)
 from copy import copy
 from functools import cache, partial
 from hashlib import sha256
@@ -17,17 +25,32 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.agent.assembly import arguments as program
-from midturn.agent.assembly.agent import AgentSettings, compose_agent
+from midturn.agent.assembly.agent import AgentDefinition, build_session
 from midturn.agent.assembly.models import Models
-from midturn.agent.assembly.program_servers import Lease, ProgramServers
+from midturn.agent.assembly.program_servers import ProgramServers, ServerUse
 from midturn.agent.assembly.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
-from midturn.agent.assembly.session import DEPS, RunParts
-from midturn.agent.given_secrets import GivenSecret, given_secrets
-from midturn.agent.message_replies import OnOpen, check_on_open, recorded_as_reply, reply_with_message
+from midturn.agent.given_secrets import GivenSecret, create_secret_prompter
+from midturn.agent.message_replies import (
+    OnOpen,
+    check_on_open,
+    recorded_as_reply,
+    reply_with_message,
+)
 from midturn.agent.nested import NestedRun, nested_journal, wanted_child
-from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
-from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, ToolFinished, TurnStream, Watching, ended_by_people
-from midturn.agent.worker import worker_of
+from midturn.agent.result import HistoryMessage, RunResult, build_result, record_history, schema_of
+from midturn.agent.turn_stream import (
+    CURRENT_DISPLAY,
+    OnEvent,
+    OnWork,
+    SharedDisplay,
+    StreamDisplay,
+    Streamed,
+    SyncTurnStream,
+    TurnStream,
+    calls_ended_by_people,
+    recorded_since,
+)
+from midturn.agent.worker import worker_class
 from midturn.errors import ConfigError, DepsMissing, MidturnError, StoreLocked, TurnOpen
 from midturn.events.open_question import OpenQuestion
 from midturn.events.types import TurnEnd, user_requests
@@ -39,12 +62,15 @@ from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT
 from midturn.ports import Model
 from midturn.prompter import Prompter
-from midturn.question.json_value import JsonObject, Limits
+from midturn.question.json_value import Json, JsonObject, Limits, as_json, json_problem
 from midturn.question.text import check_text, check_text_or_none
-from midturn.runtime.driver import RunEnding, Session
+from midturn.runtime.driver import RunEnding
 from midturn.runtime.keyed_turn import check_key, keyed_turn
 from midturn.runtime.loop_thread import loop_thread
-from midturn.runtime.nesting import Nest, OuterCall, outer_call
+from midturn.runtime.nesting import NestingContext, ParentCall, parent_call
+from midturn.runtime.run_options import RunOptions
+from midturn.runtime.session import Session
+from midturn.runtime.session_context import DEPS
 from midturn.stores.authorization import MayAnswer
 from midturn.stores.memory_conversations import MemoryStore
 from midturn.stores.store import ConversationStore
@@ -52,18 +78,19 @@ from midturn.stores.sync_forms import in_a_loop
 from midturn.tools.function import FunctionTool
 from midturn.tools.names import missing_deps
 from midturn.tools.parameters import argument_type_of
-from midturn.turn.step import TurnRequested
+from midturn.turn.inputs import TurnRequested
 from midturn.turn.view import TurnView
 
-Wanted: TypeAlias = JsonObject | type | None
-"""The type of an answer, or its JSON Schema."""
+AnswerSchema: TypeAlias = JsonObject | type | None
+"""Type of an answer, or its JSON Schema."""
 
 
 _LOG = logging.getLogger("midturn.agent")
+_MAX_METADATA = 16 * 1024  # maximum number of bytes of a message's metadata
 
 
 class AgentArguments(TypedDict):
-    """Parts of an agent, beside its model (see `Agent`)."""
+    """Arguments of `Agent`, except the model."""
 
     tools: Sequence[program.GivenTool]
     mcp: Sequence[McpServer]
@@ -74,106 +101,137 @@ class AgentArguments(TypedDict):
     limits: Limits | Mapping[str, object] | None
     store: ConversationStore | None
     may_answer: MayAnswer | None
-    schema: Wanted
+    schema: AnswerSchema
 
 
-class AnyOptions(TypedDict, total=False):
-    """Settings of a turn that is run or continued."""
+class AnyArguments(TypedDict, total=False):
+    """Options of every run of a turn."""
 
     deps: Any
     prompter: Prompter | None
-    schema: Wanted
+    schema: AnswerSchema
 
 
-class ResumeOptions(AnyOptions, total=False):
-    """Settings of a turn that is continued (see `Agent.resume`)."""
+class ResumeArguments(AnyArguments, total=False):
+    """Options of a resumed turn. See `Agent.resume`."""
 
     secrets: Mapping[str, GivenSecret] | None
     user: str | None
 
 
-class RunOptions(AnyOptions, total=False):
-    """Settings of a turn that is run (see `Agent.run`)."""
+class RunArguments(AnyArguments, total=False):
+    """Options of a new turn. See `Agent.run`."""
 
     conversation: str | None
     history: Sequence[HistoryMessage] | None
     author: str | None
     key: str | None
+    metadata: JsonObject | None
     on_open: OnOpen
 
 
-class Turns:
-    """The turns of one agent: begun, continued, watched, and worked off."""
+class AgentRunner:
+    """Starts, resumes, streams and continues the turns of one agent."""
 
     def __init__(self, model: Model | LibraryModel | str, **given: Unpack[AgentArguments]) -> None:
-        """Put together what was given, as `Agent` takes it.
+        """Assemble an agent from the arguments of `Agent`.
 
         Raises:
-            ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.
-            QuestionError: No JSON Schema can be made from `schema`.
-            TypeError: Something of an altogether different kind was passed.
+            ConfigError: A model, tool, route, limit or policy is invalid. The message contains
+                the allowed values.
+            QuestionError: `schema` cannot be converted to a JSON Schema.
+            TypeError: An argument has an unsupported type.
         """
-        self._models = Models(llm={}, display=Relay())
+        self._models = Models(llm={}, display=SharedDisplay())
         own = program.tools_of(given["tools"])
-        self.servers = servers = ProgramServers(given["mcp"], [tool.definition.name for tool in own])
+        self.servers = servers = ProgramServers(
+            given["mcp"], [tool.definition.name for tool in own]
+        )
         """The MCP servers."""
-        main = self._models.named(model) if isinstance(model, str) else self._models.around(program.check_model(model))
+        main = (
+            self._models.named(model)
+            if isinstance(model, str)
+            else self._models.around(program.check_model(model))
+        )
         reviewers = Reviewers(self._models, main, model)
-        self._settings = AgentSettings(
+        self._settings = AgentDefinition(
             model=main,
             tools=own,
-            detached=program.detached_of("defer" if given["detached"] is None else given["detached"], own, servers.may_have),
+            detached=program.detached_of(
+                "defer" if given["detached"] is None else given["detached"], own, servers.may_have
+            ),
             routes=program.routes_of(given["routes"], own, reviewers, servers.may_have),
             limits=program.limits_of(given["limits"]),
             models=self._models,
         )
-        named = {*self._settings.detached.tools, *(key.partition(".")[0] for key in self._settings.routes)}
+        named = {
+            *self._settings.detached.tools,
+            *(key.partition(".")[0] for key in self._settings.routes),
+        }
         servers.expected = sorted(named - {tool.definition.name for tool in own})
         same = reviewers.same_as_author
         self.warnings = [reviews_itself(same, main.name, IN_A_ROUTE)] if same else []
-        """What the program should know about its arguments."""
+        """Warnings about the arguments, for the program."""
         self._instructions = program.check_instructions(given["instructions"])
         self._prompter = program.check_prompter(given["prompter"])
         self._check_rules(self._prompter)
-        if self._prompter is not None and not servers.names:  # the tools of servers are known when they are connected
-            from midturn.agent.prompters import misspelt_tools  # as in `_check_rules`
+        if (
+            self._prompter is not None and not servers.names
+        ):  # the tools of servers are known only after the servers are connected
+            from midturn.agent.prompters import misspelled_tools  # needed only with a prompter
 
-            self.warnings += misspelt_tools(self._prompter, [tool.definition.name for tool in own])
+            self.warnings += misspelled_tools(
+                self._prompter, [tool.definition.name for tool in own]
+            )
         self._may_answer = program.check_may_answer(given["may_answer"])
         self.has_store = given["store"] is not None
-        """Whether it was given a store of its own."""
+        """Whether a store was passed as an argument."""
         self._has_policy = given["detached"] is not None
         self._has_limits = given["limits"] is not None
         self._schema = given["schema"]
         if self._schema is not None:
-            schema_of(self._schema)  # what cannot be a schema is said here, and not by a run
-        self.store = self._guarded(_in_memory(self._settings.limits) if given["store"] is None else program.check_store(given["store"]))
-        """The store of the conversations."""
+            schema_of(self._schema)  # report an invalid schema now, and not in a run
+        self.store = self._with_authorizer(
+            _in_memory(self._settings.limits)
+            if given["store"] is None
+            else program.check_store(given["store"])
+        )
+        """The store with the conversations."""
 
     @property
     def shown(self) -> str:
-        """The model and the tools, for the `repr` of the agent."""
+        """Model and tools, for the `repr` of the agent."""
         model = self._settings.model.name if self._settings.model else ""
         return f"model={model!r} tools={[tool.definition.name for tool in self._settings.tools]!r}"
 
-    async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
-        """Run one turn to its end (see `Agent.run`)."""
-        outer = outer_call()
+    async def run(
+        self, text: str, on_event: OnEvent | None, **how: Unpack[RunArguments]
+    ) -> RunResult[Any]:
+        """Run one turn to its end. See `Agent.run`."""
+        outer = parent_call()
         if outer is None:
-            await asyncio.sleep(0)  # a run that is cancelled before it begins leaves nothing, whether or not its store waits for a network
+            await asyncio.sleep(
+                0
+            )  # let a pending cancellation take effect before anything is stored, whatever the kind of store
         work = self._run_one(text, on_event, how)
         return await (outer.run(work) if outer else work)
 
-    async def _run_one(self, text: str, on_event: OnEvent | None, how: RunOptions) -> RunResult[Any]:
+    async def _run_one(
+        self, text: str, on_event: OnEvent | None, how: RunArguments
+    ) -> RunResult[Any]:
         if on_event is not None:
             async with self.stream(text, **how) as events:
                 return await events.watched(on_event)
-        async with self._begun(text, how) as (begun, requested):
-            return await self._unwatched(begun, how, requested)
+        async with self._prepare(text, how) as (prepared, requested):
+            return await self._run_without_stream(prepared, how, requested)
 
-    def run_here(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
-        """Run one turn in a thread without an event loop; in that of a tool, as a part of the turn around it."""
-        outer = outer_call()
+    def run_here(
+        self, text: str, on_event: OnEvent | None, **how: Unpack[RunArguments]
+    ) -> RunResult[Any]:
+        """Run one turn in a thread without an event loop. In the thread of a tool, the turn
+        becomes a child of the tool's turn.
+        """
+        outer = parent_call()
         if outer:
             return outer.run_in_thread(self.run(text, on_event, **how))
 
@@ -183,34 +241,59 @@ class Turns:
 
         return in_a_loop(once())
 
-    async def resume(self, conversation: str, on_event: OnEvent | None, **how: Unpack[ResumeOptions]) -> RunResult[Any]:
-        """Continue the open turn of a conversation (see `Agent.resume`)."""
+    async def resume(
+        self, conversation: str, on_event: OnEvent | None, **how: Unpack[ResumeArguments]
+    ) -> RunResult[Any]:
+        """Continue the open turn of a conversation. See `Agent.resume`."""
         if on_event is not None:
             async with self.stream_resume(conversation, **how) as events:
                 return await events.watched(on_event)
-        resuming = await self._resuming(conversation, how)
+        resuming = await self._prepare_resume(conversation, how)
         async with self.servers.connected(), await self.store.open_root(conversation) as journal:
-            return await self._unwatched(_Begun(journal), resuming, None)
+            return await self._run_without_stream(_PreparedTurn(journal), resuming, None)
 
     @asynccontextmanager
-    async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
-        """Run one turn, and watch it (see `Agent.stream`)."""
-        async with self._begun(text, how) as (begun, requested):
-            ended = [*ended_by_people(begun.journal.events)] if requested is None else ()
-            async with self._streamed(begun, how, requested, ended) as events:
+    async def stream(
+        self, text: str, *, with_events: bool = False, **how: Unpack[RunArguments]
+    ) -> AsyncGenerator[TurnStream]:
+        """Run one turn and stream its events. See `Agent.stream`."""
+        async with self._prepare(text, how) as (prepared, requested):
+            first = _calls_ended_by_people(prepared.journal) if requested is None else ()
+            async with self._start_stream(
+                prepared, how, requested, first, with_events=with_events
+            ) as events:
                 yield events
 
     @asynccontextmanager
-    async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
-        """Continue the open turn of a conversation, and watch it (see `Agent.stream_resume`)."""
-        resuming = await self._resuming(conversation, how)
+    async def stream_resume(
+        self,
+        conversation: str,
+        *,
+        with_events: bool = False,
+        after: int | None = None,
+        **how: Unpack[ResumeArguments],
+    ) -> AsyncGenerator[TurnStream]:
+        """Continue the open turn of a conversation and stream its events. See
+        `Agent.stream_resume`.
+        """
+        resuming = await self._prepare_resume(conversation, how)
         async with self.servers.connected(), await self.store.open_root(conversation) as journal:
-            ended = [*ended_by_people(journal.events)]
-            async with self._streamed(_Begun(journal), resuming, None, ended) as events:
+            first = (
+                _calls_ended_by_people(journal)
+                if after is None
+                else [*recorded_since(journal.events, journal.conversation, after)]
+            )
+            async with self._start_stream(
+                _PreparedTurn(journal),
+                resuming,
+                None,
+                first,
+                with_events=with_events or after is not None,
+            ) as events:
                 yield events
 
-    async def _resuming(self, conversation: str, how: ResumeOptions) -> AnyOptions:
-        """Check before the turn goes on what would be wrong when its answer is there; secrets become who answers."""
+    async def _prepare_resume(self, conversation: str, how: ResumeArguments) -> AnyArguments:
+        """Check the arguments before the turn continues, and create a prompter for the secrets."""
         wanted, prompter, secrets = how.get("schema"), how.get("prompter"), how.get("secrets")
         self._check_rules(prompter)
         self._check_attached(attached=bool(secrets) or prompter is not None)
@@ -218,127 +301,197 @@ class Turns:
             schema_of(wanted)
         if secrets:
             otherwise = self._prompter if prompter is None else program.check_prompter(prompter)
-            prompter = await given_secrets(self.store, conversation, secrets, how.get("user"), otherwise)
+            prompter = await create_secret_prompter(
+                self.store, conversation, secrets, how.get("user"), otherwise
+            )
         return {"deps": how.get("deps"), "prompter": prompter, "schema": wanted}
 
     @contextmanager
-    def in_thread(self, stream: AbstractAsyncContextManager[TurnStream]) -> Generator[SyncTurnStream]:
-        """Have a turn run in a thread of its own, and watch it from this one."""
-        with loop_thread() as thread, thread.entered(aclosing(self)), thread.entered(stream) as events:
+    def in_thread(
+        self, stream: AbstractAsyncContextManager[TurnStream]
+    ) -> Generator[SyncTurnStream]:
+        """Run a turn in a separate thread and stream its events in this thread."""
+        with (
+            loop_thread() as thread,
+            thread.entered(aclosing(self)),
+            thread.entered(stream) as events,
+        ):
             yield SyncTurnStream(events, thread)
 
     async def work(
-        self, at_once: int, deps: object, deps_for: DepsFor | None, engine: Literal["none", "dbos"], on_event: OnWork | None
+        self,
+        at_once: int,
+        deps: object,
+        deps_for: DepsFor | None,
+        engine: Literal["none", "dbos"],
+        on_event: OnWork | None,
     ) -> None:
-        """Go on with turns that are due, until cancelled (see `Agent.work`)."""
+        """Continue ready turns until cancelled. See `Agent.work`."""
         self._check_attached()
         if deps is not None and deps_for is not None:
             raise ConfigError(
-                "`deps` and `deps_for` do not go together: pass the dependencies of all turns, or the function that makes them."
+                "`deps` and `deps_for` cannot be combined. Pass the dependencies of all turns, or"
+                " the function that returns them."
             )
 
-        async def options(journal: Journal) -> AnyOptions:
+        async def options(journal: Journal) -> AnyArguments:
             if deps_for is None:
                 return {"deps": deps}
             window = open_turn(journal.events)
-            author = next((request.author for request in user_requests(window.events)), None) if window else None
+            author = (
+                next((request.author for request in user_requests(window.events)), None)
+                if window
+                else None
+            )
             made = deps_for(journal.conversation, author)
-            return {"deps": await cast("Awaitable[object]", made) if inspect.isawaitable(made) else made}
+            return {
+                "deps": await cast("Awaitable[object]", made) if inspect.isawaitable(made) else made
+            }
 
         async def segment(journal: Journal) -> None:
-            begun = _Begun(journal)
-            await _finish(begun, self._session(begun, self._run(begun, await options(journal))), None)
+            prepared = _PreparedTurn(journal)
+            await _finish(
+                prepared, self._session(prepared, self._run(prepared, await options(journal))), None
+            )
 
         async def watched(journal: Journal) -> None:
-            ended = [*ended_by_people(journal.events)]
-            async with self._streamed(_Begun(journal), await options(journal), None, ended) as events:
+            async with self._start_stream(
+                _PreparedTurn(journal),
+                await options(journal),
+                None,
+                _calls_ended_by_people(journal),
+            ) as events:
                 await events.watched(partial(cast("OnWork", on_event), journal.conversation))
 
         async with self.servers.connected():
-            await worker_of(engine)(self.store, segment if on_event is None else watched, at_once).run()
+            await worker_class(engine)(
+                self.store, segment if on_event is None else watched, at_once
+            ).run()
 
     def with_store(self, store: ConversationStore) -> Self:
-        """Return the same on another store, guarded by the same `may_answer`."""
+        """Return a copy that uses another store, with the same `may_answer`."""
         other = copy(self)
-        other.store = self._guarded(store)
+        other.store = self._with_authorizer(store)
         other.has_store = True
         return other
 
-    async def give_back(self, lease: Lease) -> None:
-        """Give the MCP servers back that a `with agent` block has kept."""
+    async def give_back(self, lease: ServerUse) -> None:
+        """Release the MCP servers that an `async with agent` block has kept running."""
         await asyncio.to_thread(self.servers.give_back, lease)
 
     async def aclose(self) -> None:
-        """Close what was opened to reach models."""
+        """Close the connections to models."""
         await self._models.aclose()
 
-    async def _unwatched(self, begun: _Begun, how: AnyOptions, requested: TurnRequested | None) -> RunResult[Any]:
-        """Run a turn here, in the task that waits for it: it has no watcher, so it needs no task of its own."""
-        if ended := begun.recorded_end:
-            return _recorded(begun, ended, self._wanted(how))
-        session = self._session(begun, self._run(begun, how))
-        watched = WATCHING.set(None)
+    async def _run_without_stream(
+        self, prepared: _PreparedTurn, how: AnyArguments, requested: TurnRequested | None
+    ) -> RunResult[Any]:
+        """Run a turn in the current task. A run without a stream needs no separate task."""
+        if ended := prepared.recorded_end:
+            return _recorded_result(prepared, ended, self._answer_schema(how))
+        session = self._session(prepared, self._run(prepared, how))
+        watched = CURRENT_DISPLAY.set(None)
         try:
-            return await self._whole(begun, await _finish(begun, session, requested, self._wanted(how)))
+            return await self._with_nested_questions(
+                prepared, await _finish(prepared, session, requested, self._answer_schema(how))
+            )
         finally:
-            WATCHING.reset(watched)
+            CURRENT_DISPLAY.reset(watched)
 
-    async def _whole(self, begun: _Begun, result: RunResult[Any]) -> RunResult[Any]:
-        """Return a result with what agents inside of tools wait for, too; refuse one that waits where the turn around does not look.
+    async def _with_nested_questions(
+        self, prepared: _PreparedTurn, result: RunResult[Any]
+    ) -> RunResult[Any]:
+        """Add the questions of nested agents to a result. Raise an error if a nested turn is
+        suspended in another store.
 
         Raises:
-            MidturnError: The turn runs inside a tool, and waits in a store of its own.
+            MidturnError: The turn runs inside a tool and waits for answers in a store of its own.
         """
         if result.status != "suspended":
             return result
-        if begun.outer:
+        if prepared.outer:
             raise MidturnError(
-                f"The agent inside this tool waits for {len(result.pending)} answers in a store of its own (conversation "
-                f"{result.conversation}), and nothing goes on there with the turn around it. Give the agent no store, or the same one, so "
-                "that its questions are asked in the turn around it."
+                f"The agent inside this tool waits for {len(result.pending)} answers in a store of"
+                f" its own (conversation {result.conversation}). The outer turn cannot continue it"
+                " there. Give the inner agent no store, or the same store, so that its questions"
+                " are asked in the outer turn."
             )
         if not self.has_store:
-            _warn_of_memory()
-        if not TurnView.last(begun.journal.events).open_children:
+            _warn_about_memory_store()
+        if not TurnView.last(prepared.journal.events).open_children:
             return result
-        below = [question for question in await self.store.pending(result.conversation) if question.conversation != result.conversation]
+        below = [
+            question
+            for question in await self.store.pending(result.conversation)
+            if question.conversation != result.conversation
+        ]
         return replace(result, pending=(*result.pending, *below)) if below else result
 
     @asynccontextmanager
-    async def _streamed(
-        self, begun: _Begun, how: AnyOptions, requested: TurnRequested | None, finished_calls: Sequence[ToolFinished] = ()
+    async def _start_stream(
+        self,
+        prepared: _PreparedTurn,
+        how: AnyArguments,
+        requested: TurnRequested | None,
+        first: Sequence[Streamed] = (),
+        *,
+        with_events: bool = False,
     ) -> AsyncGenerator[TurnStream]:
-        """Run a turn beside its watcher, who first gets the calls that have ended since it was left."""
-        watching, ended = Watching(begun.journal), begun.recorded_end
-        for finished_call in finished_calls:
-            watching.seen.put_nowait(finished_call)
-        session = None if ended else self._session(begun, replace(self._run(begun, how), display=watching))
-        WATCHING.set(watching)  # the task takes a copy of this context along
+        """Run a turn in its own task and stream its events. The events in `first`, which were
+        recorded before this run, come first.
+        """
+        display_of_stream = StreamDisplay(prepared.journal, with_events=with_events)
+        ended = prepared.recorded_end
+        for event in first:
+            display_of_stream.seen.put_nowait(event)
+        session = (
+            None
+            if ended
+            else self._session(
+                prepared, replace(self._run(prepared, how), display=display_of_stream)
+            )
+        )
+        CURRENT_DISPLAY.set(display_of_stream)  # the task inherits this context
 
         async def run() -> RunResult[Any]:
             if ended:
-                return _recorded(begun, ended, self._wanted(how))
-            return await self._whole(begun, await _finish(begun, cast("Session", session), requested, self._wanted(how)))
+                return _recorded_result(prepared, ended, self._answer_schema(how))
+            return await self._with_nested_questions(
+                prepared,
+                await _finish(
+                    prepared, cast("Session", session), requested, self._answer_schema(how)
+                ),
+            )
 
-        events = TurnStream(begun.journal.conversation, watching, asyncio.create_task(run()))
+        events = TurnStream(
+            prepared.journal.conversation, display_of_stream, asyncio.create_task(run())
+        )
         try:
             yield events
         finally:
             await events.stop()
 
-    def _wanted(self, how: AnyOptions) -> Wanted:
-        """Return the shape of the answer: what this run was given, or else the agent."""
+    def _answer_schema(self, how: AnyArguments) -> AnswerSchema:
+        """Return the schema of the answer: the schema of the run, or the schema of the agent if
+        the run has none.
+        """
         wanted = how.get("schema")
         return self._schema if wanted is None else wanted
 
-    def _requested(self, text: str, how: RunOptions) -> TurnRequested:
+    def _requested(self, text: str, how: RunArguments) -> TurnRequested:
         check_text("text", text)
         check_text_or_none("author", how.get("author"))
-        wanted = self._wanted(how)
-        return TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
+        wanted = self._answer_schema(how)
+        return TurnRequested(
+            text,
+            author=how.get("author"),
+            schema=None if wanted is None else schema_of(wanted),
+            metadata=_checked_metadata(how.get("metadata"), self._settings.limits),
+        )
 
     def _check_attached(self, *, attached: bool = False) -> None:
-        """Let a prompter answer only in a person's process, where the store is the user's own. Nothing is held or made before that.
+        """Check that a prompter may answer in this process, before anything is locked. In the
+        user's store, only a person may answer.
 
         Raises:
             PersonNeeded: This process was started by a tool, or by an agent that midturn serves.
@@ -347,44 +500,64 @@ class Turns:
             self.store.require_person()
 
     def _check_rules(self, prompter: Prompter | None) -> None:
-        """Refuse rules on arguments that the tools do not have.
+        """Check that rules use only arguments that exist in their tools.
 
         Raises:
-            ConfigError: Such a rule would never hold.
+            ConfigError: A rule would never match.
         """
         if prompter is not None:
-            from midturn.agent.prompters import check_rules  # only agents with a prompter load prompts
+            from midturn.agent.prompters import (
+                check_rules,
+            )  # imported here, because only agents with a prompter need it
 
-            check_rules(prompter, [*self._settings.tools, *(one.tool for one in self.servers.tools.values())])
+            check_rules(
+                prompter,
+                [*self._settings.tools, *(each.tool for each in self.servers.tools.values())],
+            )
 
-    def _check_deps(self, how: AnyOptions) -> None:
-        """Refuse to begin a turn without the `deps` that a tool cannot do without.
+    def _check_deps(self, how: AnyArguments) -> None:
+        """Check that a new turn has the `deps` that its tools need.
 
         Raises:
-            ConfigError: A tool declares them, and the run has none.
+            ConfigError: A tool or the instructions need `deps`, and none were passed to the run.
         """
         if how.get("deps") is not None:
             return
-        if not isinstance(self._instructions, str) and (wanted := argument_type_of(self._instructions)):
-            raise ConfigError(f"`instructions` takes a `{wanted}`, and the run has no `deps`. Pass them: `deps=…`.")
+        if not isinstance(self._instructions, str) and (
+            wanted := argument_type_of(self._instructions)
+        ):
+            raise ConfigError(
+                f"`instructions` takes a `{wanted}`, but the run has no `deps`. Pass them:"
+                " `deps=…`."
+            )
         for tool in self._settings.tools:
-            wanted = cast("FunctionTool[..., object]", tool).deps_type if isinstance(tool, FunctionTool) else ""
+            wanted = (
+                cast("FunctionTool[..., object]", tool).deps_type
+                if isinstance(tool, FunctionTool)
+                else ""
+            )
             if wanted:
                 raise ConfigError(missing_deps(tool.definition.name, wanted))
 
-    def _guarded(self, store: ConversationStore) -> ConversationStore:
-        return store if self._may_answer is None else store.guarded(self._may_answer)
+    def _with_authorizer(self, store: ConversationStore) -> ConversationStore:
+        return store if self._may_answer is None else store.with_authorizer(self._may_answer)
 
     @asynccontextmanager
-    async def _begun(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
-        """Hold the conversation of a new turn, with the MCP servers connected."""
-        async with self.servers.connected(), self._held(text, how) as begun:
-            yield begun
+    async def _prepare(
+        self, text: str, how: RunArguments
+    ) -> AsyncGenerator[tuple[_PreparedTurn, TurnRequested | None]]:
+        """Lock the conversation of a new turn, with the MCP servers connected."""
+        async with self.servers.connected(), self._lock_conversation(text, how) as prepared:
+            yield prepared
 
     @asynccontextmanager
-    async def _held(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
-        """Hold the conversation of a new turn; inside a tool of another agent, that of the turn that it leads to, begun before or not."""
-        requested, outer, named = self._requested(text, how), outer_call(), how.get("conversation")
+    async def _lock_conversation(
+        self, text: str, how: RunArguments
+    ) -> AsyncGenerator[tuple[_PreparedTurn, TurnRequested | None]]:
+        """Lock the conversation of a new turn. Inside a tool of another agent, this is the
+        conversation of the call's nested turn. It may be new or already exist.
+        """
+        requested, outer, named = self._requested(text, how), parent_call(), how.get("conversation")
         key, on_open = how.get("key"), how.get("on_open", "error")
         _check_findable(key, named, outer)
         check_on_open(on_open, key)
@@ -393,31 +566,40 @@ class Turns:
         if on_open == "reply" and outer is None and named is not None and not how.get("history"):
             taken = await reply_with_message(self.store, named, text, how.get("author"))
             if taken:
-                async with self._replied(named, taken) as begun:
-                    yield begun, None
+                async with self._prepare_replied(named, taken) as prepared:
+                    yield prepared, None
                 return
         if key is None and outer is None:
             self._check_deps(how)
-        if outer is None or not self._is_at_home(outer):
+        if outer is None or not self._shares_store(outer):
             async with await self._journal(named, text) as journal:
                 known = None if key is None else keyed_turn(journal.events, key, text)
                 if known is None:
                     self._check_deps(how)
-                    await begin_with(journal, how.get("history") or ())
-                yield _Begun(journal, outer, window=known, key=key or ""), None if known else requested
+                    await record_history(journal, how.get("history") or ())
+                yield (
+                    _PreparedTurn(journal, outer, window=known, key=key or ""),
+                    None if known else requested,
+                )
             return
-        store = cast("ConversationStore", outer.nest.store)
+        store = cast("ConversationStore", outer.nesting.store)
         wanted = wanted_child(outer, self._identity(), text, named)
-        async with nested_journal(store, outer, wanted, text, is_named=named is not None) as (nested, journal):
+        async with nested_journal(store, outer, wanted, text, is_named=named is not None) as (
+            nested,
+            journal,
+        ):
             window = nested.window(journal.events)
             if window is None:
                 self._check_deps(how)
-                await begin_with(journal, () if journal.events else how.get("history") or ())
-            yield _Begun(journal, outer, nested, window), None if window else requested
+                await record_history(journal, () if journal.events else how.get("history") or ())
+            yield _PreparedTurn(journal, outer, nested, window), None if window else requested
 
     @asynccontextmanager
-    async def _replied(self, conversation: str, taken: tuple[OpenQuestion, ...]) -> AsyncGenerator[_Begun]:
-        """Hold the conversation whose turn has taken a message as a reply; another process may have ended the turn by then.
+    async def _prepare_replied(
+        self, conversation: str, taken: tuple[OpenQuestion, ...]
+    ) -> AsyncGenerator[_PreparedTurn]:
+        """Lock the conversation of a turn that has received a message as a reply. Another process
+        may have ended this turn already.
 
         Raises:
             StoreLocked: Another process continues the turn.
@@ -426,132 +608,204 @@ class Turns:
             try:
                 journal = await held.enter_async_context(await self.store.open_root(conversation))
             except StoreLocked as locked:
-                raise StoreLocked(f"{locked} {recorded_as_reply(taken)}", locked.holder, locked.since) from None
-            yield _Begun(journal, window=last_turn(journal.events))
+                raise StoreLocked(
+                    f"{locked} {recorded_as_reply(taken)}", locked.holder, locked.since
+                ) from None
+            yield _PreparedTurn(journal, window=last_turn(journal.events))
 
-    def _is_at_home(self, outer: OuterCall) -> bool:
-        """Whether this agent keeps its turns where the turn around it is kept."""
-        return not self.has_store or self.store.port.place == cast("ConversationStore", outer.nest.store).port.place
+    def _shares_store(self, outer: ParentCall) -> bool:
+        """Return whether this agent uses the same store as the outer turn."""
+        return (
+            not self.has_store
+            or self.store.port.place == cast("ConversationStore", outer.nesting.store).port.place
+        )
 
     def _identity(self) -> str:
-        """Return what tells this agent from others in the same call."""
-        says = self._instructions if isinstance(self._instructions, str) else self._instructions.__qualname__
-        offered = sorted([*(tool.definition.name for tool in self._settings.tools), *self.servers.names])
+        """Return a fingerprint that distinguishes this agent from others in the same call."""
+        says = (
+            self._instructions
+            if isinstance(self._instructions, str)
+            else self._instructions.__qualname__
+        )
+        offered = sorted(
+            [*(tool.definition.name for tool in self._settings.tools), *self.servers.names]
+        )
         model = self._settings.model.name if self._settings.model else ""
         return sha256(msgspec.json.encode([model, offered, says])).hexdigest()[:16]
 
-    def _run(self, begun: _Begun, how: AnyOptions) -> RunParts:
-        """Say who answers in a run, and what agents inside of its tools inherit; inside a tool, what it inherits itself."""
-        outer, nested, given = begun.outer, begun.nested, how.get("prompter")
+    def _run(self, prepared: _PreparedTurn, how: AnyArguments) -> RunOptions:
+        """Return the options of a run: its prompter, its parent, and the settings that nested
+        agents inherit.
+        """
+        outer, nested, given = prepared.outer, prepared.nested, how.get("prompter")
         prompter = self._prompter if given is None else program.check_prompter(given)
         if prompter is None and outer:
-            prompter = outer.nest.prompter
-        nest = outer.below() if outer else Nest(store=self.store, end=self.store.end_children, root=begun.journal.conversation)
+            prompter = outer.nesting.prompter
+        root, end = prepared.journal.conversation, self.store.end_children
+        nesting = (
+            outer.inherited() if outer else NestingContext(store=self.store, end=end, root=root)
+        )
         if nested is None:
-            nest = replace(nest, store=self.store, end=self.store.end_children, root=begun.journal.conversation, family={})
-        nest = replace(nest, prompter=prompter, detached=self._policy(outer), limits=self._limits(outer))
+            nesting = replace(nesting, store=self.store, end=end, root=root, family={})
+        nesting = replace(
+            nesting, prompter=prompter, detached=self._policy(outer), limits=self._limits(outer)
+        )
         parent = nested.outer.parent(nested.child) if nested else None
         deps = how.get("deps")
-        return RunParts(
+        return RunOptions(
             prompter=prompter,
             deps=deps,
-            no_deps="" if deps is not None else _missing_deps(begun),
-            nest=nest,
+            no_deps="" if deps is not None else _missing_deps(prepared),
+            nesting=nesting,
             host=nested,
             parent=parent,
-            key=begun.key,
+            key=prepared.key,
         )
 
-    def _policy(self, outer: OuterCall | None) -> program.Detached:
-        return self._settings.detached if outer is None or self._has_policy else cast("program.Detached", outer.nest.detached)
+    def _policy(self, outer: ParentCall | None) -> program.Detached:
+        return (
+            self._settings.detached
+            if outer is None or self._has_policy
+            else cast("program.Detached", outer.nesting.detached)
+        )
 
-    def _limits(self, outer: OuterCall | None) -> Limits:
-        """Return the limits of a run: those of the turn around hold inside of its tools as well."""
+    def _limits(self, outer: ParentCall | None) -> Limits:
+        """Return the limits of a run. Inside a tool, the limits of the outer turn also apply."""
         own = self._settings.limits
         if outer is None:
             return own
-        around = outer.nest.limits
+        outer_limits = outer.nesting.limits
         if not self._has_limits:
-            return around
-        return replace(own, cycles=min(own.cycles, around.cycles), shown=min(own.shown, around.shown))
+            return outer_limits
+        return replace(
+            own,
+            cycles=min(own.cycles, outer_limits.cycles),
+            shown=min(own.shown, outer_limits.shown),
+        )
 
     async def _journal(self, conversation: str | None, text: str) -> Journal:
-        return await (self.store.create(text) if conversation is None else self.store.open(conversation))
+        return await (
+            self.store.create(text) if conversation is None else self.store.open(conversation)
+        )
 
-    def _session(self, begun: _Begun, run: RunParts) -> Session:
+    def _session(self, prepared: _PreparedTurn, run: RunOptions) -> Session:
         if run.no_deps and not isinstance(self._instructions, str):
             raise DepsMissing(run.no_deps)
-        instructions = self._instructions if isinstance(self._instructions, str) else self._instructions(run.deps)
+        instructions = (
+            self._instructions
+            if isinstance(self._instructions, str)
+            else self._instructions(run.deps)
+        )
         parts = replace(
             self._settings,
             instructions=instructions,
-            detached=self._policy(begun.outer),
-            limits=self._limits(begun.outer),
+            detached=self._policy(prepared.outer),
+            limits=self._limits(prepared.outer),
             server_tools=self.servers.tools,
         )
-        return compose_agent(parts, run, begun.journal)
+        return build_session(parts, run, prepared.journal)
 
 
 DepsFor: TypeAlias = "Callable[[str, str | None], object]"
-"""Returns what the tools of a turn find as `ctx.deps`, by the id of its conversation and its author; sync or async."""
+"""Returns the `deps` of a turn. The arguments are the id of the conversation and the author of
+the turn. Sync or async.
+"""
 
 
-class _Begun(Struct, frozen=True):
-    """A conversation that is held for a turn; `outer` is the call around it, and `nested` says where that has it on record.
+class _PreparedTurn(Struct, frozen=True):
+    """A locked conversation for a turn.
 
-    `window` is the turn, where it was begun before. `key` is the name that the caller gives the turn.
+    `outer` is the call that contains this turn, and `nested` is the record of this turn in the
+    call. `window` contains the events of the turn, if it exists already. `key` is the caller's
+    key of the turn.
     """
 
     journal: Journal
-    outer: OuterCall | None = None
+    outer: ParentCall | None = None
     nested: NestedRun | None = None
     window: Window | None = None
     key: str = ""
 
     @property
     def recorded_end(self) -> TurnEnd | None:
-        """The end of a turn that was found by its key, if it is over."""
+        """The recorded end of the turn, if the turn was found by its key and has ended."""
         found = self.window is not None and self.nested is None and not self.window.open
         return TurnView(self.window).record.ended if found else None
 
 
-def _check_findable(key: str | None, conversation: str | None, outer: OuterCall | None) -> None:
-    """Refuse a key by which no turn could be found again, before anything is made.
+def _check_findable(key: str | None, conversation: str | None, outer: ParentCall | None) -> None:
+    """Check that a turn with a key can be found again by the key.
 
     Raises:
-        ConfigError: It cannot be a key; no conversation is named; or the turn runs inside a tool.
+        ConfigError: The key is invalid, no conversation is given, or the turn runs inside a tool.
     """
     if key is None:
         return
     check_key(key)
     if outer is not None:
         raise ConfigError(
-            "`key` is not used inside a tool: there, the turn of an agent is found by the call that it runs in, and is never begun twice. "
-            "Leave it out."
+            "`key` cannot be used inside a tool. There, the turn of an agent is identified by its"
+            " call and never starts twice. Omit it."
         )
     if conversation is None:
-        raise ConfigError(f"The `key` {key!r} is looked for in a conversation. Make one first: `conversation=await store.new(title)`.")
+        raise ConfigError(
+            f"The `key` {key!r} needs a conversation. Create one first: `conversation=await"
+            " store.new(title)`."
+        )
 
 
-def _missing_deps(begun: _Begun) -> str:
-    """Return what to say to a tool that wants dependencies, if the turn was begun with some; empty if it was not."""
-    window = begun.window or open_turn(begun.journal.events)
+def _checked_metadata(metadata: JsonObject | None, limits: Limits) -> dict[str, Json] | None:
+    """Return the metadata of a message.
+
+    Raises:
+        ConfigError: The metadata is not a JSON object, or it is too large.
+    """
+    if metadata is None:
+        return None
+    given = cast("Json", as_json(metadata))
+    problem = json_problem(given, limits.json_depth)
+    if problem or not isinstance(given, Mapping):
+        raise ConfigError(
+            f"`metadata` must be a JSON object: {problem or f'it is a `{type(metadata).__name__}`'}."
+        )
+    size = len(msgspec.json.encode(given))
+    if size > _MAX_METADATA:
+        raise ConfigError(
+            f"`metadata` has {size:,} bytes as JSON; at most {_MAX_METADATA:,} are recorded with a"
+            " message. Keep the data in your program and pass its ID."
+        )
+    return dict(given)
+
+
+def _calls_ended_by_people(journal: Journal) -> list[Streamed]:
+    """Return the events about calls that people have ended since the last model request."""
+    return [*calls_ended_by_people(journal.events, journal.conversation)]
+
+
+def _missing_deps(prepared: _PreparedTurn) -> str:
+    """Return the error for tools that need `deps`, if the turn was started with `deps`.
+    Otherwise return an empty string.
+    """
+    window = prepared.window or open_turn(prepared.journal.events)
     if not window or not (window.events[0].metadata or {}).get(DEPS):
         return ""
     return (
-        f"The turn of conversation {begun.journal.conversation} was begun with `deps`, and is continued without; its tool needs them. "
-        "The call stays open, with its approval and answers. "
-        "Pass them: `agent.resume(conversation, deps=…)`, or `agent.work(deps=…)` in a worker."
+        f"The turn of conversation {prepared.journal.conversation} was started with `deps` but is"
+        " continued without them, and its tool needs them. The call stays open, with its approval"
+        " and answers. Pass them: `agent.resume(conversation, deps=…)`, or `agent.work(deps=…)` in"
+        " a worker."
     )
 
 
 @cache
-def _warn_of_memory() -> None:
-    """Warn once per process that a turn is suspended in a store that ends with the process."""
+def _warn_about_memory_store() -> None:
+    """Warn once per process that a turn is suspended in a memory store, which is lost when the
+    process ends.
+    """
     _LOG.warning(
-        "A turn waits for an answer in the memory of this process, and is lost when the process ends. "
-        'Pass `store=midturn.open_store("conversations")` to keep it on disk, or `store=midturn.MemoryStore()` to keep it in memory '
-        "without this warning."
+        "A turn waits for an answer in the memory of this process. It is lost when the process"
+        ' ends. Pass `store=midturn.open_store("conversations")` to keep it on disk, or'
+        " `store=midturn.MemoryStore()` to keep it in memory without this warning."
     )
 
 
@@ -559,36 +813,54 @@ def _in_memory(limits: Limits) -> ConversationStore:
     return MemoryStore(limits)
 
 
-def _recorded(begun: _Begun, ended: TurnEnd, wanted: Wanted) -> RunResult[Any]:
-    """Read what a turn came to that ended before, from its record; nothing runs."""
-    return finished(begun.journal.conversation, TurnView(begun.window), RunEnding(ended.status, ended.error), wanted, ())
+def _recorded_result(
+    prepared: _PreparedTurn, ended: TurnEnd, wanted: AnswerSchema
+) -> RunResult[Any]:
+    """Build the result of a turn that has already ended from its recorded events. No code of the
+    turn runs.
+    """
+    return build_result(
+        prepared.journal.conversation,
+        TurnView(prepared.window),
+        RunEnding(ended.status, ended.error),
+        wanted,
+        (),
+    )
 
 
-async def _finish(begun: _Begun, session: Session, requested: TurnRequested | None, wanted: Wanted = None) -> RunResult[Any]:
-    """Run or resume a turn, and read what it came to.
+async def _finish(
+    prepared: _PreparedTurn,
+    session: Session,
+    requested: TurnRequested | None,
+    wanted: AnswerSchema = None,
+) -> RunResult[Any]:
+    """Run or resume a turn, and return its result.
 
     Raises:
         TurnOpen: The last turn is still open.
-        StoreError: The disk refused.
-        NotOpen: There is nothing to resume.
-        ModelError: The model stayed down; the turn is open.
+        StoreError: The store cannot be written.
+        NotOpen: There is no turn to resume.
+        ModelError: The model was unavailable after all retries. The turn is open.
     """
-    conversation, nested = begun.journal.conversation, begun.nested
-    if nested and begun.window and (ending := nested.recorded_end(begun.window)):
+    conversation, nested = prepared.journal.conversation, prepared.nested
+    if nested and prepared.window and (ending := nested.recorded_end(prepared.window)):
         await nested.over(ending.status)
-        return finished(conversation, TurnView(begun.window), ending, wanted, ())
+        return build_result(conversation, TurnView(prepared.window), ending, wanted, ())
     spent: list[Spent] = []
     outside = SPENT.set(spent)
     try:
         ending = await (session.run(requested) if requested else session.resume())
     except TurnOpen as error:
         advice = (
-            f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`. "
-            'With `on_open="reply"`, the message is the reply to the questions that its author may answer; approvals and secrets take none.'
+            f"Continue it with `await agent.resume({conversation!r})`, or end it: answer one of its"
+            ' questions with `cancel=True`. With `on_open="reply"`, the message becomes the reply'
+            " to its author's questions, except approvals and secrets."
         )
-        raise TurnOpen(f"{error} {advice}", conversation=conversation, text=error.text, pending=error.pending) from None
+        raise TurnOpen(
+            f"{error} {advice}", conversation=conversation, text=error.text, pending=error.pending
+        ) from None
     finally:
         SPENT.reset(outside)
     if nested:
         await nested.over(ending.status)
-    return finished(conversation, session.view, ending, wanted, spent)
+    return build_result(conversation, session.view, ending, wanted, spent)

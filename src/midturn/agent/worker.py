@@ -1,4 +1,4 @@
-"""A worker: goes on with turns that are due, several at once, for as long as the program likes."""
+"""A worker that continues ready turns, several of them concurrently, until it is cancelled."""
 
 from __future__ import annotations
 
@@ -11,114 +11,135 @@ from midturn.clock import Outage
 from midturn.errors import ConfigError, StoreError
 from midturn.extras import install_command
 from midturn.ports import show_claimed
-from midturn.stores.locked import HeldConversation
+from midturn.stores.locked import LockedConversation
 from midturn.stores.store import ConversationStore
 
 _LOG = logging.getLogger("midturn.worker")
-_PAUSE = 1.0
-"""Seconds between two tries to reach a store that is away."""
+_RETRY_DELAY = 1.0
+"""Seconds between attempts to reach an unavailable store."""
 
 
 class Worker:
-    """Claims conversations whose turn is due, and runs `segment` on each.
+    """Claims conversations with ready turns, and runs `segment` on each.
 
-    No other process gets a conversation while it is here. A turn that fails is tried again after a pause that doubles; one that waits for a
-    person is let go of, and is due again when it is answered.
+    While a conversation runs in this process, no other process can claim the conversation. A turn
+    that fails is retried after a delay that doubles each time. A turn that waits for a person is
+    released. After the answer, the turn is ready again.
     """
 
-    def __init__(self, store: ConversationStore, segment: Callable[[HeldConversation], Awaitable[object]], at_once: int) -> None:
-        """Work on `store`.
+    def __init__(
+        self,
+        store: ConversationStore,
+        segment: Callable[[LockedConversation], Awaitable[object]],
+        at_once: int,
+    ) -> None:
+        """Create a worker for `store`.
 
         Args:
-            store: Where the conversations are.
-            segment: Goes on with the open turn of one, until it is done or waits.
-            at_once: How many turns run at the same time.
+            store: Store of the conversations.
+            segment: Continues the open turn of a conversation until it ends or waits.
+            at_once: Maximum number of concurrent turns.
         """
         self._store = store
         self._segment = segment
         self._at_once = at_once
         self._running: set[asyncio.Task[None]] = set()
-        self._away = Outage(_LOG, "turns can be claimed again")
+        self._outage = Outage(_LOG, "turns can be claimed again")
 
     async def run(self) -> None:
-        """Work until cancelled; then every turn is handed back at once, open, for another worker to go on with."""
+        """Work until cancelled. Then release all turns immediately, so that another worker can
+        continue them.
+        """
         try:
             while True:
                 await self._claim()
                 await self._wait()
         finally:
-            await self._hand_back()
+            await self._release_all()
 
     async def _claim(self) -> None:
-        """Take what is due and free, as much as there is room for."""
-        while room := self._at_once - len(self._running):
+        """Claim ready conversations until `at_once` turns run."""
+        while free_slots := self._at_once - len(self._running):
             try:
-                claimed = await self._store.claim(room)
+                claimed = await self._store.claim(free_slots)
             except StoreError as error:
-                self._away.noticed("nothing can be claimed for now: %s", error)
-                await asyncio.sleep(_PAUSE)
+                self._outage.noticed("conversations cannot be claimed: %s", error)
+                await asyncio.sleep(_RETRY_DELAY)
                 return
-            self._away.over()
+            self._outage.over()
             for journal in claimed:
                 show_claimed(journal.events)
-                task = asyncio.create_task(self._go_on(journal), name=f"conversation {journal.conversation}")
+                task = asyncio.create_task(
+                    self._run_segment(journal), name=f"conversation {journal.conversation}"
+                )
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
             if not claimed:
                 return
 
     async def _wait(self) -> None:
-        """Wait until something may be due, or one of those that run is done."""
+        """Wait until a turn may be ready, or until a running turn has finished."""
         waiting = {*self._running}
         if len(self._running) < self._at_once:
-            waiting.add(asyncio.ensure_future(self._store.port.woken()))
-        woken = waiting - self._running
+            waiting.add(asyncio.ensure_future(self._store.port.wait_for_work()))
+        work_waiters = waiting - self._running
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for look in woken:
+            for look in work_waiters:
                 look.cancel()
-        for look in woken:
+        for look in work_waiters:
             if look.done() and not look.cancelled() and (error := look.exception()):
-                self._away.noticed("the store cannot be listened to for now: %s", error)
-                await asyncio.sleep(_PAUSE)
+                self._outage.noticed("waiting for work in the store failed: %s", error)
+                await asyncio.sleep(_RETRY_DELAY)
 
-    async def _go_on(self, journal: HeldConversation) -> None:
+    async def _run_segment(self, journal: LockedConversation) -> None:
         try:
             async with journal:
                 await self._segment(journal)
-        except Exception as error:  # noqa: BLE001  one conversation's failure is no other's; the store says when it is tried again
-            _LOG.warning("conversation %s will be tried again: %r", journal.conversation, error)
+        except Exception as error:  # noqa: BLE001  a failure must not affect other conversations; the store schedules the retry
+            _LOG.warning(
+                "the turn of conversation %s failed and will be retried: %r",
+                journal.conversation,
+                error,
+            )
 
-    async def _hand_back(self) -> None:
+    async def _release_all(self) -> None:
         for task in self._running:
             task.cancel()
         if self._running:
             await asyncio.wait(self._running)
 
 
-class Working(Protocol):
-    """Goes on with turns until it is cancelled."""
+class WorkerType(Protocol):
+    """Interface of the worker classes `Worker` and `DbosEngine`."""
 
-    def __init__(self, store: ConversationStore, segment: Callable[[HeldConversation], Awaitable[object]], at_once: int) -> None: ...
+    def __init__(
+        self,
+        store: ConversationStore,
+        segment: Callable[[LockedConversation], Awaitable[object]],
+        at_once: int,
+    ) -> None: ...
 
     async def run(self) -> None:
         """Work until cancelled."""
         ...
 
 
-def worker_of(engine: Literal["none", "dbos"]) -> type[Working]:
-    """Return the kind of worker that an engine wants.
+def worker_class(engine: Literal["none", "dbos"]) -> type[WorkerType]:
+    """Return the worker class of an engine.
 
     Raises:
-        ConfigError: The engine's extra is not installed.
+        ConfigError: The extra of the engine is not installed.
     """
     if engine == "none":
         return Worker
     try:
-        from midturn.agent.dbos import DbosEngine  # loaded where it is used: it is large
+        from midturn.agent.dbos import DbosEngine  # imported here, because the package is large
     except ImportError as error:
         if error.name not in {"dbos", "psycopg"}:
             raise
-        raise ConfigError(f"Working with DBOS needs the extra `dbos`: {install_command('dbos')}") from None
+        raise ConfigError(
+            f"The engine `dbos` needs the extra `dbos`: {install_command('dbos')}"
+        ) from None
     return DbosEngine

@@ -1,6 +1,8 @@
-"""Channels: questions answered where people are, over connections that go out from here (docs/guides/channels.md).
+"""Channels: answer questions in chat apps, by e-mail or by push notification
+(docs/channels/index.md).
 
-A name is loaded on first use, a channel with its library: no one needs those of six platforms.
+All connections are outgoing. Each public name is imported on first use, so that an installation
+needs only the libraries of its own platforms.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from midturn.errors import ConfigError, missing_name
+from midturn.errors import ConfigError
 from midturn.extras import install_command
 
 if TYPE_CHECKING:
@@ -16,7 +18,17 @@ if TYPE_CHECKING:
     from midturn.channels.email import Email
     from midturn.channels.matrix import Matrix
     from midturn.channels.ntfy import Ntfy
-    from midturn.channels.port import Card, Channel, ChannelAway, ChannelRefused, ChannelSettings, Choice, Fits, Memory, Reply
+    from midturn.channels.port import (
+        Card,
+        Channel,
+        ChannelAway,
+        ChannelRefused,
+        ChannelSettings,
+        Choice,
+        Fits,
+        Memory,
+        Reply,
+    )
     from midturn.channels.running import pairing_code, run
     from midturn.channels.slack import Slack
     from midturn.channels.telegram import Telegram
@@ -40,7 +52,7 @@ __all__ = [
     "pairing_code",
     "run",
 ]
-CLASSES: Final = {
+PLATFORMS: Final = {
     "Discord": "Discord",
     "Email": "E-mail",
     "Matrix": "Matrix",
@@ -48,25 +60,35 @@ CLASSES: Final = {
     "Slack": "Slack",
     "Telegram": "Telegram",
 }
-"""The channels by class, each with its platform's name. Its kind, its module and its extra are the class in small letters."""
-_HOMES: Final = {**{name: name.lower() for name in CLASSES}, **dict.fromkeys(("pairing_code", "run"), "running")}
+"""Display name of each platform, by class name.
+
+The kind, the module and the extra of a channel have the class name in lower case.
+"""
+_MODULES: Final = {
+    **{name: name.lower() for name in PLATFORMS},
+    **dict.fromkeys(("pairing_code", "run"), "running"),
+}
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from its home (PEP 562); of a channel, its library, too.
+    """Import a public name on first use (PEP 562).
 
     Raises:
-        ConfigError: The extra that brings the library is not installed.
+        ConfigError: The extra with the library of this platform is not installed.
     """
     if name not in __all__:
-        raise missing_name(f"module 'midturn.channels' has no attribute {name!r}.")
+        raise AttributeError(f"module 'midturn.channels' has no attribute {name!r}.")
     try:
-        return getattr(import_module(f"midturn.channels.{_HOMES.get(name, 'port')}"), name)
+        return getattr(import_module(f"midturn.channels.{_MODULES.get(name, 'port')}"), name)
     except ModuleNotFoundError as error:
-        if name not in CLASSES or (error.name or "midturn").partition(".")[0] == "midturn":  # that would be a defect of ours
+        if (
+            name not in PLATFORMS or (error.name or "midturn").partition(".")[0] == "midturn"
+        ):  # a bug in midturn, not a missing extra
             raise
         extra = name.lower()
-        raise ConfigError(f"{CLASSES[name]} needs the extra `{extra}`: {install_command(extra)}") from error
+        raise ConfigError(
+            f"{PLATFORMS[name]} needs the extra `{extra}`: {install_command(extra)}"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -1,9 +1,11 @@
-"""The cards of a channel: what should be there, what is, and the difference done.
+"""Sends, changes and closes the cards of a channel.
 
-One rule makes it simple: **`Deck.see_to(question)` compares what should be there with what is there**, and does the difference. What should
-be there follows from the store alone: a card for each person (or room) that the question is put to, as it stands now; none once it is over.
-What is there is in the ledger. So it does not matter why one looks: a question was asked, answered elsewhere, passed on or voted on, a
-person was paired, the process was started again, or a message could not be changed a minute ago.
+`CardReconciler.reconcile(question)` compares the wanted cards of a question with the sent cards. It
+then sends, changes or closes cards. The wanted cards are computed from the store: one card for each
+person or room to which the question is assigned now, and no card for a closed question. The sent
+cards are in `ChannelState`. Therefore the caller does not pass what has changed. The same call
+handles a new question, an answer elsewhere, a reassignment, a vote, a new pairing, a restart, and a
+failed update.
 """
 
 from __future__ import annotations
@@ -21,17 +23,25 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.channels.card import AGAIN, CONFIRM, REPLY, Draft, asked_back, draft_of
-from midturn.channels.port import Card, Channel, ChannelAway, ChannelRefused, ChannelSettings, Choice, Reply
-from midturn.channels.state import Ledger, Sent, token_of, with_tokens
+from midturn.channels.card import CONFIRM, REPLY, WRITE_AGAIN, Draft, ask_about_note, build_draft
+from midturn.channels.port import (
+    Card,
+    Channel,
+    ChannelAway,
+    ChannelRefused,
+    ChannelSettings,
+    Choice,
+    Reply,
+)
+from midturn.channels.state import ChannelState, SentCard, renew_tokens, token_of
 from midturn.clock import now
 from midturn.errors import AlreadyAnswered, DeadlinePassed, NotAllowed, NotOpen, QuestionError
 from midturn.events.open_question import OpenQuestion, holds_secret, parse_address
 from midturn.events.prompt import Prompt
 from midturn.events.types import Event, Notified
 from midturn.inbox.form_session import FormWalk
-from midturn.inbox.open_questions import Board
-from midturn.inbox.resuming import Vault
+from midturn.inbox.open_questions import OpenQuestionList
+from midturn.inbox.resuming import SecretCache
 from midturn.question.json_value import Json
 from midturn.question.people import is_among
 from midturn.question.text import exact
@@ -42,13 +52,21 @@ from midturn.terminal.prompts.answer_text import value_text
 from midturn.turn.visit import Visit
 
 _LOG = logging.getLogger("midturn.channels")
-_LOOK: Final = 10.0  # seconds after which questions of certain people are looked at anyway: they may have been passed on
-_REFUSED: Final = 300.0  # seconds until what a platform refused is tried again: a token may be good again, a room be entered
-_PAGE: Final = 500
-_MOST_CLOSED: Final = 5_000  # buttons of cards that are over, which are known for a while
+# seconds between checks of assigned questions, which may have been reassigned
+RECHECK_INTERVAL: Final = 10.0
+# seconds until a rejected card is sent again, because the cause may be fixed in the meantime
+REFUSED_RETRY_DELAY: Final = 300.0
+PAGE_SIZE: Final = 500
+MAX_CLOSED_TOKENS: Final = 5_000
+"""Maximum number of tokens of closed cards that are kept. With them, the channel can answer a
+button that is pressed after the card was closed.
+"""
 
 
-CHANGED: Final = "This was changed before your answer arrived. Nothing was decided; this is asked now."
+CHANGED: Final = (
+    "The question changed before your answer arrived. Nothing was decided. This is the current"
+    " version."
+)
 
 
 def fingerprint(shown: object) -> str:
@@ -56,312 +74,458 @@ def fingerprint(shown: object) -> str:
     return hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
 
 
-class Due:
-    """Which questions are to be seen to, and when."""
+class ReconcileQueue:
+    """Questions whose cards have to be reconciled, each with the time when it is due."""
 
     def __init__(self) -> None:
         self._when: dict[str, float] = {}
         self._woken = asyncio.Event()
 
     def mark(self, question: str, seconds: float = 0.0) -> None:
-        """Have a question seen to, in so many seconds at the latest."""
-        self._when[question] = min(self._when.get(question, float("inf")), time.monotonic() + seconds)
+        """Schedule a question in `seconds`, unless it is already scheduled for an earlier time."""
+        self._when[question] = min(
+            self._when.get(question, float("inf")), time.monotonic() + seconds
+        )
         self._woken.set()
 
     async def wait(self) -> None:
-        """Return when something may be due."""
+        """Wait until a question may be due."""
         self._woken.clear()
-        soon = min(self._when.values(), default=time.monotonic() + _LOOK)
-        with suppress(TimeoutError):  # `wait_for` could take a cancellation for the bell (Python 3.11)
+        soon = min(self._when.values(), default=time.monotonic() + RECHECK_INTERVAL)
+        with suppress(TimeoutError):  # not `wait_for`, which can lose a cancellation in Python 3.11
             async with asyncio.timeout(max(0.0, soon - time.monotonic())):
                 await self._woken.wait()
 
     def take(self) -> Iterator[str]:
-        """Yield what is due; each is seen to from then on."""
-        for question in [question for question, when in self._when.items() if when <= time.monotonic()]:
+        """Yield the questions that are due, and remove them from the queue."""
+        for question in [
+            question for question, when in self._when.items() if when <= time.monotonic()
+        ]:
             del self._when[question]
             yield question
 
 
-def answered_by(who: str) -> str:
-    """Return the last words of a card whose question was answered."""
+def answered_text(who: str) -> str:
+    """Return the final notice of a card whose question was answered."""
     return f"Answered by {exact(who)}."
 
 
-def last_words(late: AlreadyAnswered | NotOpen) -> str:
-    """Return what a card says of a question that was closed before it was answered here."""
+def outcome_text(late: AlreadyAnswered | NotOpen) -> str:
+    """Return the final notice of a card whose question was closed before its recipient answered."""
     if isinstance(late, DeadlinePassed):
-        return "It is over: its deadline has passed."
-    return answered_by(late.by) if isinstance(late, AlreadyAnswered) and late.by else str(late)
+        return "Closed: the deadline has passed."
+    return answered_text(late.by) if isinstance(late, AlreadyAnswered) and late.by else str(late)
 
 
 class _Recipient(Struct, frozen=True):
-    """An account or room that a card is for, and whose it is: in a room, no one's alone."""
+    """An account or room that receives a card.
+
+    `person` is the owner of the account, or empty for a room.
+    """
 
     to: str
     person: str = ""
 
     @property
     def name(self) -> tuple[str]:
-        """The name that is recorded: of the person or, in a room, of the room."""
+        """The recipient as recorded in events: the person, or the room."""
         return (self.person or self.to,)
 
 
-class Deck:
-    """The cards of one channel, and `over`, what became of the questions of some, for their last words.
+class CardReconciler:
+    """The cards of one channel.
 
-    What takes several steps holds `changing`: a reply is taken whole, or a card is written whole.
+    Hold `changing` while a reply is handled or a card is prepared, so that two such operations do
+    not interleave. `delivering` is held while a new card is sent and its handle is stored.
+    `outcomes` has the final notices of the questions that were closed while the channel ran, by
+    question.
     """
 
-    def __init__(self, board: Board, channel: Channel, settings: ChannelSettings, ledger: Ledger) -> None:
-        """Begin with no card; `load` reads those that are there."""
+    def __init__(
+        self,
+        board: OpenQuestionList,
+        channel: Channel,
+        settings: ChannelSettings,
+        state: ChannelState,
+    ) -> None:
+        """Start without cards. `load` reads the stored cards."""
         self.board = board
         self.channel = channel
         self.settings = settings
-        self.ledger = ledger
-        self.due = Due()
+        self.state = state
+        self.queue = ReconcileQueue()
         self.changing = asyncio.Lock()
-        self._cards: dict[str, Sent] = {}
-        self.over: dict[str, str] = {}  # by question
-        self._closed: OrderedDict[str, tuple[Sent, str]] = OrderedDict()  # by token: for who presses a button too late
-        self._again: dict[str, tuple[Sent, str]] = {}  # by card: what it says once more
-        self._notices: dict[str, str] = {}  # by card
-        self._refusals: dict[str, str] = {}  # by account or room
-        self._noted: dict[tuple[str, str], str] = {}  # refusals on record, by question and account or room
+        self.delivering = asyncio.Lock()
+        self._cards: dict[str, SentCard] = {}
+        self.outcomes: dict[str, str] = {}  # final notices by question
+        # closed cards and their notices by token, to answer buttons that are pressed after the end
+        self._closed_tokens: OrderedDict[str, tuple[SentCard, str]] = OrderedDict()
+        self._repeats: dict[str, tuple[SentCard, str]] = {}  # outcomes to display again, by card
+        self._notices: dict[str, str] = {}  # notice to display, by card
+        self._refusals: dict[str, str] = {}  # reason of the last rejection, by account or room
+        self._recorded_refusals: dict[
+            tuple[str, str], str
+        ] = {}  # recorded rejections, by question and recipient
 
     async def load(self) -> None:
-        """Read which cards are there."""
-        self._cards = await self.ledger.cards(self.settings.name)
+        """Read the stored cards."""
+        self._cards = await self.state.cards(self.settings.name)
 
-    async def see_to_all(self) -> None:
-        """Have everything seen to that is open, or of which there is a card."""
+    async def mark_all(self) -> None:
+        """Schedule all open questions and all questions that have a card."""
         last = None
-        while page := await self.board.port.pending(after=last, limit=_PAGE):
+        while page := await self.board.port.pending(after=last, limit=PAGE_SIZE):
             last = page[-1].id
             for question in page:
-                self.due.mark(question.id)
+                self.queue.mark(question.id)
         for sent in self._cards.values():
-            self.due.mark(sent.question)
+            self.queue.mark(sent.question)
 
-    async def see_to(self, id: str) -> None:
-        """Send, change and close cards until those of a question are what they should be.
+    async def reconcile(self, id: str) -> None:
+        """Send, change and close cards until the cards of a question are up to date.
 
         Raises:
-            ChannelAway: The platform takes nothing now; see to it again.
+            ChannelAway: The platform is unreachable. Reconcile the question again later.
         """
-        for key, (card, why) in [*self._again.items()]:
+        for key, (card, why) in [*self._repeats.items()]:
             if card.question == id:
-                await self._say_over(card, why)
-                self._again.pop(key, None)
+                await self._show_outcome(card, why)
+                self._repeats.pop(key, None)
         question = await self.board.find(id)
         sent = {card.to: card for card in self._cards.values() if card.question == id}
         if question is None:
-            why = await self._became(id) if sent else ""
+            why = await self._find_outcome(id) if sent else ""
             for card in sent.values():
                 await self._close(card, why)
-            self.over.pop(id, None)
-            self._noted = {at: why for at, why in self._noted.items() if at[0] != id}
+            self.outcomes.pop(id, None)
+            self._recorded_refusals = {
+                at: why for at, why in self._recorded_refusals.items() if at[0] != id
+            }
             return
         wanted = {recipient.to: recipient for recipient in await self._recipients(question)}
         for to, card in sent.items():
             if to not in wanted:
-                await self._close(card, "It is put to others now.")
+                await self._close(card, "Reassigned to someone else.")
         for recipient in wanted.values():
-            await self._put(question, recipient)
+            await self._send_or_update(question, recipient)
         if question.whose is not None or question.deadline:
-            self.due.mark(id, _LOOK)
+            self.queue.mark(id, RECHECK_INTERVAL)
 
-    async def _became(self, id: str) -> str:
-        """Say what became of a question: as one has heard, or, where one looks before one hears, as it is on record."""
+    async def _find_outcome(self, id: str) -> str:
+        """Return the final notice of a closed question.
+
+        If the channel was not notified of the outcome, it is read from the conversation.
+        """
         at = parse_address(id)
-        if id in self.over or at is None:
-            return self.over.get(id, "It is over.")
-        return last_words(await too_late(self.board.port.store.port, at))
+        if id in self.outcomes or at is None:
+            return self.outcomes.get(id, "Closed.")
+        return outcome_text(await too_late(self.board.port.store.port, at))
 
-    def known(self, person: str) -> str:
-        """Return a person whom an account was paired with; empty where the configuration names people, and not this one any more."""
+    def active_person(self, person: str) -> str:
+        """Return `person`, or an empty string if this person is no longer configured.
+
+        If the configuration names no people, every person is returned.
+        """
         configured = self.board.port.store.admission.people
-        return person if configured is None or not configured.people or configured.has_person(person) else ""
+        return (
+            person
+            if configured is None or not configured.people or configured.has_person(person)
+            else ""
+        )
 
     async def _recipients(self, question: OpenQuestion) -> list[_Recipient]:
-        """Return who gets a card: those whose question it is, as far as they are paired here."""
+        """Return the recipients of a question that are paired on this channel."""
         if question.kind not in self.settings.asks or holds_secret(question):
             return []
         whose = question.whose
-        needs_names = question.question.exclusive or (whose is not None and (whose.eligible is not None or whose.needed > 1))
+        needs_names = question.question.exclusive or (
+            whose is not None and (whose.eligible is not None or whose.needed > 1)
+        )
         if needs_names and not self.channel.fits.has_names:
             return []
-        paired = [each for each in await self.ledger.pairings() if each.kind == self.channel.kind and self.known(each.person)]
-        here = [pairing for pairing in paired if not self.channel.fits.only or pairing.account in self.channel.fits.only]
-        known = [pairing for pairing in here if not self.settings.people or is_among(pairing.person, self.settings.people)]
+        paired = [
+            each
+            for each in await self.state.pairings()
+            if each.kind == self.channel.kind and self.active_person(each.person)
+        ]
+        here = [
+            pairing
+            for pairing in paired
+            if not self.channel.fits.only or pairing.account in self.channel.fits.only
+        ]
+        known = [
+            pairing
+            for pairing in here
+            if not self.settings.people or is_among(pairing.person, self.settings.people)
+        ]
         if whose is not None and whose.ask:
             asked = whose.people.people_of(whose.ask)
-            return [_Recipient(pairing.account, pairing.person) for pairing in known if is_among(pairing.person, asked)]
+            return [
+                _Recipient(pairing.account, pairing.person)
+                for pairing in known
+                if is_among(pairing.person, asked)
+            ]
         if self.settings.rooms:
             return [_Recipient(room) for room in self.settings.rooms]
         return [_Recipient(pairing.account, pairing.person) for pairing in known]
 
-    async def _put(self, question: OpenQuestion, recipient: _Recipient) -> None:
-        """Send a card, or change it, unless it is there as it should be."""
+    async def _send_or_update(self, question: OpenQuestion, recipient: _Recipient) -> None:
+        """Send a card or change the sent card, unless the card is already up to date."""
         key = hashlib.sha256(f"{question.id}\n{recipient.to}".encode()).hexdigest()[:24]
         async with self.changing:
-            reserved = await self._reserved(question, Sent(key=key, question=question.id, to=recipient.to, person=recipient.person))
+            reserved = await self._prepare_card(
+                question,
+                SentCard(key=key, question=question.id, to=recipient.to, person=recipient.person),
+            )
         if reserved is None:
             return
         sent, card = reserved
         try:
             if sent.handle:
                 await self.channel.update(sent.handle, card)
-                await self._keep_there(sent)
+                await self._mark_delivered(sent)
                 return
-            handle = await self.channel.send(card)
+            async with self.delivering:
+                handle = await self.channel.send(card)
+                await self._mark_delivered(replace(sent, handle=handle))
         except ChannelRefused as refused:
-            self._refuse(recipient.to, str(refused))
-            self.due.mark(question.id, _REFUSED)
+            self._log_refusal(recipient.to, str(refused))
+            self.queue.mark(question.id, REFUSED_RETRY_DELAY)
             if not sent.handle:
-                await self._note_refused(question, recipient, str(refused))
+                await self._record_refusal(question, recipient, str(refused))
             return
         except ChannelAway:
             self._notices.setdefault(key, card.notice)
             raise
         self._refusals.pop(recipient.to, None)
-        await self._keep_there(replace(sent, handle=handle))
-        await self._note(question, Notified(id="", about="sent", to=recipient.name, metadata={**self._where, "message": handle}))
+        await self._record_notice(
+            question,
+            Notified(
+                id="",
+                about="sent",
+                to=recipient.name,
+                metadata={**self._metadata, "message": handle},
+            ),
+        )
 
     @property
-    def _where(self) -> dict[str, Json]:
+    def _metadata(self) -> dict[str, Json]:
         return {"channel": self.settings.name}
 
-    async def _note_refused(self, question: OpenQuestion, recipient: _Recipient, why: str) -> None:
-        """Record that the platform refused a card; once for each reason, although it is sent again and again."""
-        if self._noted.get((question.id, recipient.to)) != why:
-            self._noted[question.id, recipient.to] = why
-            error = f"not taken by {self.settings.name}: {exact(why)}"
-            await self._note(question, Notified(id="", about="sent", to=recipient.name, error=error, metadata=self._where))
+    async def _record_refusal(
+        self, question: OpenQuestion, recipient: _Recipient, why: str
+    ) -> None:
+        """Record that the platform rejected a card.
 
-    async def _note(self, question: OpenQuestion, outcome: Notified) -> None:
-        with suppress(NotOpen, NotAllowed, AlreadyAnswered):  # it was answered meanwhile
+        Each reason is recorded once, although sending is retried.
+        """
+        if self._recorded_refusals.get((question.id, recipient.to)) != why:
+            self._recorded_refusals[question.id, recipient.to] = why
+            error = f"rejected by {self.settings.name}: {exact(why)}"
+            await self._record_notice(
+                question,
+                Notified(
+                    id="", about="sent", to=recipient.name, error=error, metadata=self._metadata
+                ),
+            )
+
+    async def _record_notice(self, question: OpenQuestion, outcome: Notified) -> None:
+        with suppress(NotOpen, NotAllowed, AlreadyAnswered):  # the question was answered meanwhile
             await record_notice(self.board.port.store, question.id, outcome)
 
-    def _refuse(self, to: str, why: str) -> None:
-        """Say that nothing can be sent there, once, however much waits."""
+    def _log_refusal(self, to: str, why: str) -> None:
+        """Log that a recipient cannot be reached, once per reason."""
         if self._refusals.get(to) != why:
             self._refusals[to] = why
-            _LOG.warning("a card of the channel %s could not be sent, and will be tried again: %s", self.settings.name, why)
+            _LOG.warning(
+                "channel %s could not send a card and will retry: %s", self.settings.name, why
+            )
 
-    async def _reserved(self, question: OpenQuestion, new: Sent) -> tuple[Sent, Card] | None:
-        """Keep a card as it is to be sent, and return it; None where there is nothing to send."""
-        sent = self.latest(new)
+    async def _prepare_card(
+        self, question: OpenQuestion, new: SentCard
+    ) -> tuple[SentCard, Card] | None:
+        """Store a card as it will be sent, and return it.
+
+        Return None if there is nothing to send.
+        """
+        sent = self.current(new)
         if sent.note is not None and sent.note.digest != question.digest:
             sent = replace(sent, note=None)
             self._notices.setdefault(sent.key, CHANGED)
         try:
             prompt = self.prompt(question, await self.turn(question), sent.steps)
         except (NotOpen, AlreadyAnswered, QuestionError):
-            return None  # it is closed right now, or of a newer version
+            return None  # the question was just closed, or was asked by a newer version of midturn
         draft, acts = self.draft(question, prompt, sent)
         notice, about = self._notices.pop(sent.key, ""), fingerprint([draft, question.digest])
         if sent.handle and sent.there == about and not notice:
-            return None  # what was said about the last reply stays
-        if sent.about == about and sent.tokens:  # one of its buttons may be pressed right now, or the card is there twice: both work
-            choices = tuple(Choice(acts[act], token) for token, act in sent.tokens.items() if act in acts)
+            return None  # no update, so that a notice about the last reply stays visible
+        if (
+            sent.about == about and sent.tokens
+            # the content is unchanged, so keep the tokens: a button may be pressed now, or the card was
+            # sent twice
+        ):
+            choices = tuple(
+                Choice(acts[act], token) for token, act in sent.tokens.items() if act in acts
+            )
         else:
             subject = fingerprint([replace(draft, heading=""), question.digest])
-            sent, choices = with_tokens(replace(sent, about=about, asked=draft.text, digest=question.digest), acts, subject)
-        sent = replace(sent, tries=sent.tries + (not sent.handle), at=sent.at if sent.there == about else now())
-        await self.keep(sent)
+            sent, choices = renew_tokens(
+                replace(sent, about=about, asked=draft.text, digest=question.digest), acts, subject
+            )
+        sent = replace(
+            sent, tries=sent.tries + (not sent.handle), at=sent.at if sent.there == about else now()
+        )
+        await self.save(sent)
         return sent, _card(draft, sent, choices, notice=notice, left=prompt.time_left())
 
-    def draft(self, question: OpenQuestion, prompt: Prompt, sent: Sent) -> tuple[Draft, dict[str, str]]:
-        """Return what a card should say, and the labels of its buttons by what they do."""
+    def draft(
+        self, question: OpenQuestion, prompt: Prompt, sent: SentCard
+    ) -> tuple[Draft, dict[str, str]]:
+        """Return the wanted content of a card.
+
+        It includes the label of each button by act.
+        """
         whose = question.whose.line if question.whose else ""
-        draft = draft_of(prompt, self.channel.fits, self.settings.where, whose)
+        draft = build_draft(prompt, self.channel.fits, self.settings.where, whose)
         if sent.pending is not None:
-            text = f"You wrote: {value_text(prompt.question, sent.pending)}. Shall it be sent?"
-            draft = replace(draft, text=text, lines=(), acts={CONFIRM: "Send it", AGAIN: "No, write again"}, hint='Reply "yes" to send it.')
+            text = f"You wrote: {value_text(prompt.question, sent.pending)}. Send this answer?"
+            draft = replace(
+                draft,
+                text=text,
+                lines=(),
+                acts={CONFIRM: "Send it", WRITE_AGAIN: "No, write again"},
+                hint='Reply "yes" to send it.',
+            )
         elif sent.note is not None and draft.is_whole:
-            draft = asked_back(draft, prompt, sent.note.words, "" if sent.person else sent.note.person)
+            draft = ask_about_note(
+                draft, prompt, sent.note.words, "" if sent.person else sent.note.person
+            )
         return draft, dict(draft.acts)
 
-    async def _close(self, sent: Sent, why: str) -> None:
-        """Take the buttons from a card, and say what became of it."""
-        await self._say_over(sent, why)
-        self._closed.update((token, (sent, why)) for token in (*sent.tokens, *sent.same, *sent.before))
-        while len(self._closed) > _MOST_CLOSED:
-            self._closed.popitem(last=False)
+    async def _close(self, sent: SentCard, why: str) -> None:
+        """Remove the buttons of a card and show the outcome."""
+        await self._show_outcome(sent, why)
+        self._closed_tokens.update(
+            (token, (sent, why)) for token in (*sent.tokens, *sent.same, *sent.before)
+        )
+        while len(self._closed_tokens) > MAX_CLOSED_TOKENS:
+            self._closed_tokens.popitem(last=False)
         self._cards.pop(sent.key, None)
-        await self.ledger.drop(self.settings.name, sent)
+        await self.state.delete_card(self.settings.name, sent)
 
-    def say_over_again(self, token: str) -> bool:
-        """Have a card say once more what became of it, where a button of it was pressed too late; False where it is of none."""
-        if token not in self._closed:
+    def repeat_outcome(self, token: str) -> bool:
+        """Show the outcome of a closed card again, because one of its buttons was pressed.
+
+        Return False if the token is unknown.
+        """
+        if token not in self._closed_tokens:
             return False
-        sent, why = self._closed[token]
-        self._again[sent.key] = (sent, why)
-        self.due.mark(sent.question)
+        sent, why = self._closed_tokens[token]
+        self._repeats[sent.key] = (sent, why)
+        self.queue.mark(sent.question)
         return True
 
-    async def _say_over(self, sent: Sent, why: str) -> None:
+    async def _show_outcome(self, sent: SentCard, why: str) -> None:
         if sent.handle:
-            with suppress(ChannelRefused):  # it is gone, or too old: then no one can press its buttons either
-                await self.channel.update(sent.handle, Card(to=sent.to, heading="", text=sent.asked, notice=exact(why), is_over=True))
+            with suppress(
+                ChannelRefused
+            ):  # the message was deleted or is too old, so its buttons do not work either
+                await self.channel.update(
+                    sent.handle,
+                    Card(to=sent.to, heading="", text=sent.asked, notice=exact(why), is_over=True),
+                )
 
-    def latest(self, sent: Sent) -> Sent:
-        """Return a card as it is now."""
+    def current(self, sent: SentCard) -> SentCard:
+        """Return the latest version of a card."""
         return self._cards.get(sent.key, sent)
 
-    def about(self, reply: Reply) -> Sent | None:
-        """Return the card that a reply is about: the one with the button, or the message replied to, or the only one there is."""
+    async def wait_until_delivered(self, reply: Reply) -> None:
+        """Wait until the handle of a new card is stored, if `reply` may be about that card.
+
+        The platform can deliver a reply to a message before it has returned the handle of the
+        message.
+        """
+        place = reply.place or reply.account
+        if reply.handle and any(
+            card.to == place and not card.handle for card in self._cards.values()
+        ):
+            async with self.delivering:
+                pass
+
+    def find_card(self, reply: Reply) -> SentCard | None:
+        """Return the card to which a reply belongs.
+
+        The card is found by its token, by the message to which the person replied, or because it is
+        the only card of the sender.
+        """
         if reply.token:
             found = [card for card in self._cards.values() if card.act(reply.token)]
             return next((card for card in found if card.may_be(reply.handle)), None)
-        theirs = [card for card in self._cards.values() if card.to == (reply.place or reply.account)]
+        theirs = [
+            card for card in self._cards.values() if card.to == (reply.place or reply.account)
+        ]
         if reply.handle:
             return next((card for card in theirs if card.handle == reply.handle), None)
         return theirs[0] if len(theirs) == 1 else None
 
-    def was_about(self, reply: Reply) -> Sent | None:
-        """Return the card one of whose last buttons it is: it was pressed while the card changed."""
-        return next((card for card in self._cards.values() if card.had(reply.token)), None) if reply.token else None
+    def find_outdated_card(self, reply: Reply) -> SentCard | None:
+        """Return the card that had a button with this token before the last change of the card."""
+        return (
+            next((card for card in self._cards.values() if card.had(reply.token)), None)
+            if reply.token
+            else None
+        )
 
-    def say(self, sent: Sent, notice: str) -> None:
-        """Say something on a card when it is seen to."""
+    def set_notice(self, sent: SentCard, notice: str) -> None:
+        """Set the notice that a card shows after its next reconciliation."""
         self._notices[sent.key] = notice
 
-    async def _keep_there(self, sent: Sent) -> None:
-        """Keep that a card has arrived. A reply that came meanwhile has moved it on: what it says now is not there yet."""
+    async def _mark_delivered(self, sent: SentCard) -> None:
+        """Record that a card has arrived.
+
+        If a reply changed the card meanwhile, the arrived text is already outdated.
+        """
         async with self.changing:
-            known = self.latest(sent)
+            known = self.current(sent)
             changed = now() if known.there and known.shown != sent.digest else known.changed
             there = sent.about if known.tokens == sent.tokens else ""
-            await self.keep(replace(known, handle=sent.handle, there=there, shown=sent.digest, changed=changed))
+            await self.save(
+                replace(known, handle=sent.handle, there=there, shown=sent.digest, changed=changed)
+            )
 
-    async def keep(self, sent: Sent) -> None:
-        """Keep a card as it is now, here and in the ledger."""
-        self._cards[sent.key] = await self.ledger.put(self.settings.name, sent)
+    async def save(self, sent: SentCard) -> None:
+        """Store a card."""
+        self._cards[sent.key] = await self.state.save_card(self.settings.name, sent)
 
-    def prompt(self, question: OpenQuestion, turn: Sequence[Event], steps: Sequence[Json]) -> Prompt:
-        """Return what a person at a terminal would be shown now.
+    def prompt(
+        self, question: OpenQuestion, turn: Sequence[Event], steps: Sequence[Json]
+    ) -> Prompt:
+        """Return the prompt that the terminal would display now.
 
         Raises:
-            NotOpen: It is closed.
-            AlreadyAnswered: It was answered meanwhile.
-            QuestionError: A newer version asked it.
+            NotOpen: The question is closed.
+            AlreadyAnswered: The question was answered meanwhile.
+            QuestionError: A newer version of midturn asked the question.
         """
         if question.kind == "tool" and question.form is not None:
-            prompt = FormWalk(question, turn, Vault(), steps).prompt
+            prompt = FormWalk(question, turn, SecretCache(), steps).prompt
         else:
-            prompt = Visit(turn, question.request.event_id, event_ids(), question.conversation).prompt()
+            prompt = Visit(
+                turn, question.request.event_id, event_ids(), question.conversation
+            ).prompt()
         if prompt is None:
             raise NotOpen(f"The question {question.id} is closed.")
         return prompt.timed(question.asked_at, now)
 
     async def turn(self, question: OpenQuestion) -> Sequence[Event]:
-        """Return the events of the turn that asks."""
+        """Return the events of the turn that contains the question."""
         return await self.board.port.last_turn(question.conversation)
 
 
-def _card(draft: Draft, sent: Sent, choices: tuple[Choice, ...], *, notice: str, left: str) -> Card:
+def _card(
+    draft: Draft, sent: SentCard, choices: tuple[Choice, ...], *, notice: str, left: str
+) -> Card:
     return Card(
         to=sent.to,
         token=token_of(sent, REPLY),

@@ -1,9 +1,11 @@
-"""Discord: a gateway to which we connect, buttons as components, and replies to a message.
+"""Discord channel: a gateway connection, buttons as components, and replies to messages.
 
-A text from outside has a backslash before each sign that Discord could read, and no one is mentioned. What is shown exactly stands in a
-block of code, or, where it would end the block or is too long, in a file. Discord sends a pressed button once: it is acknowledged when its
-answer is on record, and where that takes more than three seconds, the person is told to press again, and the first press counts. What was
-written while no one listened is in the history of the conversations with a card.
+Every punctuation character of outside text is escaped with a backslash, and mentions are
+disabled. Exact content is in a code block. If the content would end the block or is too long, it is
+in a file. Discord delivers a button press once, and expects a response within three seconds. The
+press is acknowledged after its answer is recorded. If that takes longer, Discord tells the person
+to press again, and the first press counts. Messages that were written while the channel was not
+connected are read from the history of each conversation that has a card.
 """
 
 from __future__ import annotations
@@ -25,37 +27,50 @@ import discord
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.question.text import rfc3339
 
-_News: TypeAlias = discord.Message | discord.Interaction[Any] | ChannelAway | None
+_GatewayEvent: TypeAlias = discord.Message | discord.Interaction[Any] | ChannelAway | None
 
-_READ: Final = "read"
-_LONGEST: Final = 2_000
-_ROW: Final = 5
+_POSITIONS_KEY: Final = "read"
+MAX_MESSAGE_CHARS: Final = 2_000
+BUTTONS_PER_ROW: Final = 5
 _FENCE: Final = "```"
-_NOT_ALLOWED: Final = frozenset({4004, 4010, 4011, 4012, 4013, 4014})
-_SERVERS_OWN, _TOO_MANY = 500, 429
-_RESUMING: Final = 60.0  # seconds without a connection until Discord is away: until then the library resumes its session
-_OF_EACH_TRY: Final = ("Attempting a reconnect", "We are being rate limited", "Global rate limit", "PyNaCl is not", "davey is not")
-_IS_OURS: Final = ContextVar("ours", default=False)
+_REJECTED_CLOSE_CODES: Final = frozenset({4004, 4010, 4011, 4012, 4013, 4014})
+_SERVER_ERROR, _TOO_MANY = 500, 429
+# seconds in which the library may resume a session before the channel counts as unavailable
+RESUME_TIMEOUT: Final = 60.0
+_MUTED_MESSAGES: Final = (
+    "Attempting a reconnect",
+    "We are being rate limited",
+    "Global rate limit",
+    "PyNaCl is not",
+    "davey is not",
+)
+_IS_MUTED: Final = ContextVar("muted", default=False)
 T = TypeVar("T")
 
 
 class Discord:
-    """A bot, by its token. It needs no privileged intent: what people write to it alone, or in reply to it, it is told."""
+    """A Discord bot.
+
+    It needs no privileged intent, because it only reads direct messages and replies to its
+    messages.
+    """
 
     kind = "discord"
     fits = Fits(text=1_700, buttons=25, files=True, label=80)
 
     def __init__(self, token: str) -> None:
-        """Take the token."""
+        """Configure the bot with its token."""
         for name in ("discord.client", "discord.http"):
-            logging.getLogger(name).addFilter(_UNSAID)
+            logging.getLogger(name).addFilter(_MUTE_FILTER)
         self._token = token
         self._memory: Memory | None = None
-        self._read: dict[str, str] = {}  # by account's conversation or `#room`: the id of the message that was read last
+        self._positions: dict[
+            str, str
+        ] = {}  # ID of the last read message, by conversation or `#room`
         self._client: discord.Client | None = None
-        self._news: asyncio.Queue[_News] = asyncio.Queue()
-        self._gone: asyncio.TimerHandle | None = None
-        self._entering = asyncio.Lock()
+        self._events: asyncio.Queue[_GatewayEvent] = asyncio.Queue()
+        self._outage_timer: asyncio.TimerHandle | None = None
+        self._login_lock = asyncio.Lock()
 
     def __repr__(self) -> str:
         return "Discord(…)"
@@ -63,115 +78,145 @@ class Discord:
     async def open(self, memory: Memory) -> None:
         """Sign in."""
         self._memory = memory
-        self._read = json.loads(memory.get(_READ) or "{}")
+        self._positions = json.loads(memory.get(_POSITIONS_KEY) or "{}")
         await self.close()
-        await self._entered()
+        await self._signed_in_client()
 
     async def close(self) -> None:
         """Disconnect."""
         client, self._client = self._client, None
-        self._there()
+        self._on_connected()
         if client is not None:
             await client.close()
 
-    # Cards ------------------------------------------------------------------------------------------------------------------
+    # Cards
+    # ----------------------------------------------------------------------------------------------
 
     async def send(self, card: Card) -> str:
         """Send a card."""
-        client = await self._entered()
-        place = int(card.to[1:]) if card.to.startswith("#") else await self._alone_with(client, card.to)
-        content, files, view = self._written(card)
-        sending = client.get_partial_messageable(place).send(content, files=files, view=view, suppress_embeds=True)
-        sent = await self._called(sending)
+        client = await self._signed_in_client()
+        place = (
+            int(card.to[1:])
+            if card.to.startswith("#")
+            else await self._direct_channel(client, card.to)
+        )
+        content, files, view = self._render(card)
+        sending = client.get_partial_messageable(place).send(
+            content, files=files, view=view, suppress_embeds=True
+        )
+        sent = await self._call(sending)
         view.stop()
-        await self._keep(card.to if card.to.startswith("#") else str(place), str(sent.id))
+        await self._save_position(card.to if card.to.startswith("#") else str(place), str(sent.id))
         return f"{place}:{sent.id}"
 
     async def update(self, handle: str, card: Card) -> None:
         """Change a card."""
-        client = await self._entered()
+        client = await self._signed_in_client()
         place, _, number = handle.partition(":")
-        content, files, view = self._written(card)
+        content, files, view = self._render(card)
         message = client.get_partial_messageable(int(place)).get_partial_message(int(number))
         attached: dict[str, Any] = {"attachments": files} if files else {}
-        await self._called(message.edit(content=content, view=None if card.is_over else view, **attached))
+        await self._call(
+            message.edit(content=content, view=None if card.is_over else view, **attached)
+        )
         view.stop()
 
-    async def _alone_with(self, client: discord.Client, account: str) -> int:
-        """Return the conversation with an account alone; the name of a room begins with `#`."""
-        return (await self._called(client.create_dm(discord.Object(int(account))))).id
+    async def _direct_channel(self, client: discord.Client, account: str) -> int:
+        return (await self._call(client.create_dm(discord.Object(int(account))))).id
 
-    def _written(self, card: Card) -> tuple[str, list[discord.File], discord.ui.View]:
+    def _render(self, card: Card) -> tuple[str, list[discord.File], discord.ui.View]:
         content, files = written(card)
         view = discord.ui.View(timeout=None)
         for number, one in enumerate(() if card.is_over else card.choices):
-            view.add_item(discord.ui.Button(label=one.label, custom_id=one.token, row=number // _ROW))
+            view.add_item(
+                discord.ui.Button(
+                    label=one.label, custom_id=one.token, row=number // BUTTONS_PER_ROW
+                )
+            )
         return content, [discord.File(BytesIO(data), name) for name, data in files], view
 
-    # Replies ----------------------------------------------------------------------------------------------------------------
+    # Replies
+    # ----------------------------------------------------------------------------------------------
 
     async def replies(self) -> AsyncGenerator[Reply]:
-        """Yield what comes; first, and where a session could not be resumed, what is in the histories."""
-        client = await self._entered()
-        connected = asyncio.create_task(_quietly(client.connect()))
+        """Yield replies.
+
+        At the start and after a lost session, read missed replies from the history first.
+        """
+        client = await self._signed_in_client()
+        connected = asyncio.create_task(_with_muted_logs(client.connect()))
         try:
             while True:
-                news = await self._next(connected)
-                if news is None:
-                    async for reply in self._written_meanwhile(client):
+                event = await self._next(connected)
+                if event is None:
+                    async for reply in self._missed_replies(client):
                         yield reply
-                elif isinstance(news, discord.Interaction):
-                    if (reply := self._pressed(news)) is not None:
+                elif isinstance(event, discord.Interaction):
+                    if (reply := self._button_reply(event)) is not None:
                         yield reply
-                        await self._acknowledge(news)
-                elif (reply := self._message(news)) is not None:
+                        await self._acknowledge(event)
+                elif (reply := self._text_reply(event)) is not None:
                     yield reply
-                    await self._keep_known(news)
+                    await self._save_known_position(event)
         finally:
             connected.cancel()
             await asyncio.gather(connected, return_exceptions=True)
             await self.close()
 
-    async def _next(self, connected: asyncio.Task[None]) -> discord.Message | discord.Interaction[Any] | None:
-        coming = asyncio.create_task(self._news.get())
+    async def _next(
+        self, connected: asyncio.Task[None]
+    ) -> discord.Message | discord.Interaction[Any] | None:
+        coming = asyncio.create_task(self._events.get())
         await asyncio.wait({coming, connected}, return_when=asyncio.FIRST_COMPLETED)
         if coming.done():
-            if isinstance(news := coming.result(), ChannelAway):
-                raise news
-            return news
+            if isinstance(event := coming.result(), ChannelAway):
+                raise event
+            return event
         coming.cancel()
-        await self._called(connected)
-        raise ChannelAway("Discord's connection has ended.")
+        await self._call(connected)
+        raise ChannelAway("The connection to Discord ended.")
 
-    async def _written_meanwhile(self, client: discord.Client) -> AsyncGenerator[Reply]:
-        for name, last in [*self._read.items()]:
+    async def _missed_replies(self, client: discord.Client) -> AsyncGenerator[Reply]:
+        for name, last in [*self._positions.items()]:
             place = client.get_partial_messageable(int(name.removeprefix("#")))
             history = place.history(after=discord.Object(int(last)), oldest_first=True, limit=None)
             try:
-                found = await self._called(_all(history))
+                found = await self._call(_collect(history))
             except ChannelRefused:
-                del self._read[name]  # it is gone
+                del self._positions[name]  # the conversation was deleted
                 continue
             for message in found:
-                if (reply := self._message(message, name)) is not None:
+                if (reply := self._text_reply(message, name)) is not None:
                     yield reply
-                await self._keep(name, str(message.id))
+                await self._save_position(name, str(message.id))
 
     async def _acknowledge(self, pressed: discord.Interaction[Any]) -> None:
-        """Say that a button has done its work; after three seconds no one listens."""
+        """Acknowledge a button press. Discord ignores acknowledgements after three seconds."""
         with suppress(ChannelAway, ChannelRefused):
-            await self._called(pressed.response.defer())
+            await self._call(pressed.response.defer())
 
-    def _message(self, message: discord.Message, name: str = "") -> Reply | None:
-        """Return what a person wrote; nothing of what was sent by a bot or forwarded, and nothing where there is only a picture."""
+    def _text_reply(self, message: discord.Message, name: str = "") -> Reply | None:
+        """Return a typed reply.
+
+        Return None for messages of bots, forwarded messages, and messages without text.
+        """
         kinds = (discord.MessageType.default, discord.MessageType.reply)
-        place, name = str(message.channel.id), name or self._name(message)
-        if message.author.bot or message.webhook_id or message.type not in kinds or not message.content:
+        place, name = str(message.channel.id), name or self._channel_key(message)
+        if (
+            message.author.bot
+            or message.webhook_id
+            or message.type not in kinds
+            or not message.content
+        ):
             return None
-        if int(self._read.get(name, "0")) >= message.id:
-            return None  # the history had it
+        if int(self._positions.get(name, "0")) >= message.id:
+            return None  # this message was already read from the history
         about = message.reference
-        is_reply = about is not None and about.type is discord.MessageReferenceType.reply and about.message_id
+        is_reply = (
+            about is not None
+            and about.type is discord.MessageReferenceType.reply
+            and about.message_id
+        )
         return Reply(
             account=str(message.author.id),
             id=str(message.id),
@@ -181,11 +226,11 @@ class Discord:
             at=_time(message.created_at),
         )
 
-    def _name(self, message: discord.Message) -> str:
+    def _channel_key(self, message: discord.Message) -> str:
         alone = isinstance(message.channel, discord.DMChannel)
         return f"{'' if alone else '#'}{message.channel.id}"
 
-    def _pressed(self, pressed: discord.Interaction[Any]) -> Reply | None:
+    def _button_reply(self, pressed: discord.Interaction[Any]) -> Reply | None:
         data: Any = pressed.data or {}
         if pressed.type is not discord.InteractionType.component or pressed.message is None:
             return None
@@ -198,82 +243,93 @@ class Discord:
             at=_time(pressed.created_at),
         )
 
-    # The connection ---------------------------------------------------------------------------------------------------------
+    # The connection
+    # ----------------------------------------------------------------------------------------------
 
-    async def _entered(self) -> discord.Client:
-        """Return the client, signed in."""
-        async with self._entering:
+    async def _signed_in_client(self) -> discord.Client:
+        async with self._login_lock:
             if self._client is None:
-                client = self._made()
+                client = self._make_client()
                 try:
-                    await self._called(client.login(self._token))
+                    await self._call(client.login(self._token))
                 except (ChannelAway, ChannelRefused):
                     await client.close()
                     raise
                 self._client = client
             return self._client
 
-    def _made(self) -> discord.Client:
-        news = self._news = asyncio.Queue[Any]()
+    def _make_client(self) -> discord.Client:
+        events = self._events = asyncio.Queue[Any]()
 
         channel = self
 
-        class Listening(discord.Client):
-            def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:  # a task for each `on_…` may be left when it closes
+        class GatewayClient(discord.Client):
+            def dispatch(
+                self, event: str, /, *args: Any, **kwargs: Any
+            ) -> None:  # overridden, because the task of an `on_…` handler could outlive the client
                 super().dispatch(event, *args, **kwargs)
                 match event:
                     case "ready":
-                        channel._there()
-                        news.put_nowait(None)
+                        channel._on_connected()
+                        events.put_nowait(None)
                     case "resumed":
-                        channel._there()
+                        channel._on_connected()
                     case "disconnect":
-                        channel._lost()
+                        channel._on_disconnected()
                     case "message" | "interaction":
-                        news.put_nowait(args[0])
+                        events.put_nowait(args[0])
                     case _:
                         pass
 
         intents = discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
-        with _unsaid():
-            return Listening(intents=intents, max_messages=None, allowed_mentions=discord.AllowedMentions.none())
+        with _muted_logs():
+            return GatewayClient(
+                intents=intents, max_messages=None, allowed_mentions=discord.AllowedMentions.none()
+            )
 
-    def _lost(self) -> None:
-        """Give the library some time to resume the session: it would try for ever, and tell no one."""
-        if self._gone is None:
+    def _on_disconnected(self) -> None:
+        """Give the library some time to resume the session.
+
+        The library itself would retry forever without an error.
+        """
+        if self._outage_timer is None:
             away = ChannelAway("Discord cannot be reached.")
-            self._gone = asyncio.get_running_loop().call_later(_RESUMING, self._news.put_nowait, away)
+            self._outage_timer = asyncio.get_running_loop().call_later(
+                RESUME_TIMEOUT, self._events.put_nowait, away
+            )
 
-    def _there(self) -> None:
-        if self._gone is not None:
-            self._gone.cancel()
-            self._gone = None
+    def _on_connected(self) -> None:
+        if self._outage_timer is not None:
+            self._outage_timer.cancel()
+            self._outage_timer = None
 
-    async def _keep_known(self, message: discord.Message) -> None:
-        if (name := self._name(message)) in self._read:  # in others there is no card
-            await self._keep(name, str(message.id))
+    async def _save_known_position(self, message: discord.Message) -> None:
+        if (
+            name := self._channel_key(message)
+        ) in self._positions:  # a conversation without a stored position has no card
+            await self._save_position(name, str(message.id))
 
-    async def _keep(self, place: str, last: str) -> None:
-        if int(last) > int(self._read.get(place, "0")):
-            self._read[place] = last
+    async def _save_position(self, place: str, last: str) -> None:
+        if int(last) > int(self._positions.get(place, "0")):
+            self._positions[place] = last
             if self._memory is not None:
-                await self._memory.set(_READ, json.dumps(self._read))
+                await self._memory.set(_POSITIONS_KEY, json.dumps(self._positions))
 
-    async def _called(self, calling: Awaitable[T]) -> T:
-        """Wait for something that Discord does.
+    async def _call(self, calling: Awaitable[T]) -> T:
+        """Await a call of the library and translate its errors.
 
         Raises:
-            ChannelAway: Not now.
-            ChannelRefused: Never.
+            ChannelAway: Discord is unreachable or limits the rate.
+            ChannelRefused: Discord rejects the call.
         """
         try:
-            return await _quietly(calling)
+            return await _with_muted_logs(calling)
         except discord.HTTPException as error:
-            if error.status >= _SERVERS_OWN or error.status == _TOO_MANY:
+            if error.status >= _SERVER_ERROR or error.status == _TOO_MANY:
                 raise ChannelAway(f"Discord: status {error.status}.") from None
             raise ChannelRefused(f"Discord: {error.text or error.status}.") from None
         except discord.ConnectionClosed as error:
-            if error.code in _NOT_ALLOWED:
+            if error.code in _REJECTED_CLOSE_CODES:
                 raise ChannelRefused(f"Discord has ended the connection: {error.code}.") from None
             raise ChannelAway(f"Discord has ended the connection: {error.code}.") from None
         except (discord.LoginFailure, discord.PrivilegedIntentsRequired) as error:
@@ -282,33 +338,36 @@ class Discord:
             raise ChannelAway(f"Discord cannot be reached: {type(error).__name__}.") from None
 
 
-async def _quietly(calling: Awaitable[T]) -> T:
-    with _unsaid():
+async def _with_muted_logs(calling: Awaitable[T]) -> T:
+    with _muted_logs():
         return await calling
 
 
 @contextmanager
-def _unsaid() -> Generator[None]:
-    """Keep what the library says of itself and of each try to ourselves: that Discord is away is said once, above."""
-    before = _IS_OURS.set(True)
+def _muted_logs() -> Generator[None]:
+    """Mute the log lines that the library writes for each attempt to reconnect. The channel logs
+    an outage once.
+    """
+    before = _IS_MUTED.set(True)
     try:
         yield
     finally:
-        _IS_OURS.reset(before)
+        _IS_MUTED.reset(before)
 
 
-class _Unsaid(logging.Filter):
-    """Passes over what the library says where it works for us; a program may have a bot of its own."""
+class _MuteFilter(logging.Filter):
+    """Drops log lines of the library that belong to this channel. Lines of the program's other bots
+    are kept.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let a record through unless it is one of those."""
-        return not (_IS_OURS.get() and str(record.msg).startswith(_OF_EACH_TRY))
+        return not (_IS_MUTED.get() and str(record.msg).startswith(_MUTED_MESSAGES))
 
 
-_UNSAID: Final = _Unsaid()
+_MUTE_FILTER: Final = _MuteFilter()
 
 
-async def _all(found: AsyncIterator[T]) -> list[T]:
+async def _collect(found: AsyncIterator[T]) -> list[T]:
     return [one async for one in found]
 
 
@@ -316,32 +375,44 @@ def _time(moment: datetime) -> str:
     return rfc3339(moment)
 
 
-# What a card looks like there ---------------------------------------------------------------------------------------------------
+# Rendering
+# --------------------------------------------------------------------------------------------------
 
 
 def escaped(text: str) -> str:
-    """Return text in which Discord reads nothing: no mention, link, emoji or format."""
+    """Return text without any Discord formatting, mention, link or emoji."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
 def written(card: Card) -> tuple[str, list[tuple[str, bytes]]]:
-    """Return the text of a card, and its files: what does not fit into the message."""
+    """Return the text of a card, and files with the content that does not fit into the message."""
     files = [] if card.file is None else [card.file]
     exact = "\n".join(card.lines)
     if _FENCE not in exact and not exact.startswith("`") and not exact.endswith("`"):
         content = _content(card, f"{_FENCE}\n{exact}\n{_FENCE}" if exact else "", files)
-        if len(content) <= _LONGEST:
+        if len(content) <= MAX_MESSAGE_CHARS:
             return content, files
     files = [*files, ("shown.txt", exact.encode())] if exact else files
     content = _content(card, "", files)
-    if len(content) <= _LONGEST:
+    if len(content) <= MAX_MESSAGE_CHARS:
         return content, files
     everything = f"{card.heading}\n{card.text}\n{exact}\n{card.hint}\n{card.left}\n{card.notice}"
-    return "The whole is in the file question\\.txt below\\.", [*files[:1], ("question.txt", everything.encode())]
+    return "See the attached file question\\.txt\\.", [
+        *files[:1],
+        ("question.txt", everything.encode()),
+    ]
 
 
 def _content(card: Card, block: str, files: list[tuple[str, bytes]]) -> str:
     heading = f"**{escaped(card.heading)}**" if card.heading else ""
-    below = f"The whole is in the file {escaped(files[0][0])} below\\." if files else ""
-    said = [heading, escaped(card.text), block, below, "" if card.is_over else escaped(card.hint), escaped(card.left), escaped(card.notice)]
-    return "\n".join(part for part in said if part)
+    below = f"The full content is in the attached file {escaped(files[0][0])}\\." if files else ""
+    parts = [
+        heading,
+        escaped(card.text),
+        block,
+        below,
+        "" if card.is_over else escaped(card.hint),
+        escaped(card.left),
+        escaped(card.notice),
+    ]
+    return "\n".join(part for part in parts if part)

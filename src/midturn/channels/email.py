@@ -1,11 +1,14 @@
-"""E-mail: a card is a mail, and the first line of a reply to it is the answer. A yes or a no beside other lines decides nothing.
+"""E-mail channel: each card is a mail, and the first line of a reply is the answer.
 
-Mails cannot be changed, so what a card says from now on is a mail of its own in the same thread. Each has a token in its subject, which
-binds the reply to that text. What else a reply has to bring stands in `channels/mail.py`: above all, that our own server says that it comes
-from there. The time of a reply is that of its arrival there (INTERNALDATE), not the `Date` that its sender wrote.
+Mails cannot be changed, so each new version of a card is a mail in the same thread. The token in
+the subject links a reply to that version. If a mail has other lines, "yes" or "no" in the first
+line does not count. `channels/mail_parsing.py` has the other conditions for a reply. The most important one
+is that the receiving server has authenticated the sender. The time of a reply is its arrival
+(INTERNALDATE), because the sender can write any `Date`.
 
-Mails are read over IMAP, as they come (IDLE), and left as they are in the mailbox. How far they have been read is kept with the store, so
-that what came while no server ran is read at the next start. A mail is sent with the same `Message-ID` when it has to be sent again.
+Mails are read over IMAP when they arrive (IDLE), and the mailbox is not modified. The read position
+is in the store, so that replies that arrived while no server was running are read later. If a mail
+has to be sent again, it has the same `Message-ID`.
 """
 
 from __future__ import annotations
@@ -27,42 +30,52 @@ from imapclient import IMAPClient, exceptions  # pyright: ignore[reportMissingTy
 from msgspec.structs import replace
 
 from midturn.channels.card import plain_text
-from midturn.channels.mail import Mail, marked, read_mail
+from midturn.channels.mail_parsing import Mail, read_mail, subject_tag
 from midturn.channels.mail_server import MailServer, Outbox
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
 from midturn.question.text import rfc3339
 
 _LOG = logging.getLogger("midturn.channels")
-_READ: Final = "read"
-_NO_CARD: Final = "none"  # a mail without a token is about no card, also where only one is open
-_SECONDS: Final = 30.0
-_IDLE: Final = 25.0  # seconds after which to look anyway: some servers overlook a mail, some routers forget a silent connection
-_LOOK: Final = 15.0  # seconds between two looks, where the server does not tell
-_DAYS: Final = 7  # of a mailbox that is read for the first time
-_BYTES: Final = 200_000  # of a mail, at most
-_SUBJECT: Final = 80
+_POSITION_KEY: Final = "read"
+# token of a mail that contains none; it belongs to no card, even if only one card is open
+_NO_CARD: Final = "none"
+TIMEOUT: Final = 30.0
+# seconds without a report after which the mailbox is read: some servers do not report a mail, and
+# some routers drop idle connections
+IDLE_TIMEOUT: Final = 25.0
+# seconds between checks for new mails, if the server does not support IDLE
+POLL_INTERVAL: Final = 15.0
+# number of days whose mails are read when a mailbox is used for the first time
+INITIAL_DAYS: Final = 7
+MAX_MAIL_BYTES: Final = 200_000  # maximum number of bytes read from a mail
+MAX_SUBJECT_CHARS: Final = 80
 T = TypeVar("T")
 
 
 class Email:
-    """A mailbox of our own (`address`), sent from over `smtp` and read over `imap`.
+    """A mailbox for midturn (`address`), with its servers for sending (`smtp`) and reading
+    (`imap`).
 
-    `authserv_id` is the name that the receiving server writes into `Authentication-Results`, such as `mx.google.com`.
+    The receiving server writes its own name into `Authentication-Results`. `authserv_id` is that
+    name, such as `mx.google.com`.
     """
 
     kind = "email"
     fits = Fits(text=60_000, buttons=0, files=True, confirms=True)
 
-    def __init__(self, address: str, password: str, *, smtp: str, imap: str, authserv_id: str) -> None:
-        """Take where and who.
+    def __init__(
+        self, address: str, password: str, *, smtp: str, imap: str, authserv_id: str
+    ) -> None:
+        """Configure the mailbox.
 
         Raises:
-            ConfigError: An address is none.
+            ConfigError: An address or URL is invalid.
         """
         if not re.fullmatch(r"[^\s@<>]+@[^\s@<>]+", address) or not authserv_id.strip():
             raise ConfigError(
-                "E-mail needs an `address`, and as `authserv_id` the name that its server writes into Authentication-Results."
+                "A channel of kind `email` needs a valid `address`, and as `authserv_id` the name"
+                " that its server writes into Authentication-Results."
             )
         self._address = address
         self._password = password
@@ -76,41 +89,46 @@ class Email:
         return f"Email({self._address!r}, …)"
 
     async def open(self, memory: Memory) -> None:
-        """Look whether the mailbox lets us in."""
+        """Check that the IMAP server accepts the credentials."""
         self._memory = memory
-        mailbox = await self._connected()
+        mailbox = await self._connect()
         await mailbox.close()
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Disconnect from both servers."""
         await self._outbox.close()
         if self._mailbox is not None:
             await self._mailbox.close()
             self._mailbox = None
 
-    # Cards ------------------------------------------------------------------------------------------------------------------
+    # Cards
+    # ----------------------------------------------------------------------------------------------
 
     async def send(self, card: Card) -> str:
-        """Send a mail; return its `Message-ID`."""
-        mail = self._written(card)
+        """Send a mail and return its `Message-ID`."""
+        mail = self._render(card)
         await self._outbox.send(mail)
         return str(mail["Message-ID"])
 
     async def update(self, handle: str, card: Card) -> None:
-        """Send a mail in the same thread, which says how it is now."""
-        mail = self._written(card)
-        if card.token:  # a notice leaves the token as it is, and mailboxes drop a second mail with the same name
+        """Send a mail with the new version in the same thread."""
+        mail = self._render(card)
+        if (
+            card.token
+        ):  # a notice does not change the token, and mailboxes drop a second mail with the same ID
             text = hashlib.sha256(plain_text(card).encode()).hexdigest()[:16]
-            mail.replace_header("Message-ID", f"<midturn.{card.token}.{text}@{self._address.rpartition('@')[2]}>")
+            mail.replace_header(
+                "Message-ID", f"<midturn.{card.token}.{text}@{self._address.rpartition('@')[2]}>"
+            )
         mail["In-Reply-To"] = mail["References"] = handle
         await self._outbox.send(mail)
 
-    def _written(self, card: Card) -> EmailMessage:
+    def _render(self, card: Card) -> EmailMessage:
         mail = EmailMessage()
         asked = " ".join(card.text.split())
-        subject = asked if len(asked) <= _SUBJECT else f"{asked[:_SUBJECT]}…"
-        over = "" if card.is_over or not card.token else f" {marked(card.token)}"
-        mail["Subject"] = f"{subject}{over}"
+        subject = asked if len(asked) <= MAX_SUBJECT_CHARS else f"{asked[:MAX_SUBJECT_CHARS]}…"
+        tag = "" if card.is_over or not card.token else f" {subject_tag(card.token)}"
+        mail["Subject"] = f"{subject}{tag}"
         mail["From"] = f"midturn <{self._address}>"
         mail["To"] = card.to
         mail["Date"] = formatdate(localtime=False)
@@ -121,47 +139,55 @@ class Email:
         mail.set_content(plain_text(card), cte="base64")
         if card.file is not None:
             name, content = card.file
-            mail.add_attachment(content, maintype="text", subtype="plain", filename=name, cte="base64", params={"charset": "utf-8"})
+            mail.add_attachment(
+                content,
+                maintype="text",
+                subtype="plain",
+                filename=name,
+                cte="base64",
+                params={"charset": "utf-8"},
+            )
         return mail
 
-    # Replies ----------------------------------------------------------------------------------------------------------------
+    # Replies
+    # ----------------------------------------------------------------------------------------------
 
     async def replies(self) -> AsyncGenerator[Reply]:
-        """Yield what lies in the mailbox, then what comes."""
-        self._mailbox = mailbox = await self._connected()
+        """Yield the unread replies in the mailbox, then new replies."""
+        self._mailbox = mailbox = await self._connect()
         try:
             while True:
-                await mailbox.watch()  # first: what comes after this is told, what came before is found
-                for uid in await mailbox.new(self._kept):
+                await mailbox.watch()  # before the search, so that no mail is missed in between
+                for uid in await mailbox.new(self._position):
                     arrived = await mailbox.mail(uid)
                     if arrived is not None:
                         reply = self._reply(*arrived)
                         if reply is not None:
                             yield replace(reply, id=f"{mailbox.validity}:{uid}")
-                    await self._keep(f"{mailbox.validity}:{uid}")
+                    await self._save_position(f"{mailbox.validity}:{uid}")
                 await mailbox.wait()
         finally:
             await mailbox.close()
 
     def _reply(self, content: bytes, at: datetime) -> Reply | None:
         mail = read_mail(content, self._authserv_id)
-        if mail.no_answer:
-            _LOG.info("a mail is no answer: %s", mail.no_answer)
+        if mail.ignored_because:
+            _LOG.info("a mail was ignored: %s", mail.ignored_because)
             return None
         if not mail.sender:
-            _LOG.info("a mail is no answer: it does not say who sent it")
+            _LOG.info("a mail was ignored: it has no sender")
             return None
         return _reply(mail, rfc3339(at))
 
     @property
-    def _kept(self) -> str:
-        return self._memory.get(_READ) if self._memory is not None else ""
+    def _position(self) -> str:
+        return self._memory.get(_POSITION_KEY) if self._memory is not None else ""
 
-    async def _keep(self, read: str) -> None:
+    async def _save_position(self, read: str) -> None:
         if self._memory is not None:
-            await self._memory.set(_READ, read)
+            await self._memory.set(_POSITION_KEY, read)
 
-    async def _connected(self) -> _Mailbox:
+    async def _connect(self) -> _Mailbox:
         mailbox = _Mailbox(self._imap)
         try:
             await mailbox.open(self._password)
@@ -172,42 +198,49 @@ class Email:
 
 
 class _Mailbox:
-    """What lies in a mailbox. Its library waits, so each call is made in a thread.
+    """An IMAP mailbox. The library blocks, so each call runs in a thread.
 
-    One connection reads and another is told (IDLE): on a single one, what comes between the two is told to no one.
+    One connection reads and another connection waits for new mails (IDLE). With a single
+    connection, mails that arrive between reading and waiting would not be reported.
     """
 
     def __init__(self, server: MailServer) -> None:
         self._server = server
         self._client: Any = None
-        self._watch: Any = None
-        self._all: list[Any] = []
+        self._idle_client: Any = None
+        self._clients: list[Any] = []
         self._is_closed = False
         self.validity = 0
 
     async def open(self, password: str) -> None:
-        self._client = await self._called(lambda: self._opened(password))
+        self._client = await self._call(lambda: self._open_client(password))
         if self._client.has_capability("IDLE"):
-            self._watch = await self._called(lambda: self._opened(password))
+            self._idle_client = await self._call(lambda: self._open_client(password))
 
-    def _opened(self, password: str) -> Any:
+    def _open_client(self, password: str) -> Any:
         server = self._server
         secure = ssl.create_default_context()
         client: Any = IMAPClient(
-            server.host, server.port, ssl=server.from_the_start, ssl_context=secure if server.from_the_start else None, timeout=_SECONDS
+            server.host,
+            server.port,
+            ssl=server.implicit_tls,
+            ssl_context=secure if server.implicit_tls else None,
+            timeout=TIMEOUT,
         )
-        self._all.append(client)
+        self._clients.append(client)
         try:
-            if not server.from_the_start and not server.is_plain:
+            if not server.implicit_tls and not server.is_plain:
                 client.starttls(secure)
-            client.normalise_times = False  # times keep their zone
+            client.normalise_times = False  # keep time zones
             client.login(server.user, password)
             self.validity = int(client.select_folder("INBOX", readonly=True)[b"UIDVALIDITY"])
         except exceptions.LoginError as error:
             client.shutdown()
-            if "[UNAVAILABLE]" in str(error):  # it does not know now whether it does
+            if "[UNAVAILABLE]" in str(error):  # the server could not check the password
                 raise
-            raise ChannelRefused(f"The mail server {server.host} does not let {server.user} in.") from None
+            raise ChannelRefused(
+                f"The mail server {server.host} rejected the login of {server.user}."
+            ) from None
         except BaseException:
             client.shutdown()
             raise
@@ -216,56 +249,78 @@ class _Mailbox:
         return client
 
     async def new(self, read: str) -> list[int]:
-        """Return the mails that came after the one that was read last; of a mailbox that is new to us, those of the last days."""
-        await self._called(self._client.noop)  # a search finds what its connection has been told of, and no newer mail
+        """Return the mails after the last read mail.
+
+        For a mailbox that was not read before, return the mails of the last days.
+        """
+        await self._call(
+            self._client.noop
+        )  # a search finds only mails that the server has announced on the same connection
         validity, _, last = read.partition(":")
         if validity == str(self.validity):
-            found = await self._called(lambda: self._client.search(["UID", f"{int(last) + 1}:*"]))
-            return sorted(uid for uid in found if uid > int(last))  # with nothing new, `*` is the last one
-        since = (datetime.now(UTC) - timedelta(days=_DAYS)).date()
-        return sorted(await self._called(lambda: self._client.search(["SINCE", since])))
+            found = await self._call(lambda: self._client.search(["UID", f"{int(last) + 1}:*"]))
+            return sorted(
+                uid for uid in found if uid > int(last)
+            )  # if there are no new mails, `*` matches the last old mail
+        since = (datetime.now(UTC) - timedelta(days=INITIAL_DAYS)).date()
+        return sorted(await self._call(lambda: self._client.search(["SINCE", since])))
 
     async def mail(self, uid: int) -> tuple[bytes, datetime] | None:
-        """Return a mail, or its beginning, and when it came; None where it is gone."""
-        section = f"BODY.PEEK[]<0.{_BYTES}>"
-        fetched: dict[int, dict[bytes, Any]] = await self._called(lambda: self._client.fetch([uid], [section, "INTERNALDATE"]))
+        """Return the content of a mail, up to the maximum size, and its arrival time.
+
+        Return None if the mail was deleted.
+        """
+        section = f"BODY.PEEK[]<0.{MAX_MAIL_BYTES}>"
+        fetched: dict[int, dict[bytes, Any]] = await self._call(
+            lambda: self._client.fetch([uid], [section, "INTERNALDATE"])
+        )
         found = fetched.get(uid, {})
         content = next((value for name, value in found.items() if name.startswith(b"BODY[]")), None)
         return (content, found[b"INTERNALDATE"]) if content is not None else None
 
     async def watch(self) -> None:
-        """Be told from now on."""
-        if self._watch is not None:
-            await self._called(self._watch.idle)
+        """Start waiting for new mails."""
+        if self._idle_client is not None:
+            await self._call(self._idle_client.idle)
 
     async def wait(self) -> None:
-        """Return when something came, or after some time."""
-        if self._watch is None:
-            await asyncio.sleep(_LOOK)
+        """Wait until a mail arrives, or until a timeout."""
+        if self._idle_client is None:
+            await asyncio.sleep(POLL_INTERVAL)
             return
-        await self._called(lambda: self._watch.idle_check(timeout=_IDLE))
-        await self._called(self._watch.idle_done)
+        await self._call(lambda: self._idle_client.idle_check(timeout=IDLE_TIMEOUT))
+        await self._call(self._idle_client.idle_done)
 
     async def close(self) -> None:
-        """Disconnect. What waits in a thread ends with the connection."""
-        self._is_closed = True  # a thread may be connecting right now: it ends that by itself
-        for client in self._all:
+        """Disconnect. Blocked threads end when their connection is closed."""
+        self._is_closed = True  # a thread that is connecting now will close its connection itself
+        for client in self._clients:
             with contextlib.suppress(OSError):
                 client.socket().shutdown(socket.SHUT_RDWR)
             with contextlib.suppress(OSError):
                 client.shutdown()
 
-    async def _called(self, call: Callable[[], T]) -> T:
+    async def _call(self, call: Callable[[], T]) -> T:
         try:
             return await asyncio.to_thread(call)
         except (exceptions.IMAPClientError, OSError, TimeoutError) as error:
-            raise ChannelAway(f"The mail server {self._server.host} cannot be reached: {type(error).__name__}.") from error
+            raise ChannelAway(
+                f"The mail server {self._server.host} cannot be reached: {type(error).__name__}."
+            ) from error
 
 
 def _reply(mail: Mail, at: str) -> Reply:
-    """Return what a mail brings. Where it has no token, its words can be a code and nothing else."""
+    """Return the reply in a mail. Without a token, the text can only be a pairing code."""
     words = mail.text if mail.token or mail.text else mail.subject
     handle = "" if mail.token else _NO_CARD
     more = mail.more if mail.token else ""
-    reply = Reply(account=mail.sender, handle=handle, token=mail.token, text=words, more=more, at=at, problem=mail.problem)
-    return replace(reply, spoken_for=mail.vouched_for)
+    reply = Reply(
+        account=mail.sender,
+        handle=handle,
+        token=mail.token,
+        text=words,
+        more=more,
+        at=at,
+        problem=mail.problem,
+    )
+    return replace(reply, spoken_for=mail.is_authenticated)

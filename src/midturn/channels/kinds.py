@@ -1,4 +1,4 @@
-"""The kinds of channels, and how one is made of what a configuration says."""
+"""Creates channels from the configuration."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Final, cast, get_args
 
 from midturn import channels
-from midturn.channels import CLASSES
+from midturn.channels import PLATFORMS
 from midturn.channels.port import Channel
 from midturn.config.settings import ChannelTable
 from midturn.errors import ConfigError
 from midturn.events.open_question import PromptKind
 from midturn.plugins import Registry
 
-_OURS: Final[Mapping[str, str]] = {name.lower(): name for name in CLASSES}
-_ASKS: Final = get_args(PromptKind)
+_BUILT_IN: Final[Mapping[str, str]] = {name.lower(): name for name in PLATFORMS}
+_PROMPT_KINDS: Final = get_args(PromptKind)
 _ENV, _FILE = "_env", "_file"
 
 
@@ -27,54 +27,69 @@ def _fits(found: object, _name: str) -> bool:
 
 CHANNELS: Final[Registry[Callable[..., object]]] = Registry(
     kind="channel",
-    built_in=tuple(_OURS),
+    built_in=tuple(_BUILT_IN),
     fits=_fits,
     ought="a class, or a function, that returns a `Channel`",
     besides="`kind` of `[channels.<name>]` names it.",
 )
-"""What packages add, by the `kind` that a configuration names."""
+"""Channel kinds that plug-ins add."""
 
 
-def channel_of(table: ChannelTable, environment: Mapping[str, str]) -> Channel:
-    """Make a channel.
+def make_channel(table: ChannelTable, environment: Mapping[str, str]) -> Channel:
+    """Create a channel.
 
     Args:
-        table: What is configured.
-        environment: Where `<key>_env` is looked up: secrets stand in no configuration.
+        table: The `[channels.<name>]` table of the configuration.
+        environment: Environment variables. A `<key>_env` option names the variable with the secret.
 
     Raises:
-        ConfigError: There is no such kind, something that it needs is missing, or a secret cannot be read.
+        ConfigError: The kind is unknown, an option is missing or invalid, or a secret cannot be
+            read.
     """
     where = f"`[channels.{table.name}]`"
     if not table.kind:
-        raise ConfigError(f'{where}: `kind` is missing: write `kind = "telegram"`.')
-    if wrong := [kind for kind in table.asks if kind not in _ASKS]:
-        raise ConfigError(f"{where}: `asks` has {wrong[0]!r}; the kinds of questions are {', '.join(_ASKS)}.")
-    given = {_bare(key): _value(where, key, value, environment) for key, value in table.options.items()}
-    make = _maker(table.kind)
+        raise ConfigError(f'{where}: `kind` is missing. Set it, for example `kind = "telegram"`.')
+    if wrong := [kind for kind in table.asks if kind not in _PROMPT_KINDS]:
+        raise ConfigError(
+            f"{where}: unknown kind {wrong[0]!r} in `asks`. Allowed kinds:"
+            f" {', '.join(_PROMPT_KINDS)}."
+        )
+    given = {
+        _option_name(key): _value(where, key, value, environment)
+        for key, value in table.options.items()
+    }
+    make = _factory(table.kind)
     try:
         return cast("Channel", make(**given))
     except TypeError as error:
-        raise ConfigError(f"{where}: a channel of the kind `{table.kind}` cannot be made of this: {error}.") from None
+        raise ConfigError(
+            f"{where}: invalid options for a channel of kind `{table.kind}`: {error}."
+        ) from None
 
 
-def _maker(kind: str) -> Callable[..., object]:
-    return cast("Callable[..., object]", getattr(channels, _OURS[kind])) if kind in _OURS else CHANNELS.load(kind)
+def _factory(kind: str) -> Callable[..., object]:
+    return (
+        cast("Callable[..., object]", getattr(channels, _BUILT_IN[kind]))
+        if kind in _BUILT_IN
+        else CHANNELS.load(kind)
+    )
 
 
-def _bare(key: str) -> str:
+def _option_name(key: str) -> str:
     return key.removesuffix(_ENV) if key.endswith(_ENV) else key.removesuffix(_FILE)
 
 
 def _value(where: str, key: str, value: object, environment: Mapping[str, str]) -> object:
-    """Return a value, or the secret that it leads to.
+    """Return the value of an option, or the secret it refers to.
 
     Raises:
-        ConfigError: It leads nowhere, or others could read it.
+        ConfigError: The secret is missing, or other users can read its file.
     """
     if key.endswith(_ENV):
         if not environment.get(str(value)):
-            raise ConfigError(f"{where}: the environment has no {value}, which `{key}` names.")
+            raise ConfigError(
+                f"{where}: the environment variable {value}, named by `{key}`, is not set."
+            )
         return environment[str(value)]
     if not key.endswith(_FILE):
         return value
@@ -83,7 +98,9 @@ def _value(where: str, key: str, value: object, environment: Mapping[str, str]) 
         found = file.stat()
         text = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: {file}, which `{key}` names, cannot be read: {error}.") from None
+        raise ConfigError(f"{where}: {file}, named by `{key}`, cannot be read: {error}.") from None
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise ConfigError(f"{where}: others can read {file}, which `{key}` names: set its mode to 0600.")
+        raise ConfigError(
+            f"{where}: other users can read {file}, named by `{key}`. Set its mode to 0600."
+        )
     return text

@@ -1,8 +1,9 @@
-"""Where mails are sent and read, and an outbox whose connection is kept for a while.
+"""Addresses of mail servers, and an outbox that reuses its connection.
 
-Greeting a server, beginning encryption and signing in take longer than a mail does, and servers count connections: many mails in a row go
-over one. It is given up when nothing was sent for some seconds, and made anew where the server has closed it meanwhile. What one recipient
-is refused says nothing about the next mail.
+Connecting, starting TLS and signing in takes longer than sending a mail, and servers limit the
+number of connections. Therefore consecutive mails share a connection. The connection is closed
+after some seconds without a mail, and reopened if the server has closed it. A rejected recipient
+does not affect the next mail.
 """
 
 from __future__ import annotations
@@ -22,55 +23,60 @@ from midturn.channels.port import ChannelAway, ChannelRefused
 from midturn.errors import ConfigError
 
 _PORTS: Final = {"smtp": 587, "smtps": 465, "imap": 143, "imaps": 993}
-_SECONDS: Final = 30.0
-_KEPT: Final = 20.0  # seconds for which a connection is kept for the next mail
-_FRESH: Final = 1.0  # seconds after which it is looked whether a kept connection is still there
-_QUIT: Final = 2.0
-_CLOSING: Final = 421  # what a server says that closes a connection, such as after so many mails
-_FOR_GOOD: Final = 500
+TIMEOUT: Final = 30.0
+IDLE_TIMEOUT: Final = 20.0  # seconds a connection stays open for the next mail
+# seconds without use after which a connection is checked before the next mail
+CHECK_AFTER: Final = 1.0
+QUIT_TIMEOUT: Final = 2.0
+_SERVICE_CLOSING: Final = (
+    421  # the server closed the connection, for example after a number of mails
+)
+_PERMANENT_ERROR: Final = 500
 
 
 class MailServer(Struct, frozen=True):
-    """Where mails are sent or read. Without encryption from the first byte (`smtps`, `imaps`) it is begun at once (STARTTLS).
+    """A server that sends or stores mails.
 
-    `is_plain`: without any, on this machine alone.
+    Connections without implicit TLS (`smtp`, `imap`) start with STARTTLS. Connections with
+    `is_plain` have no encryption, and are possible on the loopback interface only.
     """
 
     host: str
     port: int
     user: str
-    from_the_start: bool
+    implicit_tls: bool
     is_plain: bool
 
     @classmethod
     def of(cls, url: str, protocol: str, user: str) -> MailServer:
-        """Read the address of a server, such as `imaps://mail.example.org`.
+        """Parse the URL of a server, such as `imaps://mail.example.org`.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The URL is invalid.
         """
         parts = urlsplit(url)
         if parts.scheme not in (protocol, f"{protocol}s") or not parts.hostname or parts.password:
             raise ConfigError(
-                f"{url!r} is no address of a mail server: {protocol}s://HOST or {protocol}://USER@HOST:PORT, without a password."
+                f"{url!r} is not the URL of a mail server. Write {protocol}s://HOST or"
+                f" {protocol}://USER@HOST:PORT, without a password."
             )
         port, name = parts.port or _PORTS[parts.scheme], unquote(parts.username or "") or user
         secure = parts.scheme.endswith("s")
-        return cls(parts.hostname, port, name, secure, not secure and _is_here(parts.hostname))
+        return cls(parts.hostname, port, name, secure, not secure and _is_loopback(parts.hostname))
 
 
 class Outbox:
-    """Sends mails from one address, one after the other."""
+    """Sends mails from one address, one at a time."""
 
     def __init__(self, server: MailServer, sender: str, password: str) -> None:
         self._server = server
         self._sender = sender
         self._password = password
         self._client: Any = None
-        self._used = 0.0
-        self._rest: asyncio.TimerHandle | None = None
-        self._leaving: asyncio.Task[None] | None = None
-        self._alone = asyncio.Lock()
+        self._used_at = 0.0
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"Outbox({self._sender!r}, …)"
@@ -79,56 +85,70 @@ class Outbox:
         """Send a mail.
 
         Raises:
-            ChannelAway: The server is away, or takes it later.
-            ChannelRefused: It does not take it.
+            ChannelAway: The server is unreachable, or rejects the mail temporarily.
+            ChannelRefused: The server rejects the mail.
         """
-        async with self._alone:
-            self._stay()
+        async with self._lock:
+            self._cancel_idle_timer()
             try:
-                await self._sent(mail)
+                await self._send_once(mail)
             except (aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException) as error:
-                code = _code(error)
-                refused = f"The mail server does not take a mail: {code}."
-                raise (ChannelRefused if code >= _FOR_GOOD else ChannelAway)(refused) from None
+                code = _reply_code(error)
+                refused = f"The mail server rejected a mail with code {code}."
+                raise (ChannelRefused if code >= _PERMANENT_ERROR else ChannelAway)(
+                    refused
+                ) from None
             except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
-                raise ChannelAway(f"The mail server {self._server.host} cannot be reached: {type(error).__name__}.") from error
+                raise ChannelAway(
+                    f"The mail server {self._server.host} cannot be reached:"
+                    f" {type(error).__name__}."
+                ) from error
             finally:
-                self._used = time.monotonic()
-                self._rest = asyncio.get_running_loop().call_later(_KEPT, self._begin_to_leave)
+                self._used_at = time.monotonic()
+                self._idle_timer = asyncio.get_running_loop().call_later(
+                    IDLE_TIMEOUT, self._start_closing
+                )
 
     async def close(self) -> None:
-        """Take leave of the server."""
-        async with self._alone:
-            self._stay()
-            await self._leave()
+        """Close the connection."""
+        async with self._lock:
+            self._cancel_idle_timer()
+            await self._quit()
 
-    async def _sent(self, mail: EmailMessage) -> None:
-        """Send over the connection that there is; where the server has closed that one, over another."""
-        if await self._is_there():
+    async def _send_once(self, mail: EmailMessage) -> None:
+        """Send over the open connection. If the server has closed it, open a new connection."""
+        if await self._is_connected():
             try:
-                await self._over(self._client, mail)
-            except (aiosmtplib.SMTPServerDisconnected, aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException) as error:
-                if not isinstance(error, aiosmtplib.SMTPServerDisconnected) and _code(error) != _CLOSING:
+                await self._send_with(self._client, mail)
+            except (
+                aiosmtplib.SMTPServerDisconnected,
+                aiosmtplib.SMTPRecipientsRefused,
+                aiosmtplib.SMTPResponseException,
+            ) as error:
+                if (
+                    not isinstance(error, aiosmtplib.SMTPServerDisconnected)
+                    and _reply_code(error) != _SERVICE_CLOSING
+                ):
                     raise
             else:
                 return
         self._drop()
-        self._client = await self._connected()
-        await self._over(self._client, mail)
+        self._client = await self._connect()
+        await self._send_with(self._client, mail)
 
-    async def _over(self, client: Any, mail: EmailMessage) -> None:
+    async def _send_with(self, client: Any, mail: EmailMessage) -> None:
         try:
             await client.send_message(mail, sender=self._sender)
         except (aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException):
-            raise  # the connection is as good as before
+            raise  # the connection is still usable
         except BaseException:
             self._drop()
             raise
 
-    async def _is_there(self) -> bool:
+    async def _is_connected(self) -> bool:
         if self._client is None or not self._client.is_connected:
             return False
-        if time.monotonic() - self._used < _FRESH:
+        if time.monotonic() - self._used_at < CHECK_AFTER:
             return True
         try:
             await self._client.noop()
@@ -136,32 +156,32 @@ class Outbox:
             return False
         return True
 
-    async def _connected(self) -> Any:
+    async def _connect(self) -> Any:
         server = self._server
         client = aiosmtplib.SMTP(
             hostname=server.host,
             port=server.port,
-            use_tls=server.from_the_start,
-            start_tls=not server.from_the_start and not server.is_plain,
+            use_tls=server.implicit_tls,
+            start_tls=not server.implicit_tls and not server.is_plain,
             username=server.user if self._password and not server.is_plain else None,
             password=self._password if not server.is_plain else None,
-            timeout=_SECONDS,
+            timeout=TIMEOUT,
         )
         await client.connect()
         return client
 
-    def _stay(self) -> None:
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest = None
+    def _cancel_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
 
-    def _begin_to_leave(self) -> None:
-        self._leaving = asyncio.create_task(self.close())
+    def _start_closing(self) -> None:
+        self._closing = asyncio.create_task(self.close())
 
-    async def _leave(self) -> None:
+    async def _quit(self) -> None:
         if self._client is not None:
             with suppress(aiosmtplib.SMTPException, OSError, TimeoutError):
-                await self._client.quit(timeout=_QUIT)
+                await self._client.quit(timeout=QUIT_TIMEOUT)
         self._drop()
 
     def _drop(self) -> None:
@@ -170,13 +190,12 @@ class Outbox:
             client.close()
 
 
-def _code(error: Any) -> int:
-    """Return what the server said."""
+def _reply_code(error: Any) -> int:
     recipients: Any = getattr(error, "recipients", None)
     return int(recipients[0].code if recipients else error.code)
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,29 +1,32 @@
-"""The port of a channel: how a question reaches a person where they are, and how the answer comes back.
+"""The interface of a channel: how a question reaches a person, and how the answer comes back.
 
 Theory of operation
 ===================
 
-A channel (Telegram, e-mail, Matrix, …) is one file that speaks a platform's protocol and decides nothing. It sends a `Card`, changes a card
-that it has sent, and yields each `Reply`. Everything else is written once, above it: which questions are sent, to whom, and what
-becomes of a card when another person was faster (`channels/card_reconciler.py`), what a typed text means, and who may answer
-(`channels/replies.py`).
+A channel (Telegram, e-mail, Matrix, …) is one module that speaks the protocol of a platform. It
+sends a `Card`, changes a sent card, and yields each `Reply`. It makes no decisions.
+`channels/card_reconciler.py` decides which questions are sent, to whom, and how a card changes.
+`channels/replies.py` decides the meaning of a typed reply, and whether its sender may answer.
 
-**All connections go out from here.** A channel listens to nothing: it asks its platform for what is new.
+**All connections are outgoing.** A channel opens no port. It polls its platform or keeps a
+connection to it open.
 
-**Nothing is lost, nothing counts twice.** `replies` is an iterator whose next step is the acknowledgement: when the runner asks for the
-next reply, the one before is on record, and only then may the channel confirm it to its platform. A process that dies in between is told
-again, and the first answer counts.
+**No reply is lost, and none counts twice.** `replies` is an iterator. The request for the next
+reply acknowledges the previous reply, which has been recorded by then. Only then may the channel
+confirm the previous reply to its platform. If the process dies in between, the platform delivers
+the reply again, and the first answer counts.
 
-**A token is looked up, never decoded.** What a button brings back is a random text. What it stands for (which question, for whom, of which
-text) is kept in the store, and is gone once the card has changed.
+**Tokens contain no information.** A button sends back a random token. The store maps the token to
+the question, the recipient and the displayed text. The mapping is deleted when the card changes.
 
-**Who is on the other side.** A channel names accounts as its platform does, by something that no user can choose or change. Which person an
-account is says a pairing (`channels/state.py`). What comes from anybody else is counted and goes no further.
+**Accounts are authenticated by the platform.** A channel identifies an account by an identifier
+that users cannot choose or change. A pairing (`channels/state.py`) maps accounts to people.
+Messages from unpaired accounts are counted and then dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from msgspec import Struct
@@ -32,7 +35,10 @@ from midturn.errors import MidturnError
 
 
 class ChannelAway(MidturnError):  # noqa: N818
-    """The platform cannot be reached, or wants us to wait: `after` says for how many seconds, where it says so."""
+    """The platform is unreachable or limits the rate.
+
+    `after` is the number of seconds to wait, if the platform reports it.
+    """
 
     def __init__(self, message: str, *, after: float | None = None) -> None:
         self.after = after
@@ -40,28 +46,39 @@ class ChannelAway(MidturnError):  # noqa: N818
 
 
 class ChannelRefused(MidturnError):  # noqa: N818
-    """The platform refuses this for good: a token was taken back, a person has left, a message is gone."""
+    """The platform rejects the request permanently.
+
+    For example, a token was revoked or a message was deleted.
+    """
 
 
 class Choice(Struct, frozen=True):
-    """One button of a card. `token` comes back when it is pressed."""
+    """One button of a card. The platform sends `token` back when the button is pressed."""
 
     label: str
     token: str
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """What is sent of a question, for one person or room. All texts have passed the sink; a channel adds its platform's escaping.
+    """A question as it is sent to one person or room.
 
-    `heading` says who asks and where, `text` what. `lines` are shown exactly as they are, character by character: a call, a diff, a result.
-    They are whole: what does not fit is in `file`, a name and its content, or the card offers no yes. `choices` are buttons, the first
-    ones the answers. `hint` says how else to answer, `notice` what was wrong with the last reply, `left` how long there is left. A card
-    that `is_over` has no buttons; `notice` says what became of it.
+    All texts are sanitized. A channel only adds the escaping of its platform. If `is_over` is true,
+    the card has no buttons.
 
     Args:
-        to: The account, or the room.
-        token: Of the card itself, a new one whenever its text is new: what words bring back where nothing else says which text they answer,
-            such as in the subject of a mail.
+        to: The account or room that receives the card.
+        token: Token of the card, renewed whenever its text changes. Channels without message
+            references use the token to match a reply, for example in the subject of a mail.
+        heading: The asker, the number of the question in its form (`2 of 3`), the workspace, and
+            the people who may answer.
+        text: The question.
+        lines: A call, diff or result. Shown exactly, character by character, and never truncated.
+        file: Name and content of an attachment, if `lines` do not fit.
+        choices: The buttons. Answers come first.
+        hint: Advice on how to answer without buttons.
+        notice: The problem with the last reply, or the outcome if the card is over.
+        left: The time left to answer.
+        is_over: Whether the question is closed.
     """
 
     to: str
@@ -78,20 +95,23 @@ class Card(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What came from the platform: a button (`token`), or a `text`.
+    """A pressed button (`token`) or a typed `text`, received from the platform.
 
     Args:
-        account: Who, as the platform itself names them: nothing that a user can choose.
-        handle: The message that it is about, where the platform says so: the one with the button, or the one replied to.
-        token: Of the button, or, with words, of the card.
-        text: What was typed.
-        more: The rest of what was typed, if only the first line can be an answer: as in a mail, whose other lines may be a signature. A
-            yes or a no decides nothing beside other words.
-        place: The room; empty where they are alone with us.
-        at: When it was written, by the clock of the platform that received it, in RFC 3339; empty where it does not say.
-        problem: Why what was typed cannot be an answer, in words for its sender; empty if it can.
-        spoken_for: Whether the platform vouches for the account. What it does not vouch for is no answer.
-        id: What names it at the platform, each time that it is told; words without it may count twice when a process dies.
+        account: Identifier of the sender at the platform. Users cannot choose it.
+        id: Identifier of the reply, the same on every delivery. Without it, a typed reply may count
+            twice after a crash.
+        handle: Handle of the card to which the reply belongs, if the platform reports it.
+        token: Token of the button or, for typed text, of the card.
+        text: The typed text. If only the first line can be an answer, the first line.
+        more: The other lines, such as the signature of a mail. If there are other lines, "yes" or
+            "no" does not count.
+        place: The room. Empty in a private conversation.
+        at: Time when the platform received the reply, in RFC 3339. Empty if unknown.
+        spoken_for: Whether the platform authenticates the account. Replies from unauthenticated
+            accounts are ignored.
+        problem: Reason why the text cannot be an answer, as a sentence for the sender. Empty if the
+            text can be an answer.
     """
 
     account: str
@@ -107,11 +127,19 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Fits(Struct, frozen=True, kw_only=True):
-    """What a platform takes: characters of a message, buttons, whether files, and characters of a button's label.
+    """Limits and abilities of a platform.
 
-    `has_names`: whether it says who presses. Where it does not (ntfy), nothing is asked that only certain people may answer. `confirms`:
-    whether words are shown once more before they count, as where a quote can be taken for an answer (e-mail). `only`: the accounts that it
-    reaches, where those are not all of its kind. `how` one answers in words.
+    Args:
+        text: Maximum number of characters of a message.
+        buttons: Maximum number of buttons. 0 if the platform has none.
+        files: Whether a message can have a file.
+        label: Maximum number of characters of a button label.
+        has_names: Whether the platform reports the person who pressed a button. If not (ntfy),
+            questions for certain people are not sent.
+        confirms: Whether a person has to confirm a typed answer before it counts, because a quote
+            could be mistaken for an answer (e-mail).
+        only: The accounts that this channel reaches. Empty: all accounts of its kind.
+        how: Advice on how to answer with text, such as `reply to this message`.
     """
 
     text: int
@@ -125,9 +153,15 @@ class Fits(Struct, frozen=True, kw_only=True):
 
 
 class ChannelSettings(Struct, frozen=True, kw_only=True):
-    """How a channel is used. `asks` are the kinds of questions that are sent, `people` those who get them (empty: everyone who is paired).
+    """The questions that a channel sends, and their recipients.
 
-    `rooms` are where they are sent instead; only those that are named, for others read there. `where` says where the questions come from.
+    Args:
+        name: Name of the channel in the configuration.
+        asks: Kinds of questions that are sent.
+        people: Names of the recipients. Empty: all paired people.
+        rooms: Rooms that receive the questions instead of people. Questions for certain people
+            are never sent to rooms.
+        where: The workspace or program that asks, as shown on cards.
     """
 
     name: str
@@ -138,70 +172,69 @@ class ChannelSettings(Struct, frozen=True, kw_only=True):
 
 
 class Memory(Protocol):
-    """A few texts of a channel's own that outlive its process, such as how far it has read."""
+    """A small durable key-value store for a channel, for example for its read position."""
 
     def get(self, name: str) -> str:
-        """Return what is kept under a name; empty where nothing is."""
+        """Return the value of a key. Empty if there is none."""
         ...
 
     async def set(self, name: str, value: str) -> None:
-        """Keep a text, durably."""
+        """Store a value durably."""
         ...
 
 
 class Channel(Protocol):
-    """A way to people and back."""
+    """The interface that every platform implements."""
 
     @property
     def kind(self) -> str:
-        """Its name on record, such as `telegram` or `email`."""
+        """Name of the platform in records, such as `telegram` or `email`."""
         ...
 
     @property
     def fits(self) -> Fits:
-        """What the platform takes."""
+        """Limits and abilities of the platform."""
         ...
 
     async def open(self, memory: Memory) -> None:
-        """Connect.
+        """Connect to the platform.
 
         Raises:
-            ChannelAway: It cannot be reached now.
-            ChannelRefused: It does not let us in.
+            ChannelAway: The platform is unreachable now.
+            ChannelRefused: The platform rejects the credentials.
         """
         ...
 
     async def send(self, card: Card) -> str:
-        """Send a card; return its handle, by which it can be changed and replied to.
+        """Send a card and return its handle, which identifies the message in updates and replies.
 
         Raises:
-            ChannelAway: Not now.
-            ChannelRefused: Never.
+            ChannelAway: The platform is unreachable now.
+            ChannelRefused: The platform rejects the card.
         """
         ...
 
     async def update(self, handle: str, card: Card) -> None:
-        """Change a card that was sent.
+        """Change a sent card.
 
         Raises:
-            ChannelAway: Not now.
-            ChannelRefused: Never: it is gone, or too old.
+            ChannelAway: The platform is unreachable now.
+            ChannelRefused: The message was deleted or is too old to change.
         """
         ...
 
     def replies(self) -> AsyncGenerator[Reply]:
-        """Yield what comes, in order, first what came while no one listened. To ask for the next one confirms the one before.
+        """Yield replies in order, starting with the replies that arrived while the channel was not
+        connected.
+
+        A request for the next reply acknowledges the previous reply.
 
         Raises:
-            ChannelAway: The connection broke; it is begun anew.
-            ChannelRefused: It does not let us in any more.
+            ChannelAway: The connection broke. The caller opens a new connection.
+            ChannelRefused: The platform no longer accepts the credentials.
         """
         ...
 
     async def close(self) -> None:
-        """Disconnect."""
+        """Disconnect from the platform."""
         ...
-
-
-Made = Mapping[str, object]
-"""What a configuration says of a channel, by key: what its own constructor takes."""

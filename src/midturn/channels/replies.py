@@ -1,7 +1,10 @@
-"""What comes back over a channel: which card a reply is about, what it means, and what it does.
+"""Handles replies from a channel: finds the card of a reply, interprets the reply and records the
+answer.
 
-An answer goes into the store as every other one does (`store.answer`), with the person's name and the channel's kind: who may, whether it
-fits, and who was first is decided there. A form is walked in memory, as on the page; what was answered so far is kept with the card.
+Answers are submitted with `store.answer`, like the answers of every other interface, under the name
+of the person and the kind of the channel. The store checks whether the person may answer, whether
+the answer is valid, and whether it is the first. The answers of a form are stored with the card
+until the form is complete.
 """
 
 from __future__ import annotations
@@ -17,36 +20,44 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.channels.card import (
-    AGAIN,
-    ASK_BACK,
     BACK,
+    CLARIFY,
     CONFIRM,
     ELSEWHERE,
+    MAX_REPLY_CHARS,
     NO,
     NOTE_ACTS,
-    NOTE_AGAIN,
     NOTE_REPLY,
+    NOTE_WRITE_AGAIN,
     NOTE_YES,
     OPTION,
     REPLY,
     SKIP,
-    TOO_LONG,
+    WRITE_AGAIN,
     YES,
-    Said,
-    chosen,
-    meant,
+    CardReply,
+    chosen_value,
+    interpret_words,
     note_act,
 )
-from midturn.channels.card_reconciler import CHANGED, Deck, fingerprint, last_words
+from midturn.channels.card_reconciler import CHANGED, CardReconciler, fingerprint, outcome_text
 from midturn.channels.port import Reply
-from midturn.channels.state import Sent, Taking, UnclearNote
+from midturn.channels.state import ReplyInProgress, SentCard, UnclearNote
 from midturn.clock import now
-from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, NotAllowed, NotOpen, Problem, QuestionError
+from midturn.errors import (
+    AlreadyAnswered,
+    AnswerError,
+    DigestMismatch,
+    NotAllowed,
+    NotOpen,
+    Problem,
+    QuestionError,
+)
 from midturn.events.open_question import OpenQuestion
 from midturn.events.prompt import Prompt
 from midturn.events.types import AnsweredBy, Event
 from midturn.inbox.form_session import FormWalk
-from midturn.inbox.resuming import Vault
+from midturn.inbox.resuming import SecretCache
 from midturn.question.answer_type import TextType
 from midturn.question.json_value import Json, SecretValue
 from midturn.question.people import is_among
@@ -56,281 +67,398 @@ from midturn.stores.store import ConversationStore
 from midturn.terminal.prompts.answer_text import problem_text
 
 _LOG = logging.getLogger("midturn.channels")
-_STRANGERS: Final = 600.0  # seconds between two lines about strangers
-BEFORE: Final = "That was about what stood here before. This is asked now."
+STRANGER_LOG_INTERVAL: Final = (
+    600.0  # minimum seconds between two log lines about unpaired accounts
+)
+OUTDATED: Final = (
+    "Your reply was about an earlier version of this card. This is the current version."
+)
 
 
-class _Step(Struct, frozen=True):
-    """A reply that is about to count: to `prompt`, by `who`, in the store as of the time at which it was written.
+class _AcceptedReply(Struct, frozen=True):
+    """A reply that may answer `prompt`.
 
-    `sent` is the card as it is when the reply has counted: its buttons are spent. `digest` is that of the subject that the card displayed.
+    Args:
+        sent: The card after this reply, without buttons.
+        store: The store. For a reply written before the deadline and read after it, the clock of
+            the store returns the time of writing.
+        digest: Digest of the subject that the card displayed.
     """
 
     question: OpenQuestion
     turn: Sequence[Event]
     prompt: Prompt
-    sent: Sent
-    said: Said
+    sent: SentCard
+    decision: CardReply
     who: AnsweredBy
     store: ConversationStore
     digest: str
 
 
 class Replies:
-    """Takes the replies of one channel, one after the other."""
+    """Handles the replies of one channel, one at a time."""
 
-    def __init__(self, deck: Deck) -> None:
-        self._deck = deck
-        self._store: ConversationStore = deck.board.port.store
-        self._channel = deck.channel
-        self._settings = deck.settings
-        self._ledger = deck.ledger
-        self._taking: Taking | None = None
-        self._strangers = 0
-        self._strangers_told = -_STRANGERS
+    def __init__(self, cards: CardReconciler) -> None:
+        self._cards = cards
+        self._store: ConversationStore = cards.board.port.store
+        self._channel = cards.channel
+        self._settings = cards.settings
+        self._state = cards.state
+        self._in_progress: ReplyInProgress | None = None
+        self._ignored_messages = 0
+        self._ignored_logged_at = -STRANGER_LOG_INTERVAL
 
     async def load(self) -> None:
-        """Read which words were taken last."""
-        self._taking = await self._ledger.taking(self._settings.name)
+        """Read which typed reply was handled last."""
+        self._in_progress = await self._state.reply_in_progress(self._settings.name)
 
-    async def take(self, reply: Reply) -> None:
-        """Take what came; when this returns, it is on record, or there is nothing to record."""
-        person = self._deck.known(await self._ledger.person(self._channel.kind, reply.account))
+    async def handle(self, reply: Reply) -> None:
+        """Handle a reply. On return, the reply is recorded, or there is nothing to record."""
+        person = self._cards.active_person(
+            await self._state.person_of(self._channel.kind, reply.account)
+        )
         if not person or not reply.spoken_for:
-            await self._take_stranger(reply)
+            await self._handle_stranger(reply)
             return
-        sent, old = self._deck.about(reply), self._deck.was_about(reply)
-        if sent is None and self._deck.say_over_again(reply.token):
-            return
-        if sent is not None and self._may_take(sent, reply, person):
-            async with self._deck.changing:
-                if await self._begun(sent, reply):
-                    await self._take_about(self._deck.latest(sent), reply, person)
-        elif old is not None and self._may_take(old, reply, person):
-            self._deck.say(old, BEFORE)
-            self._deck.due.mark(old.question)
-        else:
-            _LOG.debug("a reply by %r was about no open card of theirs", person)
+        if self._cards.find_card(reply) is None:
+            await self._cards.wait_until_delivered(reply)
+        # A token belongs to one version of a card. The card must not change between the search for
+        # the token and the answer, or the reply would answer the new version.
+        async with self._cards.changing:
+            await self._handle_person(reply, person)
 
-    async def _take_about(self, sent: Sent, reply: Reply, person: str) -> None:
-        question = await self._deck.board.find(sent.question)
-        if question is not None and _was_before(sent, reply):
-            self._deck.say(sent, BEFORE)
+    async def _handle_person(self, reply: Reply, person: str) -> None:
+        """Handle a reply of a paired person. The caller holds `changing`."""
+        sent, old = self._cards.find_card(reply), self._cards.find_outdated_card(reply)
+        if sent is None and self._cards.repeat_outcome(reply.token):
+            return
+        if sent is not None and self._is_allowed(sent, reply, person):
+            if await self._claim(sent, reply):
+                await self._handle_for_card(sent, reply, person)
+        elif old is not None and self._is_allowed(old, reply, person):
+            self._cards.set_notice(old, OUTDATED)
+            self._cards.queue.mark(old.question)
+        else:
+            _LOG.debug("a reply from %r does not belong to an open card of that sender", person)
+
+    async def _handle_for_card(self, sent: SentCard, reply: Reply, person: str) -> None:
+        question = await self._cards.board.find(sent.question)
+        if question is not None and _predates_card(sent, reply):
+            self._cards.set_notice(sent, OUTDATED)
         elif question is not None:
             await self._answer(question, sent, reply, person)
-            await self._deck.board.look_again()
-        self._deck.due.mark(sent.question)
+            await self._cards.board.look_again()
+        self._cards.queue.mark(sent.question)
 
-    def _may_take(self, sent: Sent, reply: Reply, person: str) -> bool:
+    def _is_allowed(self, sent: SentCard, reply: Reply, person: str) -> bool:
         if sent.person:
             return is_same_name(sent.person, person) and not reply.place
-        return reply.place == sent.to and (not self._settings.people or is_among(person, self._settings.people))
+        return reply.place == sent.to and (
+            not self._settings.people or is_among(person, self._settings.people)
+        )
 
-    async def _begun(self, sent: Sent, reply: Reply) -> bool:
-        """Note which card words are about before they do anything; False where they have done it, and are told once more.
+    async def _claim(self, sent: SentCard, reply: Reply) -> bool:
+        """Record the card of a typed reply before the reply is handled.
 
-        A button needs no such note: its token ends with what it does. Words have none, and would answer what is asked next.
+        Return False if the reply was handled before. A button needs no such record, because its
+        token stops working once it is used. Typed text has no token: if it were delivered again, it
+        would answer the next question.
         """
         if reply.token or not reply.id:
             return True
-        taking = Taking(reply.id, sent.key, fingerprint([sent.steps, sent.pending, *([sent.note] if sent.note else ())]))
-        if self._taking is not None and self._taking.reply == reply.id:
-            return self._taking == taking
-        self._taking = taking
-        await self._ledger.take(self._settings.name, taking)
+        claim = ReplyInProgress(
+            reply.id,
+            sent.key,
+            fingerprint([sent.steps, sent.pending, *([sent.note] if sent.note else ())]),
+        )
+        if self._in_progress is not None and self._in_progress.reply == reply.id:
+            return self._in_progress == claim
+        self._in_progress = claim
+        await self._state.save_reply_in_progress(self._settings.name, claim)
         return True
 
-    async def _take_stranger(self, reply: Reply) -> None:
-        """Pair who sends a code; everything else by strangers is counted, and goes no further."""
-        if reply.text and not reply.place and reply.spoken_for and len(reply.text) < TOO_LONG:
+    async def _handle_stranger(self, reply: Reply) -> None:
+        """Pair an account that sends a pairing code. Count and drop all other messages from
+        unpaired accounts.
+        """
+        if (
+            reply.text
+            and not reply.place
+            and reply.spoken_for
+            and len(reply.text) < MAX_REPLY_CHARS
+        ):
             for word in reply.text.split()[:4]:
-                pairing = await self._ledger.paired(self._channel.kind, reply.account, word)
+                pairing = await self._state.redeem_code(self._channel.kind, reply.account, word)
                 if pairing is not None:
-                    _LOG.info("an account on %s is %s from now on", self._channel.kind, pairing.person)
-                    await self._deck.see_to_all()
+                    _LOG.info(
+                        "an account on %s was paired with %s", self._channel.kind, pairing.person
+                    )
+                    await self._cards.mark_all()
                     return
-        self._strangers += 1
-        if time.monotonic() - self._strangers_told > _STRANGERS:
-            self._strangers_told = time.monotonic()
-            _LOG.warning("the channel %s has ignored %d messages of accounts that are not paired", self._settings.name, self._strangers)
+        self._ignored_messages += 1
+        if time.monotonic() - self._ignored_logged_at > STRANGER_LOG_INTERVAL:
+            self._ignored_logged_at = time.monotonic()
+            _LOG.warning(
+                "channel %s ignored %d messages from unpaired accounts",
+                self._settings.name,
+                self._ignored_messages,
+            )
 
-    async def _answer(self, question: OpenQuestion, sent: Sent, reply: Reply, person: str) -> None:
-        """Do what a reply means. What does not fit is said on the card."""
+    async def _answer(
+        self, question: OpenQuestion, sent: SentCard, reply: Reply, person: str
+    ) -> None:
+        """Carry out a reply. If the reply cannot be accepted, show the reason on the card."""
         try:
-            turn = await self._deck.turn(question)
+            turn = await self._cards.turn(question)
             user, login = (person, reply.account) if self._channel.fits.has_names else (None, None)
             who = AnsweredBy("user", via=self._channel.kind, user=user, login=login)
             await self._store.admission.check_giver(question, who, turn)
-            prompt = self._deck.prompt(question, turn, sent.steps)
-            said = _said(prompt, sent, _checked(reply), person)
-            self._check_shown(question, prompt, sent, said)
-            if question.form is not None and question.kind == "tool" and said is not None:
-                _check_for_form(said)
-            moved, seen = sent.moved_on(reply.token), _seen(sent, reply)
-            step = _Step(question, turn, prompt, moved, said or Said(), who, _as_of(self._store, question, reply.at), seen)
-            if said is None:
-                await self._deck.keep(replace(step.sent, pending=None, note=None))
-            elif said.act == ASK_BACK:
-                note = UnclearNote(str(said.value), person, seen)
-                await self._deck.keep(replace(step.sent, note=note))
-            elif self._is_to_be_confirmed(sent, step, reply):
-                await self._deck.keep(replace(step.sent, pending=_value(said)))
+            prompt = self._cards.prompt(question, turn, sent.steps)
+            decision = _interpret(prompt, sent, _usable(reply), person)
+            self._require_whole_display(question, prompt, sent, decision)
+            if question.form is not None and question.kind == "tool" and decision is not None:
+                _check_for_form(decision)
+            answered, displayed = sent.without_buttons(reply.token), _displayed_digest(sent, reply)
+            step = _AcceptedReply(
+                question,
+                turn,
+                prompt,
+                answered,
+                decision or CardReply(),
+                who,
+                _store_at(self._store, question, reply.at),
+                displayed,
+            )
+            if decision is None:
+                await self._cards.save(replace(step.sent, pending=None, note=None))
+            elif decision.act == CLARIFY:
+                note = UnclearNote(str(decision.value), person, displayed)
+                await self._cards.save(replace(step.sent, note=note))
+            elif self._needs_confirmation(sent, step, reply):
+                await self._cards.save(replace(step.sent, pending=_value(decision)))
             else:
-                await self._do(step)
+                await self._carry_out(step)
         except DigestMismatch:
-            self._deck.say(sent, CHANGED)
+            self._cards.set_notice(sent, CHANGED)
         except (AnswerError, QuestionError) as error:
-            self._deck.say(sent, " ".join(problem_text(problem) for problem in error.problems))
+            self._cards.set_notice(
+                sent, " ".join(problem_text(problem) for problem in error.problems)
+            )
         except NotAllowed as error:
-            self._deck.say(sent, str(error))
+            self._cards.set_notice(sent, str(error))
         except (AlreadyAnswered, NotOpen) as late:
-            self._deck.over.setdefault(question.id, last_words(late))
+            self._cards.outcomes.setdefault(question.id, outcome_text(late))
 
-    def _check_shown(self, question: OpenQuestion, prompt: Prompt, sent: Sent, said: Said | None) -> None:
-        """Let no one say yes to what they were not shown whole, in words either.
+    def _require_whole_display(
+        self, question: OpenQuestion, prompt: Prompt, sent: SentCard, decision: CardReply | None
+    ) -> None:
+        """Reject an approval of content that the card did not show completely.
 
         Raises:
-            AnswerError: They were not.
+            AnswerError: The card was not complete.
         """
-        if said is not None and said.act not in (NO, BACK) and not self._deck.draft(question, prompt, sent)[0].is_whole:
+        if (
+            decision is not None
+            and decision.act not in (NO, BACK)
+            and not self._cards.draft(question, prompt, sent)[0].is_whole
+        ):
             raise AnswerError([Problem("", ELSEWHERE)])
 
-    def _is_to_be_confirmed(self, sent: Sent, step: _Step, reply: Reply) -> bool:
-        words = sent.act(reply.token) in ("", REPLY) and sent.pending is None and isinstance(step.prompt.question.answer_type, TextType)
-        return self._channel.fits.confirms and words and not step.said.act and step.said.value is not None
-
-    def _answer_of(self, step: _Step) -> Callable[..., Awaitable[Receipt]]:
-        """Return how the question of a step is answered by the person of the account."""
-        who = step.who
-        return partial(step.store.answer, step.question.id, user=who.user, via=self._channel.kind, login=who.login)
-
-    async def _do(self, step: _Step) -> None:
-        said, answer = (
-            step.said,
-            partial(step.store.answer, step.question.id, user=step.who.user, via=self._channel.kind, login=step.who.login),
+    def _needs_confirmation(self, sent: SentCard, step: _AcceptedReply, reply: Reply) -> bool:
+        words = (
+            sent.act(reply.token) in ("", REPLY)
+            and sent.pending is None
+            and isinstance(step.prompt.question.answer_type, TextType)
         )
-        if step.question.kind == "tool" and step.question.form is not None:
-            await self._walk(step)
-        elif said.act == BACK:
-            await answer(back=True)
-        elif said.act == NOTE_REPLY:
-            await answer(reply=said.reason or "")
-        elif step.question.kind == "tool":
-            await answer(_value(said), reason=said.reason)
-        else:
-            await answer(approve=said.act == YES, reason=said.reason, digest=step.digest if said.act == YES else "")
+        return (
+            self._channel.fits.confirms
+            and words
+            and not step.decision.act
+            and step.decision.value is not None
+        )
 
-    async def _walk(self, step: _Step) -> None:
-        """Take one step of a form; the last one sends it."""
-        answer = self._answer_of(step)
-        walk = FormWalk(step.question, step.turn, Vault(), step.sent.steps)
-        if step.said.act == BACK and walk.is_at_its_beginning:
+    def _answer_call(self, step: _AcceptedReply) -> Callable[..., Awaitable[Receipt]]:
+        who = step.who
+        return partial(
+            step.store.answer,
+            step.question.id,
+            user=who.user,
+            via=self._channel.kind,
+            login=who.login,
+        )
+
+    async def _carry_out(self, step: _AcceptedReply) -> None:
+        decision, answer = step.decision, self._answer_call(step)
+        if step.question.kind == "tool" and step.question.form is not None:
+            await self._walk_form(step)
+        elif decision.act == BACK:
+            await answer(back=True)
+        elif decision.act == NOTE_REPLY:
+            await answer(reply=decision.reason or "")
+        elif step.question.kind == "tool":
+            await answer(_value(decision), reason=decision.reason)
+        else:
+            await answer(
+                approve=decision.act == YES,
+                reason=decision.reason,
+                digest=step.digest if decision.act == YES else "",
+            )
+
+    async def _walk_form(self, step: _AcceptedReply) -> None:
+        """Advance a form by one step. The last step submits it."""
+        answer = self._answer_call(step)
+        walk = FormWalk(step.question, step.turn, SecretCache(), step.sent.steps)
+        if step.decision.act == BACK and walk.is_at_its_beginning:
             await answer(back=True)
             return
-        if step.said.act == BACK:
+        if step.decision.act == BACK:
             walk.back()
-        elif step.prompt.kind == "review" and step.said.act == NO:
-            raise AnswerError([Problem("", 'Nothing was sent. "yes" sends these answers, and "/back" leads to the one before.')])
+        elif step.prompt.kind == "review" and step.decision.act == NO:
+            raise AnswerError(
+                [
+                    Problem(
+                        "",
+                        'Nothing was sent. Reply "yes" to send these answers, or "/back" to change'
+                        " the last one.",
+                    )
+                ]
+            )
         elif step.prompt.kind == "review":
             walk.send()
         else:
-            walk.answer(_value(step.said))
+            walk.answer(_value(step.decision))
         if walk.prompt is None:
-            await answer({name: value for name, value in walk.answers().items() if not isinstance(value, SecretValue)})
+            await answer(
+                {
+                    name: value
+                    for name, value in walk.answers().items()
+                    if not isinstance(value, SecretValue)
+                }
+            )
         else:
-            await self._deck.keep(replace(step.sent, steps=tuple(walk.steps), pending=None))
+            await self._cards.save(replace(step.sent, steps=tuple(walk.steps), pending=None))
 
 
-def _checked(reply: Reply) -> Reply:
-    """Return a reply whose words can be an answer.
+def _usable(reply: Reply) -> Reply:
+    """Return the reply if its text can be an answer.
 
     Raises:
-        AnswerError: The channel says that they cannot.
+        AnswerError: The channel reports a problem with the text.
     """
     if reply.problem:
         raise AnswerError([Problem("", reply.problem)])
     return reply
 
 
-def _as_of(store: ConversationStore, question: OpenQuestion, at: str) -> ConversationStore:
-    """Return the store at the time at which a reply was written: before its question's end it counts, also if it is read after that."""
+def _store_at(store: ConversationStore, question: OpenQuestion, at: str) -> ConversationStore:
+    """Return the store to which the answer is submitted.
+
+    If the reply was written before the deadline and is read after it, the clock of the returned
+    store returns the time of writing, so that the reply still counts.
+    """
     in_time = bool(at) and question.deadline is not None and at < question.deadline <= now()
-    return ConversationStore(store.port, store.admission, _Then(datetime.fromisoformat(at))) if in_time else store
+    return (
+        ConversationStore(store.port, store.admission, _FixedClock(datetime.fromisoformat(at)))
+        if in_time
+        else store
+    )
 
 
-def _was_before(sent: Sent, reply: Reply) -> bool:
-    """Return whether words were written before the card displayed what they would answer now, if only their time ties them to it."""
+def _predates_card(sent: SentCard, reply: Reply) -> bool:
+    """Return whether typed text was written before the card displayed its current question."""
     if reply.token:
         return False
     if reply.at and reply.at < sent.changed:
         return True
     if reply.handle and not sent.steps and sent.pending is None and sent.note is None:
         return False
-    is_older = bool(reply.at and sent.at) and datetime.fromisoformat(reply.at) < datetime.fromisoformat(sent.at).replace(microsecond=0)
+    is_older = bool(reply.at and sent.at) and datetime.fromisoformat(
+        reply.at
+    ) < datetime.fromisoformat(sent.at).replace(microsecond=0)
     return not sent.there or is_older
 
 
-def _seen(sent: Sent, reply: Reply) -> str:
-    """Return the digest of the subject that the card displayed when its person replied: by the text of the button, or what has arrived."""
+def _displayed_digest(sent: SentCard, reply: Reply) -> str:
+    """Return the digest of the subject that the card displayed when the reply was written."""
     return sent.digest if reply.token else sent.shown
 
 
-def _check_for_form(said: Said) -> None:
-    """Refuse words for which a form has no place: nothing of what a person says is dropped.
+def _check_for_form(decision: CardReply) -> None:
+    """Reject a reason or note in a form, because a form cannot record it.
 
     Raises:
-        AnswerError: There is a reason or a note with the answer.
+        AnswerError: The reply has a reason or a note.
     """
-    if said.act == ASK_BACK or said.reason is not None:
-        raise AnswerError([Problem("", 'An answer in a form takes no reason and no note. Answer "yes" or "no" alone.')])
+    if decision.act == CLARIFY or decision.reason is not None:
+        raise AnswerError(
+            [
+                Problem(
+                    "",
+                    'An answer in a form cannot have a reason or a note. Reply only "yes" or "no".',
+                )
+            ]
+        )
 
 
-def _about_note(note: UnclearNote, act: str, reply: Reply, person: str) -> Said | None:
-    """Return what the author of an unclear note has decided; None if they want to write again, `Said()` if the reply is not about the note.
+def _note_decision(note: UnclearNote, act: str, reply: Reply, person: str) -> CardReply | None:
+    """Return the decision of the author of an unclear note.
+
+    Return None if the author wants to write a new reply, and an empty `CardReply` if the reply is
+    not about the note.
 
     Raises:
-        AnswerError: Another person has pressed one of the note's buttons.
+        AnswerError: Another person pressed a button of the note.
     """
     if act in NOTE_ACTS and person != note.person:
-        raise AnswerError([Problem("", f"Only {note.person} can say what these words of theirs decide.")])
-    does = note_act(note.words, reply.text, reply.more) if not act and person == note.person else act
-    if does == NOTE_AGAIN:
+        raise AnswerError(
+            [Problem("", f"Only {note.person}, who wrote this note, can decide what it means.")]
+        )
+    does = (
+        note_act(note.words, reply.text, reply.more) if not act and person == note.person else act
+    )
+    if does == NOTE_WRITE_AGAIN:
         return None
     if does == NOTE_REPLY:
-        return Said(NOTE_REPLY, reason=note.words)
-    return Said(YES if does == NOTE_YES else NO, reason=note.words) if does in NOTE_ACTS else Said()
+        return CardReply(NOTE_REPLY, reason=note.words)
+    return (
+        CardReply(YES if does == NOTE_YES else NO, reason=note.words)
+        if does in NOTE_ACTS
+        else CardReply()
+    )
 
 
-def _said(prompt: Prompt, sent: Sent, reply: Reply, person: str) -> Said | None:
-    """Return what a reply means; None where the person wants to write again."""
+def _interpret(prompt: Prompt, sent: SentCard, reply: Reply, person: str) -> CardReply | None:
+    """Return the meaning of a reply, or None if the person wants to write a new reply."""
     act = sent.act(reply.token).removeprefix(REPLY)
-    if sent.note is not None and (said := _about_note(sent.note, act, reply, person)) != Said():
-        return said
+    if (
+        sent.note is not None
+        and (decision := _note_decision(sent.note, act, reply, person)) != CardReply()
+    ):
+        return decision
     if sent.pending is not None:
         words = reply.text.strip().casefold()
         if act == CONFIRM or (not act and words in ("yes", "y", "send it")):
-            return Said(value=sent.pending)
-        if act == AGAIN or words in ("no", "n"):
+            return CardReply(value=sent.pending)
+        if act == WRITE_AGAIN or words in ("no", "n"):
             return None
     if not act:
-        return meant(prompt, reply.text, reply.more)
+        return interpret_words(prompt, reply.text, reply.more)
     if act == SKIP:
-        return Said(value=None)
-    return Said(value=chosen(prompt, act)) if act.startswith(OPTION) else Said(act)
+        return CardReply(value=None)
+    return CardReply(value=chosen_value(prompt, act)) if act.startswith(OPTION) else CardReply(act)
 
 
-class _Then:
-    """A clock that stands where the platform's stood."""
+class _FixedClock:
+    """A clock that always returns the same time."""
 
     def __init__(self, at: datetime) -> None:
         self._at = at
 
     def now(self) -> datetime:
-        """Return that time."""
         return self._at
 
 
-def _value(said: Said) -> Json:
-    if said.act in (YES, NO):
-        return said.act == YES
-    return said.value  # type: ignore[return-value]  # an act stands for the rest
+def _value(decision: CardReply) -> Json:
+    if decision.act in (YES, NO):
+        return decision.act == YES
+    return decision.value  # type: ignore[return-value]  # all other acts are handled before

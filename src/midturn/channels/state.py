@@ -1,16 +1,17 @@
-"""What channels keep in the store: who an account is, which cards were sent and what their buttons stand for, how far a channel has read.
+"""State of channels in the store: pairings, sent cards with their tokens, leases, read positions.
 
-It lies in the store, so that whichever server runs a channel knows it (`StorePort.beside`). Each thing is kept by itself under a name:
+The state is in the store, so that every server that runs a channel has it. Keys:
 
-    channel/<name>/lease             who runs the channel, and until when
-    channel/<name>/memory/<what>     a text of the channel's own
-    channel/<name>/card/<key>        a card: for whom, about which question, what its buttons mean
-    channel/<name>/taking            the words that were taken last, and which card they are about
-    pairing/<kind>/<account>         which person an account is
-    code/<kind>/<hash of the code>   which person pairs with it, until when
+    channel/<name>/lease             the server that runs the channel, and until when
+    channel/<name>/memory/<key>      a value of the channel itself
+    channel/<name>/card/<key>        a sent card: recipient, question, meaning of its buttons
+    channel/<name>/taking            the typed reply that was handled last, and its card
+    pairing/<kind>/<account>         the person an account belongs to
+    code/<kind>/<hash of the code>   the person a pairing code is for, and until when
 
-A code is kept as its hash alone, and is good once, for five minutes. A card is kept before it is sent: a process that dies in between sends
-it once more, with the same tokens, so that both cards work.
+Only the hash of a pairing code is stored. A code works once, for five minutes. A card is stored
+before it is sent. If the process dies in between, the card is sent again with the same tokens, so
+that both copies work.
 """
 
 from __future__ import annotations
@@ -33,16 +34,21 @@ from midturn.question.text import canonical_name, is_same_name, name_key
 from midturn.stores.port import StorePort
 
 CODE_SECONDS: Final = 300.0
-_CODE: Final = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # no letter looks like a digit: people type it on a phone
+# without letters that look like digits, because people type codes on phones
+_CODE_ALPHABET: Final = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 _CODE_LENGTH: Final = 8
 MAX_OLD_TOKENS: Final = 100
-"""Buttons of earlier texts of a card that are still recognized: its update may be late, and its author is then told so."""
-_LEASE: Final = 30.0  # seconds after which a server that says nothing has lost the channel
+"""Maximum number of outdated buttons of a card that are recognized.
+
+People who press such a button are told that the card has changed.
+"""
+# duration of a lease; a server that does not renew its lease within this time loses the channel
+LEASE_SECONDS: Final = 30.0
 T = TypeVar("T")
 
 
 class Pairing(Struct, frozen=True):
-    """An account of a person. `at` is when they paired."""
+    """An account that belongs to a person. `at` is the time of pairing in RFC 3339."""
 
     kind: str
     account: str
@@ -51,9 +57,10 @@ class Pairing(Struct, frozen=True):
 
 
 class UnclearNote(Struct, frozen=True):
-    """Words of `person` that begin with a yes or a no and say more. They wait for their author, who alone says what they decide.
+    """An unclear reply, which starts with yes or no and contains more text.
 
-    `digest` is that of the subject to which they were written.
+    Its author is asked for the meaning. `digest` is the digest of the subject that the card
+    displayed.
     """
 
     words: str
@@ -61,17 +68,34 @@ class UnclearNote(Struct, frozen=True):
     digest: str = ""
 
 
-class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A card: about the open question `question`, sent to `to`, an account or room; `person` is whose account it is, empty in a room.
+class SentCard(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A card that was sent, or is about to be sent.
 
-    `tokens` says what each button does, and which one is the card's own, `before` are the unused ones of its earlier texts, the newest
-    first. `asked` is what the card was about, for its last words, `about` what is asked in it, `there` what was asked in what has arrived,
-    and `at` since when. `steps` are the answers of a form so far, `pending` is what a person has written that they still have to confirm.
-    `tries` counts how often it may have been sent. `note` are words that their author was asked about, and has not confirmed.
+    A card has two versions: the version that was prepared last, and the version that has arrived at
+    the platform. They differ until the platform confirms an update.
 
-    `same` are the tokens of earlier texts that differ from this one in their heading only, such as before a vote: they still count.
-    `subject` is the fingerprint of everything but the heading. `digest` is that of the subject in `about`, and `shown` that of the subject
-    in what has arrived, which was another one until `changed`.
+    Args:
+        key: Key of the card in the state of its channel.
+        question: ID of the open question.
+        to: The account or room that received the card.
+        person: Owner of the account. Empty for a room.
+        handle: Handle of the message at the platform. Empty until it is sent.
+        tokens: Act of each token. One token is that of the card itself.
+        same: Tokens of earlier versions that differ only in the heading, such as before a vote.
+            These tokens still count.
+        before: Unused tokens of earlier versions, the newest first. These tokens no longer count.
+        subject: Fingerprint of the content without the heading.
+        about: Fingerprint of the prepared version.
+        there: Fingerprint of the arrived version.
+        at: Time since which the arrived version is displayed.
+        asked: Text of the question, for the final notice.
+        tries: Number of times that the card may have been sent.
+        steps: Answers of a form so far.
+        pending: A typed answer that its author still has to confirm.
+        note: An unclear reply whose author was asked for the meaning.
+        digest: Digest of the subject in the prepared version.
+        shown: Digest of the subject in the arrived version.
+        changed: Time until which `shown` was different.
     """
 
     key: str
@@ -96,25 +120,44 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     changed: str = ""
 
     def act(self, token: str) -> str:
-        """Return what a token does; empty where it is none of this card."""
-        return next((act for known, act in (*self.tokens.items(), *self.same.items()) if _is_same(known, token)), "")
+        """Return the act of a token, or an empty string if it is not a token of this card."""
+        return next(
+            (
+                act
+                for known, act in (*self.tokens.items(), *self.same.items())
+                if _is_same(known, token)
+            ),
+            "",
+        )
 
     def had(self, token: str) -> bool:
-        """Return whether it is of a button that the card had before."""
+        """Return whether the token belongs to an earlier version of the card."""
         return any(_is_same(known, token) for known in self.before)
 
     def may_be(self, handle: str) -> bool:
-        """Return whether a message can be this card: also while it is not known which one is, or where it may be there twice."""
+        """Return whether a message can be this card.
+
+        Return True if the handle is unknown or the card may have been sent twice.
+        """
         return handle in ("", self.handle) or not self.handle or self.tries > 1
 
-    def moved_on(self, used: str) -> Sent:
-        """Return the card when a reply has counted: no button of it does anything any more, until it is shown anew."""
+    def without_buttons(self, used: str) -> SentCard:
+        """Return the card after a reply was accepted.
+
+        Its buttons have no effect until the card is shown again.
+        """
         before = (*(token for token in (*self.tokens, *self.same) if token != used), *self.before)
         return replace(self, tokens={}, same={}, before=before[:MAX_OLD_TOKENS], there="", about="")
 
 
-class Taking(Struct, frozen=True):
-    """Words that are being taken: `reply` names them at the platform, `key` the card, `state` how far that was."""
+class ReplyInProgress(Struct, frozen=True):
+    """The typed reply that is being handled.
+
+    Args:
+        reply: Identifier of the reply at the platform.
+        key: Key of the card to which the reply belongs.
+        state: Fingerprint of the answers on the card before the reply.
+    """
 
     reply: str
     key: str
@@ -122,127 +165,158 @@ class Taking(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True):
-    """Who runs a channel, and until when."""
+    """The server that runs a channel, and the time until which the lease is valid."""
 
     holder: str
     until: str
 
 
-class Ledger:
-    """What is kept in one store. `now` is the time in RFC 3339."""
+class ChannelState:
+    """The state of all channels in one store. `now` returns the time in RFC 3339."""
 
     def __init__(self, port: StorePort, now: Callable[[], str]) -> None:
         self._port = port
         self._now = now
 
-    # People and their accounts --------------------------------------------------------------------------------------------
+    # People and their accounts
+    # ----------------------------------------------------------------------------------------------
 
-    async def code_for(self, person: str, kind: str) -> str:
-        """Return a code with which a person pairs an account of theirs, once, within five minutes."""
-        code = "".join(secrets.choice(_CODE) for _ in range(_CODE_LENGTH))
-        await self._keep(f"code/{kind}/{_hash(code)}", {"person": person, "until": after(self._now(), CODE_SECONDS)})
+    async def create_code(self, person: str, kind: str) -> str:
+        """Return a one-time code with which a person can pair an account within five minutes."""
+        code = "".join(secrets.choice(_CODE_ALPHABET) for _ in range(_CODE_LENGTH))
+        await self._store(
+            f"code/{kind}/{_hash(code)}",
+            {"person": person, "until": after(self._now(), CODE_SECONDS)},
+        )
         return code
 
-    async def paired(self, kind: str, account: str, typed: str) -> Pairing | None:
-        """Pair the account with the person whose code was typed; None where it is no code, or is not good any more."""
+    async def redeem_code(self, kind: str, account: str, typed: str) -> Pairing | None:
+        """Pair an account with the person to whom the typed code belongs.
+
+        Return None if the code is unknown or has expired.
+        """
         name = f"code/{kind}/{_hash(typed.strip().upper())}"
         async with self._port.alone(f"pairing {kind}"):
-            found = await self._find(name, dict[str, str])
+            found = await self._load(name, dict[str, str])
             if found is None:
                 return None
-            await self._port.beside.keep(name, None)  # it is good once, also where it came too late
+            await self._port.beside.keep(
+                name, None
+            )  # deleted first, because a code works only once
             if found["until"] <= self._now():
                 return None
             pairing = Pairing(kind, account, found["person"], self._now())
-            for before in await self._pairings_of(kind, account):  # spelled in another way
+            for before in await self._pairings_of(
+                kind, account
+            ):  # delete earlier pairings of the account, also in another spelling
                 await self._port.beside.keep(f"pairing/{kind}/{before.account}", None)
-            await self._keep(f"pairing/{kind}/{account}", pairing)
+            await self._store(f"pairing/{kind}/{account}", pairing)
         return pairing
 
     async def pairings(self) -> list[Pairing]:
-        """Return every pairing, by channel and person."""
-        found = await self._all("pairing/", Pairing)
-        return sorted(found.values(), key=lambda pairing: (pairing.kind, pairing.person, pairing.account))
+        """Return all pairings, sorted by channel and person."""
+        found = await self._load_all("pairing/", Pairing)
+        return sorted(
+            found.values(), key=lambda pairing: (pairing.kind, pairing.person, pairing.account)
+        )
 
-    async def person(self, kind: str, account: str) -> str:
-        """Return whose account it is; empty where it belongs to no person."""
+    async def person_of(self, kind: str, account: str) -> str:
+        """Return the person to whom an account belongs, or an empty string if it is not paired."""
         found = await self._pairings_of(kind, account)
         return found[0].person if found else ""
 
     async def _pairings_of(self, kind: str, account: str) -> list[Pairing]:
-        """Return the pairings of an account, however it is spelled; an account that is no name has none."""
+        """Return the pairings of an account in any spelling.
+
+        Return nothing if the account is not a valid name.
+        """
         try:
             key = canonical_name(account)
         except ValueError:
             return []
-        found = await self._all(f"pairing/{kind}/", Pairing)
+        found = await self._load_all(f"pairing/{kind}/", Pairing)
         return [pairing for pairing in found.values() if name_key(pairing.account) == key]
 
-    async def part(self, person: str, kind: str = "") -> list[Pairing]:
-        """Forget the accounts of a person, of one channel or of all; return them."""
-        gone = [pairing for pairing in await self.pairings() if is_same_name(pairing.person, person) and kind in ("", pairing.kind)]
+    async def unpair(self, person: str, kind: str = "") -> list[Pairing]:
+        """Delete the pairings of a person, on one channel or on all channels, and return them."""
+        gone = [
+            pairing
+            for pairing in await self.pairings()
+            if is_same_name(pairing.person, person) and kind in ("", pairing.kind)
+        ]
         for pairing in gone:
             await self._port.beside.keep(f"pairing/{pairing.kind}/{pairing.account}", None)
         return gone
 
-    # Cards ----------------------------------------------------------------------------------------------------------------
+    # Cards
+    # ----------------------------------------------------------------------------------------------
 
-    async def cards(self, channel: str) -> dict[str, Sent]:
-        """Return the cards of a channel, by key."""
-        found = await self._all(f"channel/{channel}/card/", Sent)
+    async def cards(self, channel: str) -> dict[str, SentCard]:
+        """Return the cards of a channel by key."""
+        found = await self._load_all(f"channel/{channel}/card/", SentCard)
         return {sent.key: sent for sent in found.values()}
 
-    async def put(self, channel: str, sent: Sent) -> Sent:
-        """Keep a card as it is now."""
-        await self._keep(f"channel/{channel}/card/{sent.key}", sent)
+    async def save_card(self, channel: str, sent: SentCard) -> SentCard:
+        """Store a card and return it."""
+        await self._store(f"channel/{channel}/card/{sent.key}", sent)
         return sent
 
-    async def drop(self, channel: str, sent: Sent) -> None:
-        """Forget a card: its question is over."""
+    async def delete_card(self, channel: str, sent: SentCard) -> None:
+        """Delete a card after its question was closed."""
         await self._port.beside.keep(f"channel/{channel}/card/{sent.key}", None)
 
-    async def taking(self, channel: str) -> Taking | None:
-        """Return the words that were taken last."""
-        return await self._find(f"channel/{channel}/taking", Taking)
+    async def reply_in_progress(self, channel: str) -> ReplyInProgress | None:
+        """Return the typed reply that was handled last."""
+        return await self._load(f"channel/{channel}/taking", ReplyInProgress)
 
-    async def take(self, channel: str, taking: Taking) -> None:
-        """Keep which words are being taken."""
-        await self._keep(f"channel/{channel}/taking", taking)
+    async def save_reply_in_progress(self, channel: str, taking: ReplyInProgress) -> None:
+        """Store the typed reply that is being handled."""
+        await self._store(f"channel/{channel}/taking", taking)
 
-    # A channel ------------------------------------------------------------------------------------------------------------
+    # A channel
+    # ----------------------------------------------------------------------------------------------
 
-    async def memory(self, channel: str) -> KeptMemory:
-        """Return what a channel itself has kept."""
+    async def memory(self, channel: str) -> StoredMemory:
+        """Return the key-value store of a channel."""
         beginning = f"channel/{channel}/memory/"
         kept = await self._port.beside.kept(beginning)
-        return KeptMemory(self._port, beginning, {name.removeprefix(beginning): value.decode() for name, value in kept.items()})
+        return StoredMemory(
+            self._port,
+            beginning,
+            {name.removeprefix(beginning): value.decode() for name, value in kept.items()},
+        )
 
-    async def leased(self, channel: str, holder: str) -> bool:
-        """Take or renew the lease of a channel; False where another server runs it."""
+    async def acquire_lease(self, channel: str, holder: str) -> bool:
+        """Acquire or renew the lease of a channel.
+
+        Return False if another server holds the lease.
+        """
         name = f"channel/{channel}/lease"
         async with self._port.alone(name):
-            found = await self._find(name, Lease)
+            found = await self._load(name, Lease)
             if found and found.holder != holder and found.until > self._now():
                 return False
-            await self._keep(name, Lease(holder, after(self._now(), _LEASE)))
+            await self._store(name, Lease(holder, after(self._now(), LEASE_SECONDS)))
         return True
 
-    async def release(self, channel: str, holder: str) -> None:
-        """Give the lease back."""
+    async def release_lease(self, channel: str, holder: str) -> None:
+        """Release the lease of a channel, if `holder` has it."""
         name = f"channel/{channel}/lease"
         async with self._port.alone(name):
-            found = await self._find(name, Lease)
+            found = await self._load(name, Lease)
             if found and found.holder == holder:
                 await self._port.beside.keep(name, None)
 
-    async def _keep(self, name: str, value: object) -> None:
+    async def _store(self, name: str, value: object) -> None:
         await self._port.beside.keep(name, msgspec.json.encode(value))
 
-    async def _find(self, name: str, kind: type[T]) -> T | None:
-        return (await self._all(name, kind)).get(name)
+    async def _load(self, name: str, kind: type[T]) -> T | None:
+        return (await self._load_all(name, kind)).get(name)
 
-    async def _all(self, beginning: str, kind: type[T]) -> dict[str, T]:
-        """Return what can be read; what another version or another program has written is left alone."""
+    async def _load_all(self, beginning: str, kind: type[T]) -> dict[str, T]:
+        """Return the values that can be decoded. Values of other versions or programs are
+        skipped.
+        """
         found: dict[str, T] = {}
         for name, content in (await self._port.beside.kept(beginning)).items():
             try:
@@ -252,7 +326,7 @@ class Ledger:
         return found
 
 
-class KeptMemory:
+class StoredMemory:
     """`Memory` in a store."""
 
     def __init__(self, port: StorePort, beginning: str, values: dict[str, str]) -> None:
@@ -261,24 +335,31 @@ class KeptMemory:
         self._values = values
 
     def get(self, name: str) -> str:
-        """Return what is kept under a name; empty where nothing is."""
+        """Return the value of a key, or an empty string if there is none."""
         return self._values.get(name, "")
 
     async def set(self, name: str, value: str) -> None:
-        """Keep a text, durably."""
+        """Store a value durably."""
         await self._port.beside.keep(f"{self._beginning}{name}", value.encode())
         self._values[name] = value
 
 
-def token_of(sent: Sent, act: str) -> str:
-    """Return the token of an act; empty where it has none."""
+def token_of(sent: SentCard, act: str) -> str:
+    """Return the token of an act, or an empty string if there is none."""
     return next((token for token, known in sent.tokens.items() if known == act), "")
 
 
-def with_tokens(sent: Sent, acts: Mapping[str, str], subject: str) -> tuple[Sent, tuple[Choice, ...]]:
-    """Return a card with a new token of its own and for each act, and its buttons, which `acts` names: label by act.
+def renew_tokens(
+    sent: SentCard, acts: Mapping[str, str], subject: str
+) -> tuple[SentCard, tuple[Choice, ...]]:
+    """Return a card with new tokens, and its buttons.
 
-    Old tokens end, unless `subject` is what they were about.
+    Tokens of earlier versions stop working, unless `subject` is unchanged.
+
+    Args:
+        sent: The card.
+        acts: Label of each button, by act.
+        subject: Fingerprint of the new content without the heading.
     """
     tokens = {act: secrets.token_urlsafe(16) for act in (*acts, REPLY)}
     choices = tuple(Choice(label, tokens[act]) for act, label in acts.items())

@@ -1,4 +1,4 @@
-"""Turns for editors, under the configuration of the directory that an editor has open."""
+"""Run turns for editors, with the configuration of the directory that is open in the editor."""
 
 from __future__ import annotations
 
@@ -11,31 +11,41 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from midturn.agent.assembly.command_line import CommandLine, CommandParts, discard_turn
+from midturn.agent.assembly.command_line import CommandArguments, CommandLine, discard_turn
 from midturn.agent.assembly.mcp import Servers, can_ask, missing
-from midturn.agent.assembly.session import RunParts
 from midturn.agent.prompters import InboxPrompter
-from midturn.cli.command_context import Place, StoreAddress, environment, place_in
+from midturn.cli.command_context import CommandContext, StoreAddress, environment, place_in
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import ExitStatus
 from midturn.clock import SYSTEM, now
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
 from midturn.events.types import AnsweredBy
-from midturn.integrations.acp.agent import AssistantAgent, SentServer, SentServers, sent_servers, serve
+from midturn.integrations.acp.agent import (
+    AssistantAgent,
+    SentServer,
+    SentServers,
+    sent_servers,
+    serve,
+)
 from midturn.integrations.acp.session import Interrupt
 from midturn.ports import Clock, Display, Notice
 from midturn.runtime.driver import RunEnding
-from midturn.stores.locked import HeldConversation
+from midturn.runtime.run_options import RunOptions
+from midturn.stores.locked import LockedConversation
 from midturn.stores.metadata import Metadata, title
 from midturn.stores.store import ConversationStore
-from midturn.turn.step import TurnRequested
+from midturn.turn.inputs import TurnRequested
 
 
 class ConfiguredTurns:
-    """Turns of one place. A question waits for the inbox while its turn runs; what an inbox cannot take meanwhile suspends the turn."""
+    """Runs the turns of one directory.
 
-    def __init__(self, place: Place, flags: Flags, sent: SentServers) -> None:
+    Questions are in the inbox while the turn runs. A question that cannot wait in the inbox
+    suspends the turn.
+    """
+
+    def __init__(self, place: CommandContext, flags: Flags, sent: SentServers) -> None:
         self._place = place
         self._flags = flags
         self._sent = sent
@@ -43,15 +53,23 @@ class ConfiguredTurns:
 
     @property
     def store(self) -> ConversationStore:
-        """Where the conversations are."""
+        """The store of the conversations."""
         return self._place.store
 
     async def begin(self, conversation: str, words: str) -> str:
-        """Make a conversation with this id."""
-        return await self.store.port.add([], Metadata(title=title(words), created_at=now()), conversation)
+        """Create a conversation with this ID and with `words` as its title. Return the ID."""
+        return await self.store.port.add(
+            [], Metadata(title=title(words), created_at=now()), conversation
+        )
 
-    async def run(self, journal: HeldConversation, words: str | None, display: Display, begun: Callable[[Interrupt], None]) -> RunEnding:
-        """Run a turn, or go on with the open one."""
+    async def run(
+        self,
+        journal: LockedConversation,
+        words: str | None,
+        display: Display,
+        on_start: Callable[[Interrupt], None],
+    ) -> RunEnding:
+        """Run a turn. If `words` is None, resume the open turn."""
         loaded = load_for(self._place, self._flags, journal.events)
         for sentence in loaded.ignored if words is not None else ():
             display.show(Notice(sentence))
@@ -60,11 +78,11 @@ class ConfiguredTurns:
         connected = await asyncio.to_thread(self._servers.connected, settings, root, asks=asks)
         for warning in connected.warnings:
             display.show(Notice(warning))
-        parts = CommandParts(settings=settings, root=root, others=connected.tools)
-        command_line = CommandLine(parts, RunParts(prompter=InboxPrompter(), display=display))
+        parts = CommandArguments(settings=settings, root=root, others=connected.tools)
+        command_line = CommandLine(parts, RunOptions(prompter=InboxPrompter(), display=display))
         try:
             session = command_line.session(journal)
-            begun(session.interrupt)
+            on_start(session.interrupt)
             if words is None:
                 return await session.resume()
             delta = loaded.given.to_record()
@@ -73,58 +91,69 @@ class ConfiguredTurns:
             await command_line.aclose()
 
     def _with_servers(self, settings: Settings, display: Display) -> Settings:
-        """Add what the editor has sent; a server that is configured here under the same name is the one that counts."""
+        """Add the MCP servers that the editor sent.
+
+        A configured server with the same name has precedence.
+        """
         if self._sent.servers and importlib.util.find_spec("mcp") is None:
-            display.show(Notice(f"The editor's MCP servers are not used. {missing()}"))
+            display.show(Notice(f"The MCP servers of the editor are not available. {missing()}"))
             return settings
         for problem in self._sent.problems:
             display.show(Notice(problem))
         return replace(settings, mcp={**self._sent.servers, **settings.mcp})
 
-    async def end(self, journal: HeldConversation) -> None:
+    async def end(self, journal: LockedConversation) -> None:
         """End the open turn of a conversation."""
-        await discard_turn(self.store, journal, AnsweredBy("user", via="acp", user=own_name(environment())))
+        await discard_turn(
+            self.store, journal, AnsweredBy("user", via="acp", user=own_name(environment()))
+        )
 
     async def close(self) -> None:
-        """Leave the MCP servers."""
+        """Disconnect the MCP servers."""
         await asyncio.to_thread(self._servers.close)
 
 
-def editor_agent(flags: Flags, store: StoreAddress | None, clock: Clock = SYSTEM, *, takes_servers: bool = True) -> AssistantAgent:
-    """Return our assistant, as it is configured in whichever directory a session is begun.
+def editor_agent(
+    flags: Flags, store: StoreAddress | None, clock: Clock = SYSTEM, *, takes_servers: bool = True
+) -> AssistantAgent:
+    """Return midturn's assistant for editors.
+
+    Each session uses the configuration of its own directory.
 
     Args:
-        flags: What the command was given.
-        store: Where conversations are, if not where they always are.
-        clock: What time it is.
-        takes_servers: The MCP servers that an editor sends are used, too.
+        flags: Flags of the command.
+        store: Store of conversations, if not the default store.
+        clock: Source of time.
+        takes_servers: Whether to use the MCP servers that the editor sends.
     """
     absolute = store.absolute() if store else None
     waiting = replace(flags, defer=True)
 
     def turns(cwd: Path, sent: Sequence[SentServer]) -> ConfiguredTurns:
         place = place_in(cwd, absolute)
-        return ConfiguredTurns(place, waiting, sent_servers(sent if takes_servers else (), place.root))
+        return ConfiguredTurns(
+            place, waiting, sent_servers(sent if takes_servers else (), place.root)
+        )
 
     return AssistantAgent(turns, clock)
 
 
 def serve_editor(flags: Flags, store: StoreAddress | None, *, takes_servers: bool) -> ExitStatus:
-    """Be an editor's agent until it hangs up, or this process is told to end."""
-    return asyncio.run(_until_told(editor_agent(flags, store, takes_servers=takes_servers)))
+    """Serve an editor until it disconnects or a signal arrives."""
+    return asyncio.run(_serve_until_signal(editor_agent(flags, store, takes_servers=takes_servers)))
 
 
-async def _until_told(agent: AssistantAgent) -> ExitStatus:
+async def _serve_until_signal(agent: AssistantAgent) -> ExitStatus:
     serving = asyncio.ensure_future(serve(agent))
-    told: list[signal.Signals] = []
+    received: list[signal.Signals] = []
 
     def stop(number: signal.Signals) -> None:
-        told.append(number)
+        received.append(number)
         serving.cancel()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop, number)
-    with suppress(asyncio.CancelledError):  # the protocol's library keeps it to itself
+    with suppress(asyncio.CancelledError):  # the ACP library may have swallowed the cancellation
         await serving
-    return ExitStatus(128 + told[0]) if told else ExitStatus.DONE
+    return ExitStatus(128 + received[0]) if received else ExitStatus.DONE

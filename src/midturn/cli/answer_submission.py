@@ -1,14 +1,14 @@
-"""From what was typed to what the store takes."""
+"""Convert the text typed for `midturn answer` to an answer, and submit it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.cli.command_context import Place
+from midturn.cli.command_context import CommandContext
 from midturn.errors import AnswerError, Problem
 from midturn.events.open_question import OpenQuestion
 from midturn.events.types import AnsweredBy
@@ -23,30 +23,33 @@ from midturn.stores.store import ConversationStore
 from midturn.terminal.prompts.accept import argument_problems
 from midturn.terminal.prompts.answer_text import value_text
 
-# ----------------------------------------------------------------------------------------------------------------------
-# VALUE on the command line: read like typed text everywhere. A typo means nothing
+# --------------------------------------------------------------------------------------------------
+# VALUE on the command line. It is parsed like text typed at a prompt. A text with a typo is
+# rejected, and never taken for another answer.
 
 
 def answer_of(question: OpenQuestion, words: str) -> Json:
-    """Read the words as an answer to a question that is no secret.
+    """Parse text as an answer to a question that is not a secret.
 
     Raises:
-        AnswerError: They mean none.
+        AnswerError: The text is not a valid answer.
     """
     try:
         return cast("Json", question.question.parse(words))
     except AnswerError as error:
         kind = question.question.answer_type
         if isinstance(kind, SelectType | MultiSelectType) and kind.allow_other:
-            raise AnswerError([*error.problems, Problem("", "For something else, say so: `--other TEXT`.")]) from None
+            raise AnswerError(
+                [*error.problems, Problem("", "To answer in your own words, use `--other TEXT`.")]
+            ) from None
         raise
 
 
 def own_words(question: OpenQuestion, words: str) -> Json:
-    """Read the words as the person's own (`--other`).
+    """Return free text (`--other`) as an answer.
 
     Raises:
-        AnswerError: The question takes none.
+        AnswerError: The question accepts no free text.
     """
     match question.question.answer_type:
         case SelectType(allow_other=True):
@@ -54,29 +57,38 @@ def own_words(question: OpenQuestion, words: str) -> Json:
         case MultiSelectType(allow_other=True):
             return [{"other": words}]
         case SelectType() | MultiSelectType() as kind:
-            raise AnswerError([Problem("", f"Only these options are accepted. {options_listed(kind)}")])
+            raise AnswerError(
+                [Problem("", f"This question accepts only these options: {options_listed(kind)}")]
+            )
         case _:
-            raise AnswerError([Problem("", "This question has no options, and so no other words: give a VALUE.")])
+            raise AnswerError(
+                [Problem("", "This question has no options. Pass a VALUE instead of `--other`.")]
+            )
 
 
-_SEND_OR_NOT = (
-    "These are the answers to a form: y sends them, `--reply TEXT` says something else instead; to go back to one, answer without a VALUE."
+_SEND_OR_REPLY = (
+    "These are the answers to a form. y sends them, `--reply TEXT` sends a message instead. To"
+    " change an answer, omit VALUE."
 )
 VIA = "inbox"
-_FROM_NOW_ON = {"always": True, "never": False}
+TURN_ENDED: Final = "midturn: the turn of conversation {} was ended."
+"""Notice that a command ended the turn of a conversation."""
+_REMEMBERED = {"always": True, "never": False}
 
 
 class TypedValue(Struct, frozen=True):
-    """An answer to a question, or a map of answers to a form. `reason` was typed with it."""
+    """An answer to a question, or a map of answers to a form. `reason` is the reason typed with the
+    answer.
+    """
 
     json: Json
     reason: str | None = None
 
 
 class TypedDecision(Struct, frozen=True):
-    """Whether a call may run, a result may be delivered, answers may be sent; `remember` goes beyond this once.
+    """A decision: run a call, deliver a result, or send the answers of a form.
 
-    `reason` was typed with it.
+    `remember` makes the decision permanent. `reason` is the reason typed with the decision.
     """
 
     approve: bool
@@ -85,7 +97,7 @@ class TypedDecision(Struct, frozen=True):
 
 
 class TypedEdit(Struct, frozen=True):
-    """The arguments or the content to use instead."""
+    """An edit: the arguments or the content that replace the proposed arguments or content."""
 
     json: Json
 
@@ -94,59 +106,90 @@ Typed: TypeAlias = TypedValue | TypedDecision | TypedEdit
 
 
 def read_value(question: OpenQuestion, words: str) -> Typed:
-    """Read VALUE: for an approval `y`, `n` or `{"edit": …}`; for a form also a map of answers; else an answer.
+    """Parse VALUE.
+
+    For an approval it is `y`, `n` or `{"edit": …}`. For a form it can also be an object of answers.
+    Otherwise it is an answer.
 
     Raises:
-        AnswerError: The words fit none of these.
+        AnswerError: The text is not a valid VALUE for this question.
     """
     if question.kind != "tool":
         return _decision(question, words)
     if question.form is not None and words.lstrip().startswith("{"):
         return TypedValue(_json(words))
-    if isinstance(question.question.answer_type, BooleanType) and (decision := _decision_in(words)) is not None:
+    if (
+        isinstance(question.question.answer_type, BooleanType)
+        and (decision := _decision_in(words)) is not None
+    ):
         return TypedValue(decision.answer, decision.reason)
     return TypedValue(answer_of(question, words))
 
 
 def _decision_in(words: str) -> ClearDecision | None:
-    """Read a bare yes or no, or a no with its reason; None if the words are neither.
+    """Parse yes, or no, or no with a reason. Return None for any other text.
 
     Raises:
-        AnswerError: They begin with a yes or a no and say more: nothing is recorded.
+        AnswerError: The text starts with yes or no and continues, so its meaning is unclear.
     """
     found = read_decision(words)
     if not isinstance(found, Unclear):
         return found
     bare = "yes" if found.answer else "no"
-    instead = f"For a {bare} with a note, answer `{bare} --reason TEXT`."
-    also = "" if found.answer else ' "no, because …" is a no with its reason.'
-    message = f"{words!r:.200} begins with a {bare} and says more, so it decides nothing: the question is still open. {instead}{also}"
+    instead = f"To add a note, answer `{bare} --reason TEXT`."
+    also = "" if found.answer else ' "no, because …" is the answer no with a reason.'
+    message = (
+        f"{words!r:.200} starts with {bare} and continues, so nothing was recorded. The question is"
+        f" still open. {instead}{also}"
+    )
     raise AnswerError([Problem("", message)])
 
 
 def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, str]]:
-    """Return what was recorded, question by question, to be shown to the person who answered."""
+    """Return the recorded answers for the person who answered, one row per question."""
     text = question.question.text
     match submitted:
         case TypedDecision(approve, remember, reason):
-            return [(text, f"{'yes' if approve else 'no'}{', from now on' if remember else ''}{f', because {reason}' if reason else ''}")]
+            return [
+                (
+                    text,
+                    (
+                        f"{'yes' if approve else 'no'}{', from now on' if remember else ''}{f', because {reason}' if reason else ''}"
+                    ),
+                )
+            ]
         case TypedEdit():
             return [(text, "yes, edited")]
         case TypedValue(json) if question.form is not None and isinstance(json, dict):
-            asked = {one.id: one for one in Form.from_record(list(question.form.questions)).questions}
-            return [(asked[name].text, value_text(asked[name], value)) for name, value in json.items() if name in asked]
+            asked = {
+                asked.id: asked
+                for asked in Form.from_record(list(question.form.questions)).questions
+            }
+            return [
+                (asked[name].text, value_text(asked[name], value))
+                for name, value in json.items()
+                if name in asked
+            ]
         case TypedValue(json):
             asked_alone = question.question.asked(question.id)
             return [(text, value_text(asked_alone, cast("Json", asked_alone.check(json))))]
 
 
 class Submitting:
-    """Answers one question in a store."""
+    """Submits an answer to one question in a store."""
 
     def __init__(
-        self, store: ConversationStore, question: OpenQuestion, who: AnsweredBy, reason: str | None = None, digest: str = ""
+        self,
+        store: ConversationStore,
+        question: OpenQuestion,
+        who: AnsweredBy,
+        reason: str | None = None,
+        digest: str = "",
     ) -> None:
-        """Answer `question` as `who`; `digest` is that of the subject that they saw, or its beginning."""
+        """Prepare an answer by `who`.
+
+        `digest` is the digest of the subject that `who` saw, or a prefix of it.
+        """
         self._store = store
         self._digest = question.whole_digest(digest)
         self._id = question.id
@@ -155,22 +198,33 @@ class Submitting:
         self._reason = reason
 
     def value(self, submitted: Typed) -> Receipt:
-        """Answer, decide, or edit."""
+        """Submit an answer, a decision or an edit."""
         match submitted:
             case TypedValue(json, reason):
                 return self._answer(value=json, reason=self._reason_or(reason))
             case TypedDecision(approve, remember, reason):
-                return self._answer(approve=approve, remember=remember, reason=self._reason_or(reason), digest=self._digest)
+                return self._answer(
+                    approve=approve,
+                    remember=remember,
+                    reason=self._reason_or(reason),
+                    digest=self._digest,
+                )
             case TypedEdit(json):
                 return self._answer(**{self._edits: json}, reason=self._reason, digest=self._digest)
 
     def _reason_or(self, typed: str | None) -> str | None:
         if typed is not None and self._reason is not None:
-            raise AnswerError([Problem("", "There are two reasons: one in the answer, and one in `--reason`. Give one of them.")])
+            raise AnswerError(
+                [
+                    Problem(
+                        "", "The answer contains a reason, and `--reason` is another. Use only one."
+                    )
+                ]
+            )
         return typed if self._reason is None else self._reason
 
     def reply(self, words: str) -> Receipt:
-        """Say something to the model instead."""
+        """Send a message to the model instead of an answer."""
         return self._answer(reply=words)
 
     def cancel(self) -> Receipt:
@@ -182,69 +236,94 @@ class Submitting:
 
 
 def _decision(question: OpenQuestion, words: str) -> Typed:
-    said, decision = " ".join(words.lower().split()), _decision_in(words)
+    typed, decision = " ".join(words.lower().split()), _decision_in(words)
     if question.kind == "review":
         if decision is not None and decision.answer:
             return TypedDecision(approve=True)
-        raise AnswerError([Problem("", _SEND_OR_NOT)])
+        raise AnswerError([Problem("", _SEND_OR_REPLY)])
     if decision is not None:
         return TypedDecision(decision.answer, reason=decision.reason)
-    offered = _offered(question)
-    if kept := offered.get(said):
-        return TypedDecision(approve=True, remember=kept)
-    if said.partition(" ")[0] == "always" and offered:
-        listed = "; ".join(f"`{typed}` to {kept}" for typed, kept in offered.items())
-        raise AnswerError([Problem("", f"Say which of these is to be kept: {listed}.")])
-    if said in _FROM_NOW_ON:
-        return TypedDecision(_FROM_NOW_ON[said], remember=True)
+    offered = _permanent_options(question)
+    if permanent := offered.get(typed):
+        return TypedDecision(approve=True, remember=permanent)
+    if typed.partition(" ")[0] == "always" and offered:
+        listed = "; ".join(f"`{value}` to {permanent}" for value, permanent in offered.items())
+        raise AnswerError([Problem("", f"Choose what to allow permanently: {listed}.")])
+    if typed in _REMEMBERED:
+        return TypedDecision(_REMEMBERED[typed], remember=True)
     edit = _json(words) if words.lstrip().startswith("{") else None
     if isinstance(edit, dict) and list(edit) == ["edit"]:
         return TypedEdit(edit["edit"])
-    raise AnswerError([Problem("", 'This is an approval: it takes y, n, always, never, or {"edit": …} with what to use instead.')])
+    raise AnswerError(
+        [
+            Problem(
+                "",
+                'This is an approval. Expected y, n, always, never, or {"edit": …} with a'
+                " replacement.",
+            )
+        ]
+    )
 
 
-def _offered(question: OpenQuestion) -> Mapping[str, str]:
-    """Return what another agent offers to keep, by what is typed: `always`, or where there are several `always 1`, `always 2`."""
+def _permanent_options(question: OpenQuestion) -> Mapping[str, str]:
+    """Return the permanent permissions that another agent offers.
+
+    The keys are the texts to type: `always`, or `always 1`, `always 2`, …
+    """
     offered = question.asker.always if question.asker else ()
-    return {"always": offered[0]} if len(offered) == 1 else {f"always {number}": kept for number, kept in enumerate(offered, 1)}
+    if len(offered) == 1:
+        return {"always": offered[0]}
+    return {f"always {number}": permanent for number, permanent in enumerate(offered, 1)}
 
 
 def _json(words: str) -> Json:
     try:
         return read_json(words)
     except NotJson as error:
-        raise AnswerError([Problem("", f"The value cannot be used: {error}.")]) from error
+        raise AnswerError([Problem("", f"Invalid JSON: {error}.")]) from error
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Edited arguments of a call: what its tool takes, and what is wrong with them. They are checked where they are typed
+# --------------------------------------------------------------------------------------------------
+# Edited arguments of a call. They are validated here with the tool's schema, before they are
+# submitted.
 
 
 def as_edited(question: OpenQuestion, typed: Typed) -> OpenQuestion:
-    """Return the question as if it were about what is used instead; as it is, where nothing was edited."""
+    """Return the question with the edit applied, or the unchanged question if there is no edit."""
     if not isinstance(typed, TypedEdit):
         return question
     if question.kind == "deliver":
         return replace(question, request=replace(question.request, content=str(typed.json)))
-    return replace(question, arguments=typed.json, question=replace(question.question, context=None))
+    return replace(
+        question, arguments=typed.json, question=replace(question.question, context=None)
+    )
 
 
-def check_edit(place: Place, question: OpenQuestion, typed: Typed) -> None:
-    """Refuse an edit that cannot be used.
+def check_edit(place: CommandContext, question: OpenQuestion, typed: Typed) -> None:
+    """Validate an edit.
 
     Raises:
-        AnswerError: It is of the wrong kind, or does not fit what the tool takes.
+        AnswerError: The edit has the wrong type, or does not match the parameters of the tool.
     """
     if not isinstance(typed, TypedEdit) or question.kind not in ("run", "deliver"):
         return
     if question.kind == "deliver":
         if not isinstance(typed.json, str):
-            raise AnswerError([Problem("", 'A result is text: {"edit": "…"}.')])
+            raise AnswerError([Problem("", 'The edit of a result must be text: {"edit": "…"}.')])
         return
     if not isinstance(typed.json, Mapping):
-        raise AnswerError([Problem("", 'Arguments are an object: {"edit": {"NAME": …}}.')])
-    from midturn.cli.answer_terminal import parameters_of  # hardly an answer is an edit, and this reads the configuration
+        raise AnswerError(
+            [Problem("", 'The edit of arguments must be an object: {"edit": {"NAME": …}}.')]
+        )
+    from midturn.cli.answer_terminal import (
+        parameters_of,
+    )  # imported late: edits are rare, and this module reads the configuration
 
     problems = argument_problems(parameters_of(place, question), typed.json)
     if problems:
-        raise AnswerError([Problem("", f"These arguments do not fit {question.tool}; nothing was recorded."), *problems])
+        raise AnswerError(
+            [
+                Problem("", f"Invalid arguments for {question.tool}; nothing was recorded."),
+                *problems,
+            ]
+        )

@@ -1,4 +1,4 @@
-"""Questions of commands themselves to the person at the terminal: none of them is recorded."""
+"""Ask the user at the terminal, outside of a turn. Nothing is recorded."""
 
 from __future__ import annotations
 
@@ -28,15 +28,21 @@ ASKED_BY = "midturn"
 
 
 def terminal(
-    settings: Settings | None = None, gate: Gate | None = None, agent: str = "", project: str = "", *, exit_leaves_open: bool = False
+    settings: Settings | None = None,
+    gate: Gate | None = None,
+    agent: str = "",
+    project: str = "",
+    *,
+    exit_leaves_open: bool = False,
 ) -> Prompter:
-    """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks.
+    """Return the prompter of this terminal as configured.
 
-    A person may write rules there, for our own tools or for those of another `agent`. Those for a project are bound to the directory
-    `project`; by default to this workspace, or this directory outside of any. With `exit_leaves_open`, Ctrl-C, Ctrl-D and Escape leave a
-    question open instead of ending its turn.
+    `gate` holds back other output while a prompt is open. The user can add rules for midturn's own
+    tools, or for the tools of another `agent`. Rules for a project apply to the directory `project`
+    (default: this workspace, or this directory outside of a workspace). With `exit_leaves_open`,
+    Ctrl-C, Ctrl-D and Escape leave a question open instead of ending its turn.
     """
-    from midturn.cli.config import WrittenRules  # only a person who is there needs these
+    from midturn.cli.config import WrittenRules  # imported late: only needed for prompts
     from midturn.terminal.prompter import TerminalPrompter
 
     if settings is None:
@@ -54,29 +60,35 @@ def terminal(
 
 
 def project_here() -> str:
-    """Return the directory that standing permissions of this project are bound to."""
-    here = Path.cwd()
-    workspace = Workspace.find(here)
-    return project_of(workspace.root if workspace else here)
+    """Return the directory to which the standing permissions of the current project apply."""
+    cwd = Path.cwd()
+    workspace = Workspace.find(cwd)
+    return project_of(workspace.root if workspace else cwd)
 
 
 def ask_here(question: Question[Any]) -> Reply:
-    """Ask a question of ours at the terminal.
+    """Ask a question at the terminal.
 
     Raises:
-        click.Abort: The person leaves with Ctrl-C.
+        click.Abort: The user pressed Ctrl-C.
     """
-    reply = asyncio.run(ask_once(terminal(settings_if_right()), Prompt(question=question, asked_by=ASKED_BY, can_reply=False)))
+    reply = asyncio.run(
+        ask_once(
+            terminal(settings_if_right()),
+            Prompt(question=question, asked_by=ASKED_BY, can_reply=False),
+        )
+    )
     if isinstance(reply, EndedTurn):
         raise click.Abort
     return reply
 
 
 def confirmed(question: Question[bool], otherwise: str) -> bool:
-    """Ask for a yes.
+    """Ask for confirmation.
 
     Raises:
-        click.UsageError: No one can be asked; `otherwise` says what to write instead.
+        click.UsageError: There is no terminal. `otherwise` describes how to confirm without a
+            terminal.
     """
     reply = ask_here(question)
     if isinstance(reply, Unavailable):
@@ -84,33 +96,47 @@ def confirmed(question: Question[bool], otherwise: str) -> bool:
     return isinstance(reply, Answered) and reply.value is True
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `midturn` alone, at a terminal
+# --------------------------------------------------------------------------------------------------
+# `midturn` without arguments
 
 
-_NO_MODEL = "No model is set. Two ways to start: `midturn demo` shows what this is, `midturn init` sets it up."
+_NO_MODEL = (
+    "No model is configured. Run `midturn demo` for a demo, or `midturn init` to configure a model."
+)
 
 
-def begun_alone(set_up_here: Callable[[], object]) -> list[str]:
-    """Return the command that `midturn` alone means where a person is: a chat; without a model, the demo, or what sets one up first.
+def choose_command(set_up: Callable[[], object]) -> list[str]:
+    """Return the command for `midturn` without arguments at a terminal.
+
+    The command is a chat. If no model is configured, the user can choose the demo or a setup first.
 
     Raises:
-        click.UsageError: No model is set, and nothing else was chosen; or the files that name one have to be trusted.
-        click.exceptions.Exit: None is set after that, either.
+        click.UsageError: No model is configured and the user chose nothing, or the files that
+            configure a model are not trusted.
+        click.exceptions.Exit: The setup did not configure a model.
     """
     loaded = load_here()
     if loaded.settings.assistant.model.id:
         return ["chat"]
     if untrusted := model_to_be_trusted(loaded):
         raise click.UsageError(untrusted)
-    demo = SelectOption("see the demo", "A whole turn with real questions; it needs no key. (`midturn demo`)")
-    set_up = SelectOption("set up a model", "Looks for a key or a local server, and makes this directory a workspace. (`midturn init`)")
-    reply = ask_here(Question.select("start", "No model is set. How do you want to start?", (demo, set_up)))
+    demo = SelectOption(
+        "see the demo", "A complete turn with questions; needs no API key. (`midturn demo`)"
+    )
+    set_up_model = SelectOption(
+        "set up a model",
+        "Finds API keys and local servers, and creates a workspace here. (`midturn init`)",
+    )
+    reply = ask_here(
+        Question.select(
+            "start", "No model is configured. How do you want to start?", (demo, set_up_model)
+        )
+    )
     if not isinstance(reply, Answered):
         raise click.UsageError(_NO_MODEL)
     if reply.value == demo.value:
         return ["demo"]
-    set_up_here()
+    set_up()
     if not load_here().settings.assistant.model.id:
         raise click.exceptions.Exit(ExitStatus.USAGE)
     return ["chat"]

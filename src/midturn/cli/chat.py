@@ -1,4 +1,4 @@
-"""`midturn chat`: a loop of turns in one conversation."""
+"""`midturn chat`: a conversation of several turns at the terminal."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ from msgspec import structs
 from midturn.agent.assembly.mcp import Servers
 from midturn.agent.assembly.models import refuse_unusable
 from midturn.cli.chat_line import ChatLine, is_there, line_here, offers
-from midturn.cli.command_context import Place, StoreAddress, environment, find_place
+from midturn.cli.command_context import CommandContext, StoreAddress, environment, find_place
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted
-from midturn.cli.local_turns import check_is_free, record, run_own, said_of_move, summary
-from midturn.cli.locked import Held, is_attached
+from midturn.cli.local_turns import check_is_free, record, report_move, run_own, summary
+from midturn.cli.locked import ConversationLock, is_attached
 from midturn.cli.main import run
 from midturn.cli.options import LOCAL, with_id, with_model, with_store, without
 from midturn.cli.output import ExitStatus, block, line, note, presented, table
-from midturn.cli.query import Around, Query, begin, go_on
-from midturn.cli.resume import AFTER_A_FAILURE, BEFORE_A_CHAT, IN_A_CHAT, check_is_ours, resolve_open_turn, resume_held
+from midturn.cli.query import Query, TurnEnvironment, begin, continue_conversation
+from midturn.cli.resume import (
+    AFTER_A_FAILURE,
+    BEFORE_A_CHAT,
+    IN_A_CHAT,
+    check_is_ours,
+    resolve_open_turn,
+    resume_held,
+)
 from midturn.cli.turn_flags import TogglingCommand, with_toggles
 from midturn.config.settings import Toggle
 from midturn.errors import MidturnError, TerminalGone
@@ -29,18 +36,25 @@ from midturn.events.window import open_turn
 from midturn.question.text import did_you_mean
 from midturn.terminal.device import HUSH, Restored, open_device
 from midturn.terminal.typed_ahead import LEAVE_PASTES, LEAVES, Message
-from midturn.turn.step import TurnRequested
+from midturn.turn.inputs import TurnRequested
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `midturn chat`: a loop of turns in one conversation
+# --------------------------------------------------------------------------------------------------
+# The command
 
 
 @click.command(cls=TogglingCommand)
-@click.option("-c", "--continue", "continues", is_flag=True, help="Go on with the current conversation.")
-@with_id("Go on with this conversation.")
+@click.option(
+    "-c", "--continue", "continues", is_flag=True, help="Continue the current conversation"
+)
+@with_id("Conversation ID")
 @with_model
 @with_toggles
-@click.option("--cfg", multiple=True, metavar="KEY=VALUE|FILE", help="Set a key of the configuration, or read a file of keys.")
+@click.option(
+    "--cfg",
+    multiple=True,
+    metavar="KEY=VALUE|FILE",
+    help="Set a configuration key, or read keys from a file",
+)
 @without("--local", LOCAL)
 @with_store
 def command(
@@ -52,89 +66,106 @@ def command(
     cfg: tuple[str, ...],
     store: StoreAddress | None,
 ) -> ExitStatus:
-    """Talk with the assistant, turn after turn. `/help` lists what else there is."""
+    """Start a conversation with the assistant
+
+    Type /help for commands.
+    """
     if not is_there() or not is_attached(environment(), non_interactive=False):
-        raise click.UsageError('A chat needs a terminal. `midturn query "…"` asks without one.')
+        raise click.UsageError('A chat requires a terminal. Without one, use `midturn query "…"`.')
     if continues and id:
-        raise click.UsageError("`--continue` is for the current conversation, `--id` for another: give one of them.")
+        raise click.UsageError("`--continue` and `--id` cannot be combined.")
     place = find_place(store)
     conversation = place.conversation(id) if continues or id else None
     loaded = load_for(place, Flags(cfg=cfg))
     words = line_here(loaded.settings.prompt.mode, place.root, COMMANDS, offers)
-    note("midturn: /help lists the commands, Ctrl-D leaves.")
+    note("midturn: type /help for commands, Ctrl-D to quit.")
     if not (model or conversation or loaded.settings.assistant.model.id):
-        note("midturn: {}", model_to_be_trusted(loaded) or "no model is set: `/model PROVIDER/MODEL` names one.")
+        note(
+            "midturn: {}",
+            model_to_be_trusted(loaded)
+            or "no model is configured. To select one: `/model PROVIDER/MODEL`",
+        )
     query = Query(text=(), model=model, toggles=toggles, cfg=cfg, store=store)
     return Chat(place, words, query, conversation).run()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A copy of a conversation, under a title that tells it from the original
+# --------------------------------------------------------------------------------------------------
+# Forks
 
 
 _FORK = re.compile(r" \(fork(?: (?P<number>[0-9]{1,4}))?\)\Z")
 
 
-def fork(place: Place, source: str, turns: int | None = None) -> str:
-    """Copy the finished turns of a conversation (the first `turns`), make the copy the current one, and return its id."""
-    made = place.store.fork_sync(source, turns)
-    place.run(place.port.describe(made, title=fork_title(place.store.read_sync(source).title)))
-    place.set_current(made)
-    return made
+def fork(place: CommandContext, source: str, turns: int | None = None) -> str:
+    """Copy the finished turns of a conversation, make the copy current, and return its ID.
+
+    `turns` limits the copy to the first turns.
+    """
+    forked = place.store.fork_sync(source, turns)
+    place.run(place.port.describe(forked, title=fork_title(place.store.read_sync(source).title)))
+    place.set_current(forked)
+    return forked
 
 
 def fork_title(title: str) -> str:
-    """Return the title of a fork: `Plan` becomes `Plan (fork)`, and that one `Plan (fork 2)`."""
+    """Return the title of a fork: `Plan` becomes `Plan (fork)`, then `Plan (fork 2)`."""
     found = _FORK.search(title)
     if found is None:
         return f"{title} (fork)".strip()
     return f"{title[: found.start()]} (fork {int(found['number'] or 1) + 1})"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Turn after turn in one conversation, with `/` commands between them
+# --------------------------------------------------------------------------------------------------
+# The loop of turns and `/` commands
 
 
 COMMANDS = {
-    "/help": "these commands",
-    "/tools": "the tools that the assistant has; `/tools NAME` shows one",
-    "/model": "which model answers; `/model PROVIDER/MODEL` names another",
-    "/inbox": "the open questions of all conversations; `/inbox --all` of all workspaces",
-    "/show": "this conversation so far; `/show --inquiries` who answered what, and why",
-    "/retry": "go on with the turn that is open, after an error",
-    "/resume": "the same; `/resume ID` goes on with another conversation",
-    "/clear": "begin a new conversation; this one stays as it is",
-    "/compact": "go on from a summary by the model, which you see first; this conversation stays as it is",
-    "/undo": "go on as if the last turn had not been (it stays in a conversation of its own)",
-    "/fork": "go on in a copy; this conversation stays as it is",
-    "/rules": "your own rules about calls; `/rules remove N` removes one",
-    "/config": "the configuration; `/config explain KEY` says who set a key",
-    "/quit": "leave; so does Ctrl-D",
+    "/help": "list commands",
+    "/tools": "list tools; `/tools NAME` shows one",
+    "/model": "show the model; `/model PROVIDER/MODEL` selects another",
+    "/inbox": "list open questions of all conversations; `/inbox --all` of all workspaces",
+    "/show": "show this conversation; `/show --inquiries` shows questions and who answered",
+    "/retry": "continue the open turn after an error",
+    "/resume": "like /retry; `/resume ID` continues another conversation",
+    "/clear": "start a new conversation; this one is kept",
+    "/compact": (
+        "continue in a new conversation from a summary, which you see first; this one is kept"
+    ),
+    "/undo": "remove the last turn (in a copy; this conversation is kept)",
+    "/fork": "continue in a copy; this conversation is kept",
+    "/rules": "list your rules for calls; `/rules remove N` removes one",
+    "/config": "show the configuration; `/config explain KEY` shows where a key is set",
+    "/quit": "quit (or press Ctrl-D)",
 }
 _INTERRUPTED = 130
-_ANNOUNCED = 100  # questions that are looked at before one prompt
+_MAX_ANNOUNCED = 100  # maximum number of open questions read before each prompt
 
 
 class Chat:
-    """One conversation and the person who talks; `query` has the flags that hold for every turn."""
+    """A conversation at the terminal. `query` contains the flags for every turn."""
 
-    def __init__(self, place: Place, words: ChatLine, query: Query, conversation: str | None) -> None:
+    def __init__(
+        self, place: CommandContext, line_reader: ChatLine, query: Query, conversation: str | None
+    ) -> None:
         self._place = place
-        self._words = words
+        self._line_reader = line_reader
         self._query = query
         self._named = query.model
         self._conversation = conversation
         self._announced: set[str] = set()
         self._servers = Servers()
         self._draft = ""
-        """Text typed and not sent: it stands in the next line."""
+        """Text that was typed but not sent. The next prompt starts with it."""
         self._queued: list[Message] = []
-        """Messages sent while a turn ran: they are said next, as long as all goes well."""
+        """Messages that were sent while a turn was running.
+
+        They are sent next, unless the turn fails.
+        """
         self._went_well = True
 
     def run(self) -> ExitStatus:
-        """Talk until the person leaves."""
-        with self._servers, HUSH.during_chat(self._words.ahead):
+        """Run until the user quits."""
+        with self._servers, HUSH.during_chat(self._line_reader.ahead):
             return self._talk()
 
     def _talk(self) -> ExitStatus:
@@ -145,38 +176,43 @@ class Chat:
             try:
                 said = self._next()
             except KeyboardInterrupt:
-                note("midturn: Ctrl-D leaves.")
+                note("midturn: press Ctrl-D to quit.")
                 continue
             except EOFError:
                 return ExitStatus.DONE
             if said.split(maxsplit=1)[:1] == ["/quit"]:
                 return ExitStatus.DONE
             if said:
-                self._safely(self._heard, said)
+                self._safely(self._handle, said)
                 self._take_typed()
 
     def _next(self) -> str:
-        """Return what is said next: what waits for its turn, or the next line."""
+        """Return the next message: a queued message, or the next line."""
         if self._queued:
             message = self._queued.pop(0)
             if message.text == LEAVES:
                 raise EOFError
-            self._words.keep(message.text)
+            self._line_reader.keep(message.text)
             note(line("\n> {}", presented(message.shown)))
             return message.text.strip()
         self._announce()
-        begun = self._words.ahead.take_line() if self._words.ahead else ""
-        draft, self._draft = "\n".join(filter(None, (self._draft, begun))), ""
-        return self._words.read(draft).strip()
+        typed = self._line_reader.ahead.take_line() if self._line_reader.ahead else ""
+        draft, self._draft = "\n".join(filter(None, (self._draft, typed))), ""
+        return self._line_reader.read(draft).strip()
 
     def _take_typed(self) -> None:
-        """Take over the messages that were sent meanwhile; after a turn that was ended, or that failed, none is sent unseen."""
-        self._queued += self._words.ahead.take_messages() if self._words.ahead else ()
+        """Queue the messages that were sent during the turn.
+
+        If the turn failed or was ended, the messages become a draft instead.
+        """
+        self._queued += self._line_reader.ahead.take_messages() if self._line_reader.ahead else ()
         if not self._went_well:
-            self._draft = "\n".join(filter(None, (self._draft, *(message.text for message in self._queued))))
+            self._draft = "\n".join(
+                filter(None, (self._draft, *(message.text for message in self._queued)))
+            )
             self._queued.clear()
 
-    def _heard(self, said: str) -> None:
+    def _handle(self, said: str) -> None:
         self._went_well = True
         if said.startswith("/") and self._is_command(said):
             self._command(said)
@@ -186,10 +222,10 @@ class Chat:
             self._turn(said[1:] if said.startswith(("//", "!!")) else said)
 
     def _safely(self, work: Callable[..., object], *given: str) -> None:
-        """Do something: what goes wrong ends it, and not the loop; neither does Ctrl-C."""
-        farewell = LEAVE_PASTES if self._words.ahead else ""
+        """Run a function and print its errors. An error or Ctrl-C does not end the chat."""
+        reset = LEAVE_PASTES if self._line_reader.ahead else ""
         try:
-            with open_device() as device, Restored(device, farewell):
+            with open_device() as device, Restored(device, reset):
                 work(*given)
         except TerminalGone:
             raise
@@ -204,32 +240,47 @@ class Chat:
             note(line("midturn: {}", block(str(error))))
 
     def _resume(self) -> None:
-        """Say which conversation this is, and deal with a turn that was left open: a crash, a closed window, a question that waits."""
-        note("midturn: going on in conversation {}: {}", self._known(), self._place.store.read_sync(self._known()).title)
-        with Held.existing(self._place, self._known()) as held:
+        """Print the conversation, and handle a turn that is still open.
+
+        A turn is open after a crash, a closed window or a suspension.
+        """
+        note(
+            "midturn: continuing conversation {}: {}",
+            self._require_conversation(),
+            self._place.store.read_sync(self._require_conversation()).title,
+        )
+        with ConversationLock.existing(self._place, self._require_conversation()) as held:
             status = resolve_open_turn(self._place, held, attached=True, offer=BEFORE_A_CHAT)
         self._after(status)
 
     def _turn(self, said: str) -> None:
         self._went_well = False
         self._draft = said
-        around = Around(opened=self._opened, sent=self._sent, servers=self._servers, offer=IN_A_CHAT)
+        around = TurnEnvironment(
+            opened=self._set_conversation, sent=self._sent, servers=self._servers, offer=IN_A_CHAT
+        )
         if self._conversation is None:
             status = begin(self._query, self._place, TurnRequested(said), around)
         else:
             query = structs.replace(self._query, id=self._conversation)
-            with Held.existing(self._place, self._conversation) as held:
-                status = go_on(query, self._place, held, TurnRequested(said), around)
+            with ConversationLock.existing(self._place, self._conversation) as held:
+                status = continue_conversation(
+                    query, self._place, held, TurnRequested(said), around
+                )
         self._after(status)
 
     def _sent(self) -> None:
         self._draft = ""
-        self._query = structs.replace(self._query, model=None)  # it is on record now, and holds for what follows
+        self._query = structs.replace(
+            self._query, model=None
+        )  # recorded now, so it also applies to the following turns
 
     def _after(self, status: ExitStatus | None) -> None:
-        """Offer to try again for as long as the turn fails and stays open; what was typed meanwhile is sent when it is over."""
+        """Offer to retry as long as the turn fails and stays open. When the turn has ended, send the
+        draft.
+        """
         while status is ExitStatus.ERROR and self._conversation is not None:
-            with Held.existing(self._place, self._conversation) as held:
+            with ConversationLock.existing(self._place, self._conversation) as held:
                 if open_turn(held.events) is None:
                     return
                 status = resolve_open_turn(self._place, held, attached=True, offer=AFTER_A_FAILURE)
@@ -239,10 +290,10 @@ class Chat:
                 return
         self._went_well = status in (None, ExitStatus.DONE, ExitStatus.REFUSED)
 
-    def _again(self) -> None:
-        """Go on with the open turn at once."""
+    def _retry(self) -> None:
+        """Resume the open turn (`/retry`)."""
         self._went_well = False
-        with Held.existing(self._place, self._known()) as held:
+        with ConversationLock.existing(self._place, self._require_conversation()) as held:
             if open_turn(held.events) is None:
                 raise click.UsageError("No turn is open in this conversation.")
             check_is_ours(held, self._place.option)
@@ -250,61 +301,80 @@ class Chat:
         self._after(status)
 
     def _run_own(self, command: str) -> None:
-        """Run a command of the person's, and record it: behind what was said, or as the beginning of a conversation."""
+        """Run a shell command of the user, and record it in the conversation.
+
+        If there is no conversation yet, start one.
+        """
         if self._conversation is not None:
-            with Held.existing(self._place, self._conversation) as held:
+            with ConversationLock.existing(self._place, self._conversation) as held:
                 check_is_free(held)
                 record(held, self._place, run_own(command))
             return
         self._begin(command, run_own(command))
 
     def _begin(self, title: str, said: str) -> None:
-        """Begin a conversation with something that no model is asked about."""
-        with Held.new(self._place, title) as held:
+        """Start a conversation with a recorded text. No request is sent to a model."""
+        with ConversationLock.new(self._place, title) as held:
             self._place.set_current(held.conversation)
             self._conversation = held.conversation
             record(held, self._place, said)
 
     def _compact(self) -> None:
-        """Go on from a summary in a new conversation; this one stays as it is."""
-        old = self._known()
-        with Held.existing(self._place, old) as held:
+        """Continue with a summary in a new conversation. The old conversation is not changed."""
+        old = self._require_conversation()
+        with ConversationLock.existing(self._place, old) as held:
             check_is_free(held)
         said = summary(self._place, self._query, old)
         if said is not None:
             self._begin(self._place.store.read_sync(old).title, said)
             self._query = structs.replace(self._query, model=self._named)
-            said_of_move(old, self._known())
+            report_move(old, self._require_conversation())
 
-    def _opened(self, conversation: str) -> None:
+    def _set_conversation(self, conversation: str) -> None:
         self._conversation = conversation
 
     def _announce(self) -> None:
-        """Say in one row which questions wait in other conversations; each is told of once."""
-        waiting = self._place.store.pending_sync(limit=_ANNOUNCED)
-        new = [one for one in waiting if one.conversation != self._conversation and one.id not in self._announced]
-        self._announced.update(one.id for one in new)
+        """Print a line about new open questions in other conversations.
+
+        Each question is announced once.
+        """
+        waiting = self._place.store.pending_sync(limit=_MAX_ANNOUNCED)
+        new = [
+            question
+            for question in waiting
+            if question.conversation != self._conversation and question.id not in self._announced
+        ]
+        self._announced.update(question.id for question in new)
         match new:
             case []:
                 pass
             case [question]:
-                note("midturn: {} asks in another conversation: {}  (/inbox)", question.source.header, question.question.text)
+                note(
+                    "midturn: {} asks in another conversation: {}  (/inbox)",
+                    question.source.header,
+                    question.question.text,
+                )
             case _:
-                more = "+" if len(waiting) == _ANNOUNCED else ""
-                note("midturn: {}{} questions wait in other conversations  (/inbox)", len(new), more)
+                more = "+" if len(waiting) == _MAX_ANNOUNCED else ""
+                note(
+                    "midturn: {}{} open questions in other conversations  (/inbox)", len(new), more
+                )
 
     def _is_command(self, said: str) -> bool:
-        """Tell a command from words that begin with a slash: a path has another one."""
+        """Return whether a text that starts with a slash is a command.
+
+        It is a path if its first word contains another slash.
+        """
         return said.split(maxsplit=1)[0].count("/") == 1
 
-    def _command(self, said: str) -> None:  # noqa: C901, PLR0912  one line a command
+    def _command(self, said: str) -> None:  # noqa: C901, PLR0912  one line per command
         try:
             name, *rest = shlex.split(said)
-        except ValueError as error:  # a quotation that is not closed
+        except ValueError as error:  # a quotation mark is not closed
             raise click.UsageError(f"{said.split(maxsplit=1)[0]}: {str(error).lower()}.") from error
         match name:
             case "/help":
-                _help(self._words.keys)
+                _help(self._line_reader.keys)
             case "/tools":
                 _run("tools", *(["show", *rest] if rest else ["ls"]))
             case "/model":
@@ -312,75 +382,94 @@ class Chat:
             case "/inbox":
                 _run("inbox", *rest, *self._store)
             case "/show":
-                _run("conversation", "show", self._known(), *rest, *self._store)
+                _run("conversation", "show", self._require_conversation(), *rest, *self._store)
             case "/undo":
                 self._undo()
             case "/resume" | "/retry" if not rest:
-                self._again()
+                self._retry()
             case "/resume" | "/retry":
-                self._go_to(self._place.conversation(rest[0]))
+                self._switch_to(self._place.conversation(rest[0]))
                 self._resume()
             case "/clear":
                 self._clear()
             case "/compact":
                 self._compact()
             case "/fork":
-                self._go_to(fork(self._place, self._known()))
+                self._switch_to(fork(self._place, self._require_conversation()))
             case "/rules":
-                _run("tools", "rules", *(["--remove", *rest[1:]] if rest[:1] == ["remove"] else rest))
+                _run(
+                    "tools", "rules", *(["--remove", *rest[1:]] if rest[:1] == ["remove"] else rest)
+                )
             case "/config":
                 _run("config", *(rest or ["show"]))
             case _:
-                raise click.UsageError(f"There is no command {name}.{did_you_mean(name, list(COMMANDS))} `/help` lists them.")
+                raise click.UsageError(
+                    f"There is no command {name}.{did_you_mean(name, list(COMMANDS))} Type `/help`"
+                    " for a list."
+                )
 
     @property
     def _store(self) -> Sequence[str]:
         return self._query.store.options if self._query.store else ()
 
     def _model(self, named: Sequence[str]) -> None:
-        events = self._place.store.read_sync(self._conversation).events if self._conversation else ()
+        events = (
+            self._place.store.read_sync(self._conversation).events if self._conversation else ()
+        )
         settings = load_for(self._place, Flags(cfg=self._query.cfg), events).settings
         if named:
             refuse_unusable(named[0], settings.llm)
             self._named = named[0]
             self._query = structs.replace(self._query, model=named[0])
-            note("midturn: {} answers from now on.", named[0])
+            note("midturn: the model is now {}.", named[0])
             return
         used = self._query.model or settings.assistant.model.id
-        note("midturn: {} answers.", used or "no model")
-        note("`/model PROVIDER/MODEL` names another; `midturn models` lists them.")
+        note("midturn: the model is {}.", used or "not configured")
+        note("To select another: `/model PROVIDER/MODEL`. To list models: `midturn models`")
 
     def _undo(self) -> None:
-        """Go on before the last turn: in a copy of what was before it, or in a new conversation."""
-        turns = len(self._place.store.read_sync(self._known()).turns)
+        """Continue without the last turn: in a copy of the earlier turns, or in a new
+        conversation.
+        """
+        turns = len(self._place.store.read_sync(self._require_conversation()).turns)
         if turns > 1:
-            self._go_to(fork(self._place, self._known(), turns - 1))
+            self._switch_to(fork(self._place, self._require_conversation(), turns - 1))
             return
         note("midturn: that was the first turn.")
         self._clear()
 
     def _clear(self) -> None:
-        """Leave the conversation as it is, and begin another with what is said next."""
-        note("midturn: what you say next begins a new conversation.")
+        """Start a new conversation with the next message."""
+        note("midturn: your next message starts a new conversation.")
         self._conversation = None
         self._query = structs.replace(self._query, model=self._named)
 
-    def _go_to(self, conversation: str) -> None:
-        note("midturn: going on in conversation {}; {} stays as it is.", conversation, self._known())
+    def _switch_to(self, conversation: str) -> None:
+        note(
+            "midturn: continuing in conversation {}; {} is kept.",
+            conversation,
+            self._require_conversation(),
+        )
         self._conversation = conversation
 
-    def _known(self) -> str:
+    def _require_conversation(self) -> str:
         if self._conversation is None:
-            raise click.UsageError("Nothing was said yet.")
+            raise click.UsageError("There is no conversation yet.")
         return self._conversation
 
 
 def _help(keys: str) -> None:
-    for row in table([(line("  {}", name), line("{}", what)) for name, what in COMMANDS.items()], sys.stderr):
+    for row in table(
+        [(line("  {}", name), line("{}", what)) for name, what in COMMANDS.items()], sys.stderr
+    ):
         note(row)
-    note("{} Ctrl-C ends the turn, not the chat. `!COMMAND` runs in your shell. `//` and `!!` begin a line with `/` and `!`.", keys)
+    note(
+        "{} Ctrl-C ends the turn, not the chat. `!COMMAND` runs a shell command. `//` and `!!` send"
+        " a line that starts with `/` or `!`.",
+        keys,
+    )
 
 
 def _run(*arguments: str) -> None:
-    """Run a command of ours as the command line does."""
+    """Run a midturn command."""
     run(arguments)

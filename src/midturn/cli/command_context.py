@@ -1,4 +1,4 @@
-"""The place of a command: the workspace, and the store of its conversations."""
+"""The context of a command: its workspace, and the store of its conversations."""
 
 from __future__ import annotations
 
@@ -45,35 +45,50 @@ T = TypeVar("T")
 
 
 class StoreAddress(Struct, frozen=True):
-    """A store that was named: `where` is a directory, or the address of a database as text; `by` is what named it."""
+    """A store selected by the user.
+
+    `where` is a directory or a database URL. `by` is the option or key that set it.
+    """
 
     where: Path | str
     by: Literal["--store", "conversation.store"] = "--store"
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Options that make another command act here, too."""
+        """Options that select the same store in another command."""
         return ("--store", str(self.where)) if self.by == "--store" else ()
 
     @property
     def shown(self) -> str:
-        """The address for people: a password is left out."""
+        """The address without a password."""
         return _without_password(str(self.where))
 
     def absolute(self) -> StoreAddress:
-        """Return the same address for a process that runs elsewhere."""
+        """Return the address with an absolute path, which is valid in any working directory."""
         return replace(self, where=self.where.absolute()) if isinstance(self.where, Path) else self
 
 
 def option_of(address: StoreAddress | None) -> str:
-    """Return what an advised command needs to act on this store: nothing, or ` --store …`. A password is left out."""
-    return f" {shlex.join(map(_without_password, address.options))}" if address and address.options else ""
+    """Return the option ` --store …` for suggested commands, without a password.
+
+    Return an empty string for the default store.
+    """
+    return (
+        f" {shlex.join(map(_without_password, address.options))}"
+        if address and address.options
+        else ""
+    )
 
 
-class Place(Struct, frozen=True, kw_only=True, dict=True):
-    """`workspace` is None outside of any; `folder` has the conversations, unless they are in a database.
+class CommandContext(Struct, frozen=True, kw_only=True, dict=True):
+    """The workspace and the store that a command uses.
 
-    `address`: the store was named, and is not where conversations always are. `limits`: those of a batch of events.
+    Args:
+        workspace: The workspace, or None outside of a workspace.
+        folder: Directory with the conversations, or None if they are in a database.
+        cwd: Working directory.
+        address: Address of the store, or None for the default store.
+        limits: Limits on batches of events.
     """
 
     workspace: Workspace | None
@@ -87,159 +102,202 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
         """The store, opened on first use."""
         from midturn.stores.opening import store_at, store_of
 
-        opened = store_of(self.files) if self.folder else store_at(cast("StoreAddress", self.address).where, self.limits)
+        opened = (
+            store_of(self.files)
+            if self.folder
+            else store_at(cast("StoreAddress", self.address).where, self.limits)
+        )
         return opened.with_people(self.people)
 
     def people(self) -> Directory:
-        """Return the people that the configuration names now. A wrong configuration names those that it named when it was right.
+        """Return the people in the current configuration.
+
+        If the configuration has become invalid, its last valid version is used.
 
         Raises:
-            ConfigError: It was never right in this process.
+            ConfigError: The configuration was never valid in this process.
         """
-        from midturn.cli.people import people_in  # hardly an answer needs the configuration
+        from midturn.cli.people import people_in  # imported late: rarely needed
 
         return people_in(self.cwd, self.workspace.root if self.workspace else None, environment())
 
     @property
     def port(self) -> StorePort:
-        """The place itself, where conversations are looked for and not opened: on disk, that takes no store."""
+        """Low-level access to the conversations.
+
+        For conversations in files, the store is not opened.
+        """
         return self.files if self.folder else self.store.port
 
     @cached_property
     def files(self) -> FileConversations:
-        """The files of the conversations. A hook mostly finds that no turn is open, and needs none of them.
+        """The conversations as files.
+
+        The object is created on first use, because most hooks find no open turn and need no file.
 
         Raises:
-            StoreError: They are in a database.
-            ConfigError: The store was named, and others may write it.
+            StoreError: The conversations are in a database.
+            ConfigError: Other users can write to the store.
         """
         if self.folder is None:
             raise StoreError(
-                f"The conversations are in a database and have no files. `midturn conversation export --format jsonl{self.option}` writes "
-                f"one out, and `midturn conversation import{self.option}` takes it in."
+                "The conversations are in a database and have no files. To export one as a file:"
+                f" `midturn conversation export --format jsonl{self.option}`. To import it:"
+                f" `midturn conversation import{self.option}`"
             )
         from midturn.stores.file_conversations import FileConversations
 
         if self.address is not None:
             check_owner(self.folder)
-        return FileConversations(self.folder, limits=self.limits, found=self._found(self.folder))
+        return FileConversations(
+            self.folder, limits=self.limits, found=self._create_folder(self.folder)
+        )
 
-    def _found(self, folder: Path) -> Callable[[], None] | None:
-        """Return what makes the folder, where it is more than a directory."""
+    def _create_folder(self, folder: Path) -> Callable[[], None] | None:
+        """Return the function that creates the default folder.
+
+        Return None for a store selected by the user.
+        """
         if self.address is not None:
             return None
         return self.workspace.found if self.workspace else partial(found_folder, folder)
 
     def has_open_turn(self) -> bool:
-        """Say whether any question may be open here; in a database that is not looked up."""
+        """Return whether a question may be open. For a database, always return true."""
         if self.is_quiet():
             return False
         return not self.is_on_disk or bool(self.run(self.port.ids(which="open", limit=1)))
 
     def is_quiet(self) -> bool:
-        """Say whether the index of the folder says that no turn is open: then no store need be opened to look for one."""
+        """Return whether the index contains no open turn. If so, the store need not be opened."""
         return self.folder is not None and OpenIndex(self.folder).is_empty()
 
     @property
     def root(self) -> Path:
-        """The directory in which tools work."""
+        """The working directory of tools."""
         return self.workspace.root if self.workspace else self.cwd
 
     @property
     def project(self) -> str:
-        """The directory that standing permissions of this project are bound to."""
+        """The directory to which the standing permissions of the current project apply."""
         return project_of(self.root)
 
     @property
     def directory(self) -> str | None:
-        """The real path of the workspace, as listings of all of them name it; None outside of any."""
+        """Real path of the workspace, for listings, or None outside of a workspace."""
         return os.path.realpath(self.workspace.root) if self.workspace else None
 
     @property
     def option(self) -> str:
-        """Option that an advised command needs to act here, too: nothing, or ` --store …`. A password is left out."""
+        """The option ` --store …` for suggested commands, without a password.
+
+        Empty for the default store.
+        """
         return option_of(self.address)
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether the conversations are files; else they are in a database."""
+        """Whether the conversations are in files. Otherwise they are in a database."""
         return self.folder is not None
 
-    def under(self, limits: Limits) -> Place:
-        """Return the same place with the configured limits."""
+    def under(self, limits: Limits) -> CommandContext:
+        """Return the same context with other limits."""
         return replace(self, limits=limits)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something that the store does to its end."""
+        """Run a coroutine of the store and return its result."""
         return in_a_loop(work) if self.port.needs_loop else drive(work)
 
     def conversation(self, id: str | None) -> str:
-        """Return the id of the conversation that is meant: a full id or its unique beginning, else the current one.
+        """Return the ID of a conversation from its full ID or a unique prefix.
+
+        Without `id`, return the ID of the current conversation.
 
         Raises:
             StoreError: There is no such conversation.
         """
         if id is None:
-            return self._the_current()
+            return self._require_current()
         fitting = [known for known in self.beginning_with(id) if known.startswith(id)]
         if id in fitting or len(fitting) == 1:
             return id if id in fitting else fitting[0]
-        what = f"There is no conversation {id!r}" if not fitting else f"{len(fitting)} conversations begin with {id!r}"
-        raise StoreError(f"{what}. `midturn conversation ls{self.option}` lists them.")
+        what = (
+            f"There is no conversation {id!r}"
+            if not fitting
+            else f"{len(fitting)} conversations start with {id!r}"
+        )
+        raise StoreError(
+            f"{what}. Run `midturn conversation ls{self.option}` to list conversations."
+        )
 
     def beginning_with(self, typed: str) -> list[str]:
-        """Return ids of conversations, among them those that begin with what was typed; of a database not many others."""
+        """Return all conversation IDs that start with `typed`.
+
+        The caller has to filter the result, because it may contain other IDs. From a database, it
+        has at most 100 IDs.
+        """
         if self.is_on_disk or not typed:
             return self.run(self.port.ids())
-        before = f"{typed[:-1]}{chr(ord(typed[-1]) - 1)}~"  # ids are digits, and sort as text
-        return self.run(self.port.ids(after=before, limit=_MOST))
+        before = f"{typed[:-1]}{chr(ord(typed[-1]) - 1)}~"  # IDs are digits, sorted as text
+        return self.run(self.port.ids(after=before, limit=_MAX_IDS))
 
     @property
     def current(self) -> str | None:
-        """The conversation that commands act on by default: the chosen one, or else the newest."""
-        known = chosen(self._remembers) if self._remembers else None
+        """ID of the current conversation: the selected conversation, or else the newest."""
+        known = chosen(self._current_folder) if self._current_folder else None
         if known and self.files.directories.has(known):
             return known
         return next(iter(self.run(self.port.newest(1))), None)
 
     def set_current(self, id: str) -> None:
-        """Have commands act on this conversation by default."""
-        if self._remembers:
-            choose(self._remembers, id)
+        """Make a conversation the current one."""
+        if self._current_folder:
+            choose(self._current_folder, id)
 
     @property
-    def _remembers(self) -> Path | None:
-        """File that remembers the current conversation; a store that `--store` names is a whole of its own."""
+    def _current_folder(self) -> Path | None:
+        """Folder in which the ID of the current conversation is stored.
+
+        None for a store selected with `--store`.
+        """
         return self.folder if self.address is None or not self.address.options else None
 
-    def _the_current(self) -> str:
+    def _require_current(self) -> str:
         current = self.current
         if current is None:
-            raise StoreError(f'There is no conversation yet. `midturn query "…"{self.option}` begins one.')
+            raise StoreError(
+                f'There is no conversation yet. To start one: `midturn query "…"{self.option}`'
+            )
         return current
 
 
-_MOST = 100
+_MAX_IDS = 100
 
 
 def _without_password(address: str) -> str:
     return re.sub(r"([?&]password=)[^&]*", r"\1", re.sub(r"(://[^:@/]*):[^@/]*@", r"\1@", address))
 
 
-def find_place(store: StoreAddress | None = None) -> Place:
-    """Find the place of a command at a terminal, and say what of this workspace's conversations is not in it."""
+def find_place(store: StoreAddress | None = None) -> CommandContext:
+    """Return the workspace and the store of a command.
+
+    Print a note if conversations of this workspace are stored in other directories.
+    """
     place = place_in(Path.cwd(), store)
     if place.workspace and place.address is None:
-        _say_what_is_elsewhere(place.workspace)
+        _report_other_conversations(place.workspace)
     return place
 
 
-def place_in(cwd: Path, store: StoreAddress | None = None) -> Place:
-    """Find the place of a command that is given in `cwd`: this alone says where conversations are.
+def place_in(cwd: Path, store: StoreAddress | None = None) -> CommandContext:
+    """Return the workspace and the store of a command in the directory `cwd`.
+
+    Every command uses this function to find them.
 
     Raises:
-        ConfigError: They would lie in the workspace, where tools may write; or nothing says where the user's own files are.
-        StoreError: Others may have written what lies there.
+        ConfigError: The store would be inside the workspace, where tools can write, or the user's
+            directories are unknown.
+        StoreError: Other users may have written to the store.
     """
     workspace = Workspace.find(cwd)
     address = store or _configured()
@@ -252,37 +310,61 @@ def place_in(cwd: Path, store: StoreAddress | None = None) -> Place:
     return place_at(address, workspace, cwd)
 
 
-def place_at(address: StoreAddress, workspace: Workspace | None, cwd: Path) -> Place:
-    """Return the place of a store that was named."""
+def place_at(address: StoreAddress, workspace: Workspace | None, cwd: Path) -> CommandContext:
+    """Return the context for a store selected by the user."""
     folder = address.where if isinstance(address.where, Path) else None
-    return Place(workspace=workspace, folder=folder, cwd=cwd, address=address)
+    return CommandContext(workspace=workspace, folder=folder, cwd=cwd, address=address)
 
 
-def place_of(workspace: Workspace | None, cwd: Path) -> Place:
-    """Return the place of a workspace, or the one outside of any, in the user's data directory."""
+def place_of(workspace: Workspace | None, cwd: Path) -> CommandContext:
+    """Return the context for a workspace.
+
+    Outside of a workspace, use the default store in the user's data directory.
+    """
     folder = workspace.conversations if workspace else own_conversations()
-    return Place(workspace=workspace, folder=folder, cwd=cwd)
+    return CommandContext(workspace=workspace, folder=folder, cwd=cwd)
 
 
-def every_place(here: Place) -> list[Place]:
-    """Return where the user has conversations: this place first, then the one outside of any workspace, then each workspace's."""
+def every_place(here: CommandContext) -> list[CommandContext]:
+    """Return the contexts of all stores with conversations of the user.
+
+    They are the context `here`, the default store for directories outside of workspaces, and the
+    stores of all known workspaces.
+    """
     if here.address:
         return [here]
     others = [place_of(Workspace(known.root), known.root) for known in known_workspaces()]
-    return list({place.folder: place for place in (here, place_of(None, here.cwd), *others)}.values())
+    return list(
+        {place.folder: place for place in (here, place_of(None, here.cwd), *others)}.values()
+    )
 
 
-def _say_what_is_elsewhere(workspace: Workspace) -> None:
-    """Say what could be brought here: once of a directory of conversations in the workspace, which is only ever imported."""
+def _report_other_conversations(workspace: Workspace) -> None:
+    """Print a note if this workspace has conversations from an earlier path.
+
+    Also print a note, only once, if conversations are stored inside the workspace.
+    """
     if former := formerly(workspace.root):
-        note("midturn: this directory was {} before. `midturn workspace mv {} .` brings its conversations along.", former.root, former.root)
+        note(
+            "midturn: this directory was previously {}. To move its conversations here: `midturn"
+            " workspace mv {} .`",
+            former.root,
+            former.root,
+        )
     brought = workspace.brought
     if brought and _is_news(workspace.root, "conversations"):
-        note("midturn: there are conversations in {}. They are not used: `midturn conversation import` copies them to your own.", brought)
+        note(
+            "midturn: the conversations in {} are not used. To import them: `midturn conversation"
+            " import`",
+            brought,
+        )
 
 
 def _is_news(about: Path, what: str) -> bool:
-    """Say whether this user is told `what` of a directory for the first time; where that cannot be kept, it always is."""
+    """Return whether the note `what` about a directory has not been printed yet.
+
+    If possible, record that the note is printed now.
+    """
     real = os.fsencode(os.path.realpath(about))
     noted = user_state() / "told" / f"{what}-{sha256(real)[:16]}"
     if noted.exists():
@@ -299,5 +381,5 @@ def _configured() -> StoreAddress | None:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment as it is now."""
+    """Return a copy of the current environment."""
     return dict(os.environ)

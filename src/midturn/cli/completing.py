@@ -1,6 +1,6 @@
-"""Shell completions: every command names what completes its arguments, so what finds it out is loaded when Tab is pressed.
+"""Shell completion. The functions import their modules only when Tab is pressed.
 
-`midturn completions` prints the script with which a shell asks.
+`midturn completions` prints the script that a shell loads.
 """
 
 from __future__ import annotations
@@ -18,39 +18,50 @@ from midturn.question.text import exact
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from midturn.cli.completions import Offers, What
+    from midturn.cli.completions import Completions, Subject
 
 Completing: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
-_LONGEST = 72
+_MAX_HELP_LENGTH = 72
 
 
 def item(value: str, help: str = "") -> CompletionItem:
-    """Return one offer; what it means stays on its line in every shell."""
+    """Return one completion, with its description on one line."""
     from click.shell_completion import CompletionItem
 
-    said = exact(help)
-    return CompletionItem(value, help=(said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…") or None)
+    text = exact(help)
+    return CompletionItem(
+        value,
+        help=(text if len(text) <= _MAX_HELP_LENGTH else f"{text[: _MAX_HELP_LENGTH - 1]}…")
+        or None,
+    )
 
 
-def _completing(what: What) -> Completing:
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _completing(what: Subject) -> Completing:
+    def complete(
+        ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         del param
-        return _beginning(incomplete, what, str(ctx.params.get("key")))
+        return _matching(incomplete, what, str(ctx.params.get("key")))
 
     return complete
 
 
-def known(what: What, key: str = "") -> Offers:
-    """Return what an argument of a command may be; `key` is the one whose values are asked for."""
+def known(what: Subject, key: str = "") -> Completions:
+    """Return the completions of a kind. For the kind `values`, `key` is the configuration key."""
     from midturn.cli.completions import offered
 
     return offered(what, key)
 
 
-def _beginning(typed: str, what: What, key: str) -> list[CompletionItem]:
-    """Offer what begins as typed; where nothing can be found out, nothing is offered: the command itself says why."""
+def _matching(typed: str, what: Subject, key: str) -> list[CompletionItem]:
+    """Return the completions that start with `typed`.
+
+    Return nothing if an error occurs. The command itself reports the error.
+    """
     try:
-        return [item(value, meaning) for value, meaning in known(what, key) if value.startswith(typed)]
+        return [
+            item(value, meaning) for value, meaning in known(what, key) if value.startswith(typed)
+        ]
     except (MidturnError, OSError):
         return []
 
@@ -61,29 +72,39 @@ complete_values = _completing("values")
 complete_models = _completing("models")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `midturn completions`: the script that completes commands, options and ids in a shell
+# --------------------------------------------------------------------------------------------------
+# `midturn completions`
 
 
 SHELLS = ("bash", "zsh", "fish")
 _FIRST_CALL, _EVERY_CALL = "$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _midturn"
-"""Test by which zsh's script knows a Tab: click's own test holds for the first Tab only, and the second offers nothing."""
+"""Click's condition in the script for zsh, which is true only for the first Tab, and the condition
+that replaces it, which is true for every Tab.
+"""
+_SPLIT, _SPLIT_ONCE = 'string split "," $completion', 'string split --max 1 "," $completion'
+"""Click's expression in the script for fish, which loses the part of a description after a comma,
+and the expression that replaces it.
+"""
 
 
 @click.command
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> ExitStatus:
-    """Print completions for SHELL. For bash: `source <(midturn completions bash)` in ~/.bashrc."""
+    """Print a completion script for SHELL
+
+    For bash, add this to ~/.bashrc: source <(midturn completions bash)
+    """
     say(block(completion_script(ctx.find_root().command, shell)))
     return ExitStatus.DONE
 
 
 def completion_script(midturn: click.Command, shell: str) -> str:
-    """Return the script that completes `midturn` in `shell`, one of `SHELLS`."""
+    """Return the completion script of `midturn` for `shell`, one of `SHELLS`."""
     from click.shell_completion import get_completion_class
 
     complete = get_completion_class(shell)
     if complete is None:
-        raise ValueError(f"There are no completions for {shell!r}, only for {', '.join(SHELLS)}.")
-    return complete(midturn, {}, "midturn", COMPLETING).source().replace(_FIRST_CALL, _EVERY_CALL)
+        raise ValueError(f"Unsupported shell {shell!r}. Supported: {', '.join(SHELLS)}.")
+    script = complete(midturn, {}, "midturn", COMPLETING).source()
+    return script.replace(_FIRST_CALL, _EVERY_CALL).replace(_SPLIT, _SPLIT_ONCE)

@@ -1,4 +1,6 @@
-"""What a shell, or a chat, offers when Tab is pressed: tools, configuration keys and their values, models. No network is used."""
+"""Completions for the shell and the chat: tools, configuration keys, values and models. No
+network is used.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from midturn.question.text import BUILT_IN_TOOLS
 if TYPE_CHECKING:
     from midturn.config.keys import Leaf
 
-What: TypeAlias = Literal["tools", "keys", "values", "models"]
-Offers: TypeAlias = Sequence[tuple[str, str]]
-"""Words that may follow, each with its meaning, which may be empty."""
+Subject: TypeAlias = Literal["tools", "keys", "values", "models"]
+Completions: TypeAlias = Sequence[tuple[str, str]]
+"""Words with their descriptions, which may be empty."""
 
 
-def offered(what: What, key: str) -> Offers:
-    """Offer what an argument of a command may be; `key` is the one whose values are asked for."""
+def offered(what: Subject, key: str) -> Completions:
+    """Return the completions of a kind. For the kind `values`, `key` is the configuration key."""
     match what:
         case "tools":
             return tools()
@@ -32,32 +34,37 @@ def offered(what: What, key: str) -> Offers:
             return models()
 
 
-def tools() -> Offers:
-    """Offer the tools, each with its summary."""
+def tools() -> Completions:
+    """Return the tools with their summaries."""
     known = known_tools(load_here().settings)
-    return [(name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else "")) for name, tool in sorted(known.items())]
+    return [
+        (name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else ""))
+        for name, tool in sorted(known.items())
+    ]
 
 
-def keys() -> Offers:
-    """Offer the keys of the configuration, each with its meaning."""
+def keys() -> Completions:
+    """Return the configuration keys with their help."""
     return [(key, leaf.help) for key, leaf in _leaves().items()]
 
 
-def values(key: str) -> Offers:
-    """Offer the values that a key may have, where they can be listed."""
+def values(key: str) -> Completions:
+    """Return the values of a key, if they can be listed."""
     leaf = _leaves().get(key)
     if leaf is None:
         return []
     if leaf.kind == "model":
         return models()
-    return [(value, "") for value in (("true", "false") if leaf.kind == "boolean" else leaf.allowed)]
+    return [
+        (value, "") for value in (("true", "false") if leaf.kind == "boolean" else leaf.allowed)
+    ]
 
 
-def models() -> Offers:
-    """Offer the models whose names are known, the configured one first."""
+def models() -> Completions:
+    """Return the known models, the configured one first."""
     chosen = load_here().settings.assistant.model.id
     others = [(model, "") for model in KNOWN_PROFILES if model != chosen]
-    return [*([(chosen, "as configured")] if chosen else []), *others]
+    return [*([(chosen, "configured")] if chosen else []), *others]
 
 
 def _leaves() -> dict[str, Leaf]:

@@ -1,6 +1,7 @@
-"""`midturn config`: which values hold, who set them, and changing one.
+"""`midturn config`: show, explain and change configuration values.
 
-Rules that a person writes stand here, too: at a prompt for a permission, into their own configuration; `midturn tools rules` lists them.
+This module also handles standing permissions: rules that a user adds at a prompt, and
+`midturn tools rules`, which lists them.
 """
 
 from __future__ import annotations
@@ -19,18 +20,39 @@ import msgspec
 from msgspec import Struct
 
 from midturn.agent.assembly.models import refuse_no_model, refuse_unusable
-from midturn.cli.command_context import Place, environment
+from midturn.cli.command_context import CommandContext, environment
 from midturn.cli.completing import complete_keys, complete_values
 from midturn.cli.lazy import CommandEntry, lazy_group
-from midturn.cli.loading import load_here, loaded_if_right, report_ignored, said_of_ignored
+from midturn.cli.loading import ignored_warnings, load_here, loaded_if_right, report_ignored
 from midturn.cli.options import with_json
-from midturn.cli.output import ExitStatus, Shown, block, columns, line, note, say, say_json, table, tell
+from midturn.cli.output import (
+    ExitStatus,
+    Shown,
+    block,
+    columns,
+    line,
+    note,
+    say,
+    say_json,
+    table,
+    tell,
+)
 from midturn.config.approvals import Approvals
-from midturn.config.edit import Explanation, Setting, SetValue, explain, get, keep_trust, remove_rule, set_value, show
+from midturn.config.edit import (
+    Explanation,
+    Setting,
+    SetValue,
+    explain,
+    get,
+    keep_trust,
+    remove_rule,
+    set_value,
+    show,
+)
 from midturn.config.load import Loaded
 from midturn.config.places import project_of, shown, state_directory, user_config_file
 from midturn.config.settings import Settings
-from midturn.config.standing import OwnRule, own_rules, rules_here, write_rule
+from midturn.config.standing_permissions import OwnRule, own_rules, rules_here, write_rule
 from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
 from midturn.events.open_question import OpenQuestion
@@ -38,35 +60,41 @@ from midturn.events.prompt import CallSubject, Prompt, RuleDraft
 from midturn.question.json_value import Json, JsonObject
 from midturn.question.reply import Scope
 from midturn.question.text import exact
-from midturn.routing.rules import exact_rule, in_words, not_covered, read_run_rules
+from midturn.routing.rules import describe_rule, exact_rule, not_covered, read_run_rules
 from midturn.runtime.side_request import INHERIT
-from midturn.security.authorization import for_people_only
+from midturn.security.authorization import require_human
 from midturn.stores.workspace import Workspace
 from midturn.terminal.prompts.keys import one_line
 
 command = lazy_group(
     "config",
-    "Show and change the configuration. A KEY is dotted, as in TOML: conversation.tools.'*'.run",
+    "Show and change the configuration. KEY is dotted, as in TOML: conversation.tools.'*'.run",
     {
-        "show": CommandEntry("midturn.cli.config:show_command", "Print every value that holds."),
-        "get": CommandEntry("midturn.cli.config:get_command", "Print the value of a key."),
-        "set": CommandEntry("midturn.cli.config:set_command", "Write a value into a configuration file."),
-        "explain": CommandEntry("midturn.cli.config:explain_command", "Say what a key means, and who set it."),
+        "show": CommandEntry(
+            "midturn.cli.config:show_command", "Print the effective configuration"
+        ),
+        "get": CommandEntry("midturn.cli.config:get_command", "Print the effective value of a key"),
+        "set": CommandEntry("midturn.cli.config:set_command", "Set a key"),
+        "explain": CommandEntry(
+            "midturn.cli.config:explain_command", "Explain a key and list every place that sets it"
+        ),
     },
 )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Values as TOML writes them: what `config` prints can be pasted into a file
+# --------------------------------------------------------------------------------------------------
+# Values formatted as TOML, so that the output of `config` can be pasted into a file
 
 
 _INDENT = "  "
-_GOES_ON = "\\"
-_LAST_SHORT = 0xFFFF
+_CONTINUATION = "\\"
+_MAX_BMP = 0xFFFF  # the largest code point that \u can represent
 
 
 def assignments(table: Mapping[str, Json], path: KeyPath = ()) -> Iterator[tuple[str, str]]:
-    """Yield each value below `table` as its dotted key and its TOML; an empty table is a value of its own."""
+    """Yield each value in `table` as a dotted key and TOML text. An empty table counts as a
+    value.
+    """
     for name, value in table.items():
         at = (*path, name)
         if isinstance(value, Mapping) and value:
@@ -76,20 +104,29 @@ def assignments(table: Mapping[str, Json], path: KeyPath = ()) -> Iterator[tuple
 
 
 def assignment(key: str, value: str, width: int | None) -> list[str]:
-    """Write a value so that no word of it is broken in `width` cells: a list one item a row, a text as one of many rows. It stays TOML."""
+    """Format a value as TOML rows of at most `width` cells.
+
+    Words are not broken. A list has one item per row, and a string becomes a multi-line string.
+    """
     whole = f"{key} = {value}"
     if width is None or len(whole) <= width:
         return [whole]
     if value.startswith("[") and value != "[]":
         items = cast("list[Json]", tomllib.loads(f"x = {value}")["x"])
-        return [f"{key} = [", *(f"{_INDENT}{toml(one)}," for one in items), "]"]
-    if value.startswith('"') and " " in value and not value.startswith('" '):  # spaces at the beginning of a row do not count
-        return [f'{key} = """\\', *_filled(value[1:-1], width - len(_INDENT) - len(_GOES_ON))]
+        return [f"{key} = [", *(f"{_INDENT}{toml(item)}," for item in items), "]"]
+    if (
+        value.startswith('"') and " " in value and not value.startswith('" ')
+    ):  # TOML would drop the spaces at the start of a row
+        return [f'{key} = """\\', *_filled(value[1:-1], width - len(_INDENT) - len(_CONTINUATION))]
     return [whole]
 
 
 def _filled(text: str, room: int) -> Iterator[str]:
-    """Break between words; what stands before the backslash at the end of a row is kept, and what the next row begins with is not."""
+    """Break text between words.
+
+    A trailing backslash keeps the spaces before it and drops the spaces at the start of the next
+    row.
+    """
     row = ""
     for word in re.findall(r"[^ ]+ *", text):
         if row and len(row) + len(word) > room:
@@ -100,11 +137,17 @@ def _filled(text: str, room: int) -> Iterator[str]:
 
 
 def toml(value: Json) -> str:
-    """Write one value on one line."""
+    """Format a value as TOML on one line."""
     match value:
         case Mapping():
             table = cast("Mapping[str, Json]", value)
-            return "{ " + ", ".join(f"{dotted((key,))} = {toml(one)}" for key, one in table.items()) + " }" if table else "{}"
+            return (
+                "{ "
+                + ", ".join(f"{dotted((key,))} = {toml(item)}" for key, item in table.items())
+                + " }"
+                if table
+                else "{}"
+            )
         case str():
             return "".join(map(_visible, json.dumps(value, ensure_ascii=False)))
         case Sequence():
@@ -114,13 +157,15 @@ def toml(value: Json) -> str:
 
 
 def _visible(character: str) -> str:
-    """Escape a character that nobody sees, or that acts on a terminal: text is read, and may be edited, as it is printed."""
+    """Escape a character if it is invisible or a control character, so that the user can see and
+    edit it in the output.
+    """
     if exact(f"a{character}") == f"a{character}":
         return character
-    return f"\\u{ord(character):04X}" if ord(character) <= _LAST_SHORT else f"\\U{ord(character):08X}"
+    return f"\\u{ord(character):04X}" if ord(character) <= _MAX_BMP else f"\\U{ord(character):08X}"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `midturn config get`
 
 
@@ -128,7 +173,10 @@ def _visible(character: str) -> str:
 @click.argument("key", shell_complete=complete_keys)
 @with_json
 def get_command(key: str, *, as_json: bool) -> ExitStatus:
-    """Print the value that holds for KEY: a string as it is, anything else as TOML, a table line by line."""
+    """Print the effective value of KEY
+
+    Prints strings as text and other values as TOML, a table with one line per key.
+    """
     loaded = load_here()
     report_ignored(loaded, attached=True)
     value = get(loaded, key)
@@ -144,37 +192,51 @@ def get_command(key: str, *, as_json: bool) -> ExitStatus:
     return ExitStatus.DONE
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `midturn config set`
 
 
-_MAIN = ("assistant", "model", "id")
+_MAIN_MODEL = ("assistant", "model", "id")
 
 
 @click.command
 @click.argument("key", shell_complete=complete_keys)
 @click.argument("value", shell_complete=complete_values)
-@click.option("--user", is_flag=True, help="For all your workspaces: write your own file, not this workspace's.")
+@click.option(
+    "--user", is_flag=True, help="Write your user configuration instead of the workspace's"
+)
 def set_command(key: str, value: str, *, user: bool) -> ExitStatus:
-    """Set KEY to VALUE (TOML, or else a string) in this workspace's file; comments and order stay."""
-    for_people_only("change the configuration")
+    """Set KEY to VALUE in the workspace's configuration
+
+    VALUE is TOML or text. Comments and order are kept.
+
+    Example: midturn config set conversation.tools.deploy.run unattended
+    """
+    require_human("change the configuration")
     workspace = Workspace.find(Path.cwd())
     if user:
         file = user_config_file().resolve()
         _set(file, shown(file), key, value)
     elif workspace is None:
-        raise ConfigError("This is not a workspace. `midturn init` makes one, `--user` writes your own file.")
+        raise ConfigError(
+            "This directory is not a workspace. Run `midturn init` to create one, or use `--user`"
+            " to write your user configuration."
+        )
     else:
         set_here(workspace, key, value)
     return ExitStatus.DONE
 
 
 def set_here(workspace: Workspace, key: str, value: str) -> None:
-    """Write the workspace's file; who could approve it before may have it stay approved."""
-    before = loaded_if_right()  # setting a value may be how it is mended
+    """Change the workspace's file. If the file was approved before, approve the changed file."""
+    before = loaded_if_right()  # None if the file is invalid: setting a value may correct it
     edited = _set(workspace.home / "config.toml", ".midturn/config.toml", key, value)
     after = loaded_if_right()
-    if before and after and keep_trust(before, after, edited, Approvals.of(state_directory(), environment())):
+    if (
+        before
+        and after
+        and keep_trust(before, after, edited, Approvals.of(state_directory(), environment()))
+    ):
         after = loaded_if_right()
     if after is not None:
         _warn_if_overridden(after, key)
@@ -187,12 +249,12 @@ def _set(file: Path, name: str, key: str, value: str) -> SetValue:
 
 
 def _check_model(key: KeyPath, id: str) -> None:
-    """Refuse what is no model; one whose provider is still to be configured is only told of.
+    """Reject an invalid model ID. If only its provider is not configured yet, print a warning.
 
     Raises:
-        ConfigError: No turn could ever ask it.
+        ConfigError: The ID can never be used.
     """
-    if id == INHERIT and key != _MAIN:
+    if id == INHERIT and key != _MAIN_MODEL:
         return
     refuse_no_model(id)
     loaded = loaded_if_right()
@@ -203,22 +265,25 @@ def _check_model(key: KeyPath, id: str) -> None:
 
 
 def _warn_if_overridden(loaded: Loaded, key: str) -> None:
-    """Say so if what was written is not what holds."""
+    """Print a warning if another place overrides the value that was set."""
     found = explain(loaded, key)
     if len(found) == 1 and found[0].settings and found[0].settings[0].layer != "workspace":
-        note("midturn: it has no effect here: {} sets it, too, and comes first.", found[0].settings[0].place)
-    for sentence in said_of_ignored(loaded):
+        note(
+            "midturn: the value has no effect here, because {} overrides it.",
+            found[0].settings[0].place,
+        )
+    for sentence in ignored_warnings(loaded):
         note(line("midturn: {}", block(sentence)))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `midturn config show`
 
 
 @click.command
 @with_json
 def show_command(*, as_json: bool) -> ExitStatus:
-    """Print every value that holds here, those of each tool as they apply to it."""
+    """Print the effective configuration"""
     loaded = load_here()
     report_ignored(loaded, attached=True)
     values = show(loaded)
@@ -231,7 +296,7 @@ def show_command(*, as_json: bool) -> ExitStatus:
     return ExitStatus.DONE
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `midturn config explain`
 
 
@@ -239,99 +304,132 @@ def show_command(*, as_json: bool) -> ExitStatus:
 @click.argument("key", shell_complete=complete_keys)
 @with_json
 def explain_command(key: str, *, as_json: bool) -> ExitStatus:
-    """Say what KEY means, which value holds, and every place that sets it: the first one counts."""
+    """Explain KEY and list every place that sets it, by precedence"""
     loaded = load_here()
     report_ignored(loaded, attached=True)
     found = explain(loaded, key)
     if as_json:
-        say_json([_json(one) for one in found])
+        say_json([_json(explanation) for explanation in found])
         return ExitStatus.DONE
-    for one in found:
-        _print(one)
+    for explanation in found:
+        _print(explanation)
     return ExitStatus.DONE
 
 
-def _print(one: Explanation) -> None:
-    if one.settings:
-        say("{} = {}", one.key, toml(one.value))
+def _print(explanation: Explanation) -> None:
+    if explanation.settings:
+        say("{} = {}", explanation.key, toml(explanation.value))
     else:
-        say("{} is not set", one.key)
-    if one.help:
-        tell("  {}", one.help)
-    for place, setting in enumerate(one.settings):
-        tell(_setting(setting, one, holds=place == 0))
+        say("{} is not set", explanation.key)
+    if explanation.help:
+        tell("  {}", explanation.help)
+    for index, setting in enumerate(explanation.settings):
+        tell(_setting(setting, explanation, is_effective=index == 0))
 
 
-def _setting(setting: Setting, one: Explanation, *, holds: bool) -> Shown:
-    """Show who set a value; the key only where it is spelled differently, the value only where it does not hold."""
+def _setting(setting: Setting, explanation: Explanation, *, is_effective: bool) -> Shown:
+    """Return a line that says where a value is set.
+
+    It includes the key if the key is spelled differently there, and the value if it is overridden.
+    """
     place = line("") if setting.place == setting.layer else line(", {}", setting.place)
-    spelled = line(", as {}", setting.key) if setting.key != one.key else line("")
-    if holds:
+    spelled = line(", as {}", setting.key) if setting.key != explanation.key else line("")
+    if is_effective:
         return line("  set by {}{}{}", setting.layer, place, spelled)
-    return line("  over {}{}{}: {}", setting.layer, place, spelled, toml(setting.value))
+    return line("  overrides {}{}{}: {}", setting.layer, place, spelled, toml(setting.value))
 
 
-def _json(one: Explanation) -> Json:
-    return msgspec.to_builtins(one)
+def _json(explanation: Explanation) -> Json:
+    return msgspec.to_builtins(explanation)
 
 
 class WrittenRules(Struct, frozen=True):
-    """Offers a standing permission at each prompt for a call, for calls of our own tools or, with `agent`, of that other agent's.
+    """Offers standing permissions at prompts, and stores them as rules.
 
-    `project` is the directory that a rule for a project holds for.
+    The rules are for calls of midturn's tools, or of the tools of another `agent`. A rule with the
+    scope `project` applies in the directory `project`.
     """
 
     project: str
     agent: str = ""
 
     def draft(self, prompt: Prompt) -> RuleDraft | None:
-        """Return the rule for calls with equal arguments, if a yes may have a scope."""
+        """Return a draft rule for calls with the same arguments.
+
+        Return None if no scope can be selected.
+        """
         if not prompt.scopes or not isinstance(prompt.subject, CallSubject):
             return None
         rule = exact_rule(prompt.subject.call.arguments)
         if rule is None:
             return None
-        return RuleDraft(toml(rule), partial(_problem, prompt), prompt.scopes, partial(self._said, prompt))
+        return RuleDraft(
+            toml(rule), partial(_problem, prompt), prompt.scopes, partial(self._preview, prompt)
+        )
 
-    def _said(self, prompt: Prompt, typed: str, scope: Scope) -> tuple[str, ...]:
+    def _preview(self, prompt: Prompt, typed: str, scope: Scope) -> tuple[str, ...]:
         try:
             (rule,) = read_run_rules([_read(typed)])
         except (ConfigError, tomllib.TOMLDecodeError):
             return ()
-        tool, example = one_line(prompt.tool), not_covered(rule, one_line(prompt.tool), prompt.arguments)
-        covers = f"Runs without asking, {where(scope, self.project)}: {in_words(rule, tool)}."
-        return (covers, f"Does not cover: {example}." if example else "It covers every similar call that was tried.")
+        tool, example = (
+            one_line(prompt.tool),
+            not_covered(rule, one_line(prompt.tool), prompt.arguments),
+        )
+        covers = f"Runs without asking, {where(scope, self.project)}: {describe_rule(rule, tool)}."
+        return (
+            covers,
+            (
+                f"Does not cover: {example}."
+                if example
+                else "Covers every similar call that was tried."
+            ),
+        )
 
     def table(self, prompt: Prompt, rule: str) -> JsonObject:
-        """Return a rule that was typed, as a table that is bound to the tool of the call."""
+        """Return a typed rule as a table, bound to the tool of the call."""
         read = cast("JsonObject", _read(rule))
         return {**read, "definition": prompt.definition} if prompt.definition else read
 
     def keep(self, prompt: Prompt, rule: str, scope: Scope) -> str:
-        """Write a rule into the user's own configuration.
+        """Add a rule to the user's own configuration.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: The file cannot be written.
         """
         project = self.project if scope == "project" else ""
         file = write_rule(self.table(prompt, rule), prompt.tool, agent=self.agent, project=project)
-        return f"Written to {shown(file)}, {where(scope, self.project)}, from the next turn on. `midturn tools rules` lists your rules."
+        return (
+            f"Saved in {shown(file)}. Applies {where(scope, self.project)} from the next turn on."
+            " To list your rules: `midturn tools rules`"
+        )
 
 
-def write_permission(place: Place, question: OpenQuestion, rule: JsonObject | None, scope: Scope) -> str:
-    """Write a permission for later calls, which a yes to a question was given with, into the user's own configuration.
+def write_permission(
+    place: CommandContext, question: OpenQuestion, rule: JsonObject | None, scope: Scope
+) -> str:
+    """Add a permission that was given together with an answer to the user's own configuration.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
     written = exact_rule(question.arguments, question.definition) if rule is None else rule
-    agent, project = question.asker.agent if question.asker else "", project_asked_from(place, question)
-    file = write_rule(written, question.tool, agent=agent, project=project if scope == "project" else "")
-    return f"Written to {shown(file)}, {where(scope, project)}, from the next turn on."
+    agent, project = (
+        question.asker.agent if question.asker else "",
+        project_asked_from(place, question),
+    )
+    file = write_rule(
+        written, question.tool, agent=agent, project=project if scope == "project" else ""
+    )
+    return f"Saved in {shown(file)}. Applies {where(scope, project)} from the next turn on."
 
 
-def project_asked_from(place: Place, question: OpenQuestion) -> str:
-    """Return the project that a question is asked from: the directory that another agent works in, or that of the conversation."""
+def project_asked_from(place: CommandContext, question: OpenQuestion) -> str:
+    """Return the project directory of a question.
+
+    It is the working directory of the external agent that asks, or the directory of the
+    conversation.
+    """
     if question.asker is None or not question.asker.cwd:
         return place.project
     directory = Path(question.asker.cwd)
@@ -340,7 +438,7 @@ def project_asked_from(place: Place, question: OpenQuestion) -> str:
 
 
 def where(scope: Scope, project: str) -> str:
-    """Say where a standing permission holds."""
+    """Return text that says where a standing permission applies."""
     match scope:
         case "conversation":
             return "in this conversation"
@@ -357,70 +455,101 @@ def _read(typed: str) -> Json:
 
 
 def _problem(prompt: Prompt, typed: str) -> str:
-    """Say why a rule cannot be written for the call of a prompt; empty if it can."""
+    """Return why a rule cannot be added for the call of a prompt, or an empty string if it can."""
     try:
         (rule,) = read_run_rules([_read(typed)])
     except (ConfigError, tomllib.TOMLDecodeError) as error:
         return str(error)
     if rule.run != "unattended":
-        return 'A rule that is written with a yes lets calls run: `run = "unattended"`.'
+        return 'A rule that you add with an approval must have `run = "unattended"`.'
     if rule.definition:
-        return "`definition` is the fingerprint of the tool, which is added when the rule is written: leave it out."
+        return (
+            "Remove `definition`: it is the fingerprint of the tool and is added when the rule is"
+            " saved."
+        )
     if not rule.holds(prompt.arguments):
-        return "This rule does not hold for this call; a pattern takes plain words alone, unless the rule says `shell = true`."
+        return (
+            "The rule does not match this call. Patterns only match simple commands unless the rule"
+            " sets `shell = true`."
+        )
     return ""
 
 
 @click.command
-@click.option("--remove", type=click.IntRange(min=1), metavar="N", help="Remove the rule with this number.")
+@click.option("--remove", type=click.IntRange(min=1), metavar="N", help="Remove rule N")
 @with_json
 def rules_command(*, remove: int | None, as_json: bool) -> ExitStatus:
-    """List the rules of your own configuration, or remove one. `midturn tools explain` says which rule decides about a call."""
+    """List or remove the rules in your user configuration
+
+    To see which rule applies to a call, use `midturn tools explain`.
+    """
     rules = own_rules()
     if remove is not None:
         _remove(rules, remove)
     elif as_json:
-        say_json([{"number": number, **rule_json(one)} for number, one in enumerate(rules, 1)])
+        say_json([{"number": number, **rule_json(rule)} for number, rule in enumerate(rules, 1)])
     elif not rules:
-        say("Your own configuration has no rules.")
+        say("Your user configuration has no rules.")
     else:
-        for row in table([(line("{}", number), *rule_row(one)) for number, one in enumerate(rules, 1)]):
+        for row in table(
+            [(line("{}", number), *rule_row(rule)) for number, rule in enumerate(rules, 1)]
+        ):
             say(row)
     return ExitStatus.DONE
 
 
 def _remove(rules: list[OwnRule], number: int) -> None:
-    for_people_only("change the configuration")
+    require_human("change the configuration")
     if number > len(rules):
-        raise ConfigError(f"There is no rule {number}: `midturn tools rules` lists those that there are.")
-    one, file = rules[number - 1], user_config_file().resolve()
-    remove_rule(file, shown(file), one.path, one.number)
-    note("midturn: removed the rule about {} from {}: {}", one.about, shown(file), _said(one.rule))
+        raise ConfigError(
+            f"There is no rule {number}. Run `midturn tools rules` to list your rules."
+        )
+    rule, file = rules[number - 1], user_config_file().resolve()
+    remove_rule(file, shown(file), rule.path, rule.number)
+    note(
+        "midturn: removed the rule for {} from {}: {}",
+        rule.about,
+        shown(file),
+        _rule_text(rule.rule),
+    )
 
 
-def _said(rule: Mapping[str, Any]) -> str:
+def _rule_text(rule: Mapping[str, Any]) -> str:
     return toml(cast("Json", json.loads(json.dumps(rule, default=str))))
 
 
-def rule_row(one: OwnRule, stale: str = "") -> tuple[Shown, ...]:
-    """Return a rule as a row: what it is about, where it holds, the rule and its place, and why it does not apply, if so."""
-    holds = shown(Path(one.project)) if one.project else "everywhere"
-    return line("{}", one.about), line("{}", holds), line("{}", _said(one.rule)), line("{}{}", one.place, f" ({stale})" if stale else "")
+def rule_row(rule: OwnRule, stale: str = "") -> tuple[Shown, ...]:
+    """Return a rule as a table row: its tool, its scope, the rule, and its place.
+
+    `stale` is the reason why the rule does not apply. It is empty if the rule applies.
+    """
+    scope = shown(Path(rule.project)) if rule.project else "everywhere"
+    place = line("{}{}", rule.place, f" ({stale})" if stale else "")
+    return line("{}", rule.about), line("{}", scope), line("{}", _rule_text(rule.rule)), place
 
 
-def rule_json(one: OwnRule, stale: str = "") -> JsonObject:
-    """Return a rule for programs."""
-    found: JsonObject = {"about": one.about, "scope": one.scope, "project": one.project or None, "rule": dict(one.rule), "place": one.place}
+def rule_json(rule: OwnRule, stale: str = "") -> JsonObject:
+    """Return a rule as JSON."""
+    found: JsonObject = {
+        "about": rule.about,
+        "scope": rule.scope,
+        "project": rule.project or None,
+        "rule": dict(rule.rule),
+        "place": rule.place,
+    }
     return {**found, "stale": stale} if stale else found
 
 
 def standing_here(settings: Settings, project: str) -> list[tuple[OwnRule, str]]:
-    """Return the rules of the user's own configuration that let calls run in a project, each with why it does not apply, if so."""
+    """Return the user's own rules that let calls run in a project.
+
+    A rule that does not apply is returned with the reason.
+    """
     return [(rule, rule.stale(settings, project)) for rule in rules_here(project)]
 
 
 def print_standing(settings: Settings, project: str) -> None:
-    """Print the rules of the user's own configuration that let calls run in a project, if there are any."""
+    """Print the user's own rules that let calls run in a project, if any."""
     found = standing_here(settings, project)
     if found:
         say("Your own rules let these calls run here without asking:")

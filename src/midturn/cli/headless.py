@@ -1,4 +1,4 @@
-"""Unattended run of another agent: one prompt, to its end, or until a signal stops it."""
+"""Run another agent with one prompt and without a terminal."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TypeVar
 
 import click
 
-from midturn.cli.command_context import Place, StoreAddress, place_in
+from midturn.cli.command_context import CommandContext, StoreAddress, place_in
 from midturn.cli.output import line, note
 from midturn.errors import TerminalGone
 from midturn.question.text import prose
 from midturn.security import process_ancestry
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Signals during a turn
 
 
@@ -28,25 +28,32 @@ DEADLY = (signal.SIGTERM, signal.SIGHUP)
 
 
 async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[], None]) -> _T:
-    """Let Ctrl-C end the turn (a second one leaves at once), and a deadly signal leave it open: it can be resumed.
+    """Run a turn.
+
+    Ctrl-C ends the turn, and a second Ctrl-C exits at once. SIGTERM and SIGHUP leave the turn open,
+    so that it can be resumed.
 
     Raises:
-        SystemExit: A signal came before the work was over, or just then; its status is 128 and the signal's number.
+        SystemExit: A signal arrived before the end. The status is 128 plus the number of the
+            signal.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work())
     signals: list[int] = []
 
-    def leave(number: int, _frame: FrameType | None) -> None:
+    def cancel(number: int, _frame: FrameType | None) -> None:
         signals.append(number)
         loop.call_soon_threadsafe(task.cancel)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, leave)
+        signal.signal(signal.SIGINT, cancel)
         loop.call_soon_threadsafe(interrupt)
 
-    # Not the loop's own handlers: what these are told in the loop's last round is lost, and a command that stays would stay for ever.
-    found = {number: signal.signal(number, leave) for number in DEADLY} | {signal.SIGINT: signal.signal(signal.SIGINT, stop)}
+    # The loop's own signal handlers are not used: a signal in the last iteration of the loop would
+    # be lost, and the process would keep running.
+    found = {number: signal.signal(number, cancel) for number in DEADLY} | {
+        signal.SIGINT: signal.signal(signal.SIGINT, stop)
+    }
     try:
         result = await task
     except (asyncio.CancelledError, TerminalGone):
@@ -61,27 +68,33 @@ async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[]
     return result
 
 
-def headless_place(store: StoreAddress | None) -> Place:
-    """Return where what an agent asks is kept. This process, and whatever the agent starts, answers nothing from now on."""
+def headless_place(store: StoreAddress | None) -> CommandContext:
+    """Return the store for an agent's questions.
+
+    From now on, this process and its children may not answer questions.
+    """
     process_ancestry.mark(os.getpid())
     return place_in(Path.cwd(), store)
 
 
 def prompt_of(given: str | None) -> str:
-    """Return what the agent is to do: `--prompt`, or what is piped into stdin."""
+    """Return the prompt from `--prompt` or stdin."""
     prompt = given if given is not None else "" if sys.stdin.isatty() else sys.stdin.read()
     if not prompt.strip():
-        raise click.UsageError("There is nothing to do: give `--prompt TEXT`, or pipe it into stdin.")
+        raise click.UsageError(
+            "The prompt is empty. Pass `--prompt TEXT`, or pipe a prompt to stdin."
+        )
     return prompt
 
 
-async def to_its_end(run: Coroutine[None, None, str | None], place: Place) -> str | None:
-    """Run an agent; return how it ended, None where a signal or a person stopped it.
+async def run_to_end(run: Coroutine[None, None, str | None], place: CommandContext) -> str | None:
+    """Run an agent, and return a description of its end, or None if it was stopped.
 
-    While it waits it says nothing, so it is said before where.
+    A note about the inbox is printed first, because nothing is printed while the agent waits for an
+    answer.
     """
-    asked = line("`midturn inbox{0}`, and on the page of `midturn serve{0}`", place.option)
-    note("midturn: what the agent asks waits in {}. Ctrl-C stops it.", asked)
+    inbox = line("`midturn inbox{0}`, and on the page of `midturn serve{0}`", place.option)
+    note("midturn: questions of the agent appear in {}. Press Ctrl-C to stop.", inbox)
     going = asyncio.ensure_future(run)
 
     async def work() -> str | None:
@@ -99,12 +112,12 @@ async def to_its_end(run: Coroutine[None, None, str | None], place: Place) -> st
 
 
 def say_prose(text: str) -> None:
-    """Print what an agent says, with nothing in it that a terminal would obey."""
+    """Print the agent's output on stdout, without control codes."""
     sys.stdout.write(prose(text))
     sys.stdout.flush()
 
 
 def complain(text: str) -> None:
-    """Print what an agent writes to its standard error, in the same way."""
+    """Print the agent's output on stderr, without control codes."""
     sys.stderr.write(prose(text))
     sys.stderr.flush()

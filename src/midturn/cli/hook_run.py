@@ -1,8 +1,12 @@
-"""`midturn hook AGENT`: what an agent's hook runs. It reads JSON, asks, and prints the agent's own decision; it is not for people.
+"""`midturn hook AGENT`: the hook that another agent runs. It reads JSON, asks, and prints the
+decision in the agent's format.
 
-It runs with every call of the agent, and seldom is anything to be asked. So a line as `midturn hook install` writes it is read without the
-library for command lines, and the document is looked at first; then, where it asks nothing by itself, whether any question is open here at
-all; and only then is loaded what asks, waits and answers.
+An agent runs its hook at each call, and most calls need no question. Therefore the fast cases load
+little:
+
+1. A command line as written by `midturn hook install` is parsed without click.
+2. The document is read. If it needs no question, the hook only checks whether a question is open.
+3. The code that asks and waits is loaded only if a question has to be asked or closed.
 """
 
 from __future__ import annotations
@@ -23,58 +27,62 @@ from midturn.cli.log import begin_command
 from midturn.cli.output import ExitStatus, dumped
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
-from midturn.events.open_question import Asker
+from midturn.events.open_question import AskingAgent
 from midturn.integrations.hooks import hook_agent, model_messages
 from midturn.integrations.hooks.claude_deferring import POLICY
-from midturn.integrations.hooks.clients import OURS
+from midturn.integrations.hooks.clients import BUILT_IN
 from midturn.question.json_value import JsonObject, members, text
-from midturn.security.authorization import remember
+from midturn.security.authorization import mark_agent
 from midturn.stores.sync_forms import in_a_loop
 
 if TYPE_CHECKING:
-    from midturn.cli.command_context import Place, StoreAddress
+    from midturn.cli.command_context import CommandContext, StoreAddress
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Input of a hook: a JSON object on stdin, from programs that may leave stdin open, or write what is not UTF-8
+# --------------------------------------------------------------------------------------------------
+# Input of a hook: a JSON object on stdin. Some agents leave stdin open, or write text that is not
+# UTF-8.
 
 
-_SILENCE = 30.0  # seconds without a word after which nothing more is expected
-_PAUSE = 0.2  # seconds without a word after which what looks like a whole document is taken for one
-_PIECE = 1 << 20
+_INPUT_TIMEOUT = 30.0  # seconds without input after which reading ends
+_QUIET_PERIOD = 0.2  # seconds without input after which a document that looks complete is used
+_CHUNK_SIZE = 1 << 20
 
 
 def read_document() -> JsonObject | None:
-    """Return the document; None where there is none. It is whole when stdin ends, or when it looks so and nothing more comes."""
+    """Read the document from stdin. Return None if there is no document.
+
+    Reading ends at the end of stdin, or when the document looks complete and no more input arrives.
+    """
     return members(_read()) or None
 
 
 def _read() -> object:
-    """Read until the end, and decode what was said; an agent may never close what it has written to."""
+    """Read and decode stdin. Some agents never close it."""
     if sys.stdin is None or sys.stdin.closed:
         return None
     try:
         stdin = sys.stdin.fileno()
-    except (OSError, ValueError):  # it is not a file
-        return _decoded(sys.stdin.buffer.read())
+    except (OSError, ValueError):  # stdin has no descriptor
+        return _decode(sys.stdin.buffer.read())
     pieces: list[bytes] = []
     while True:
         is_whole = bool(pieces) and pieces[-1].rstrip().endswith(b"}")
-        ready, _, _ = select.select([stdin], [], [], _PAUSE if is_whole else _SILENCE)
-        if ready and (piece := os.read(stdin, _PIECE)):
+        ready, _, _ = select.select([stdin], [], [], _QUIET_PERIOD if is_whole else _INPUT_TIMEOUT)
+        if ready and (piece := os.read(stdin, _CHUNK_SIZE)):
             pieces.append(piece)
             continue
         content = b"".join(pieces)
-        document = _decoded(content)
+        document = _decode(content)
         if ready or not is_whole or document is not None:
             return document
-        pieces = [content, b" "]  # it was not whole: wait once more, for long
+        pieces = [content, b" "]  # the document is incomplete: continue with the long timeout
 
 
-def _decoded(content: bytes) -> object:
-    """Decode a document; what cannot be text is shown as such. None where it is not JSON."""
+def _decode(content: bytes) -> object:
+    """Decode JSON and replace invalid UTF-8. Return None if the text is not JSON."""
     try:
         return msgspec.json.decode(content)
-    except (ValueError, RecursionError):  # it is not JSON, or not UTF-8
+    except (ValueError, RecursionError):  # not JSON, or not UTF-8
         from midturn.question.json_text import read_loosely
 
         return read_loosely(content)
@@ -82,14 +90,17 @@ def _decoded(content: bytes) -> object:
 
 _LOG = logging.getLogger(__name__)
 DEFER: Final = ("--policy", POLICY)
-"""Option that `midturn hook install` adds for runs that end where a person is needed."""
-_UNSAID = 2  # the status that agents take for a denial, where what there is to say cannot be printed
+"""Option that `midturn hook install` adds for runs that end at a question."""
+_UNPRINTABLE_STATUS = 2  # exit status if no decision can be printed; agents treat it as a denial
 
 
 def run_at_once(arguments: Sequence[str]) -> int | None:
-    """Run the hook of a line as `midturn hook install` writes it, `midturn hook` left out; None for any other, which its command reads."""
+    """Run a hook whose command line was written by `midturn hook install`.
+
+    `arguments` are the words after `midturn hook`. Return None for any other command line.
+    """
     key, *policy = arguments or ("",)
-    support = OURS.get(key)
+    support = BUILT_IN.get(key)
     if support and tuple(policy) == DEFER:
         support = support.deferring
     elif policy:
@@ -98,7 +109,7 @@ def run_at_once(arguments: Sequence[str]) -> int | None:
         return None
     try:
         begin_command(os.environ)
-    except MidturnError:  # the command says it
+    except MidturnError:  # the click command reports the error
         return None
     try:
         return run_hook(support.hooks, support.hooks.wait, None)
@@ -107,54 +118,68 @@ def run_at_once(arguments: Sequence[str]) -> int | None:
 
 
 def run_hook(agent: hook_agent.HookAgent, wait: float, store: StoreAddress | None) -> int:
-    """Run once, for what stands on stdin. Whatever goes wrong, the agent must not take it for a yes."""
+    """Run the hook for the document on stdin.
+
+    A failure must never look like an approval to the agent.
+    """
     sink = Sink()
-    otherwise = agent.unreadable
+    fallback = agent.unreadable
     try:
         document = read_document()
         if document is not None:
             given = dict(os.environ)
-            occasion = agent.read(document, given)
-            otherwise = hook_agent.without_answer(agent, document, occasion, model_messages.FAILED)
+            event = agent.read(document, given)
+            fallback = hook_agent.without_answer(agent, document, event, model_messages.FAILED)
             asker = hook_agent.asker_of(agent, document, given)
-            remember(asker.itself, asker.name)
-            run = _Run(agent=agent, document=document, occasion=occasion, asker=asker, wait=min(wait, agent.wait), say=sink)
-            run.look(store)
-    except Exception:  # noqa: BLE001  the agent has to hear of it, and this is how
+            mark_agent(asker.itself, asker.name)
+            run = _Run(
+                agent=agent,
+                document=document,
+                event=event,
+                asker=asker,
+                wait=min(wait, agent.wait),
+                say=sink,
+            )
+            run.handle(store)
+    except Exception:  # noqa: BLE001  the fallback below tells the agent
         _LOG.exception("the hook of %s failed", agent.name)
-    with suppress(OSError, ValueError, AttributeError):  # there may be nothing to print to
-        sink(otherwise)
+    with suppress(OSError, ValueError, AttributeError):  # stdout may be closed
+        sink(fallback)
     return sink.status
 
 
 class _Run(Struct, frozen=True, kw_only=True):
-    """One run, for a document that can be read."""
+    """One run of a hook with a valid document."""
 
     agent: hook_agent.HookAgent
     document: JsonObject
-    occasion: hook_agent.Occasion
-    asker: Asker
+    event: hook_agent.HookEvent
+    asker: AskingAgent
     wait: float
     say: Sink
 
-    def look(self, store: StoreAddress | None) -> None:
-        """Carry out what there is to do, if anything: mostly no one asks, and no one waits."""
-        if not isinstance(self.occasion, hook_agent.Nothing):
-            from midturn.cli.command_context import place_in  # most calls of an agent are nothing to us
+    def handle(self, store: StoreAddress | None) -> None:
+        """Handle the event. Most events neither ask nor close a question."""
+        if not isinstance(self.event, hook_agent.Nothing):
+            from midturn.cli.command_context import (
+                place_in,
+            )  # slow to import, and not needed for most events
 
             cwd = Path(text(self.document.get("cwd")) or ".")
             place = place_in(cwd if cwd.is_dir() else Path.cwd(), store)
-            if not self._only_ends_what_waits or place.has_open_turn():
-                self._go(place)
-        self.say(hook_agent.Said())
+            if not self._only_ends_questions or place.has_open_turn():
+                self._ask(place)
+        self.say(hook_agent.HookOutput())
 
     @property
-    def _only_ends_what_waits(self) -> bool:
-        return isinstance(self.occasion, hook_agent.Done | hook_agent.Ran | hook_agent.Stopping | hook_agent.MovedOn)
+    def _only_ends_questions(self) -> bool:
+        return isinstance(
+            self.event, hook_agent.Done | hook_agent.Ran | hook_agent.Stopping | hook_agent.MovedOn
+        )
 
-    def _go(self, place: Place) -> None:
-        """Ask, wait and answer; the hook itself says what is true where it cannot ask."""
-        from midturn.cli.loading import (  # this and the following take half as long again as all that was loaded before
+    def _ask(self, place: CommandContext) -> None:
+        """Ask, wait, and print the answer."""
+        from midturn.cli.loading import (  # imported late: the import is slow
             fixed_rules_in,
             rules_in,
         )
@@ -163,34 +188,36 @@ class _Run(Struct, frozen=True, kw_only=True):
         run = hook.HookRun(
             agent=self.agent,
             document=self.document,
-            occasion=self.occasion,
-            errands=external_calls.Errands(place.store, self.asker, SYSTEM, rules=rules_in(place), fixed=fixed_rules_in(place)),
+            occasion=self.event,
+            calls=external_calls.ExternalCallService(
+                place.store, self.asker, SYSTEM, rules=rules_in(place), fixed=fixed_rules_in(place)
+            ),
             clock=SYSTEM,
             wait=self.wait,
             say=self.say,
-            needed=hook_agent.agent_lives(self.asker),
+            needed=hook_agent.agent_watch(self.asker),
         )
         in_a_loop(run.go())
 
 
 class Sink:
-    """Prints what the agent reads, at once; only the first thing that is said counts."""
+    """Prints the decision for the agent immediately. Only the first decision is printed."""
 
     def __init__(self) -> None:
         self.status = 0
-        self._has_spoken = False
+        self._has_printed = False
 
-    def __call__(self, said: hook_agent.Said) -> None:
-        """Say it."""
-        if self._has_spoken:
+    def __call__(self, output: hook_agent.HookOutput) -> None:
+        """Print a decision."""
+        if self._has_printed:
             return
-        self._has_spoken = True
-        self.status = said.status
-        if said.document is not None:
-            self.status = _UNSAID
-            sys.stdout.write(dumped(said.document) + "\n")
+        self._has_printed = True
+        self.status = output.status
+        if output.document is not None:
+            self.status = _UNPRINTABLE_STATUS
+            sys.stdout.write(dumped(output.document) + "\n")
             sys.stdout.flush()
-            self.status = said.status
-        if said.errors and sys.stderr is not None:
-            sys.stderr.write(said.errors)
+            self.status = output.status
+        if output.errors and sys.stderr is not None:
+            sys.stderr.write(output.errors)
             sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""`midturn inbox`: the open questions of all conversations."""
+"""`midturn inbox`: list the open questions of all conversations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from midturn.cli.command_context import Place, StoreAddress, environment, every_place, find_place
+from midturn.cli.command_context import (
+    CommandContext,
+    StoreAddress,
+    environment,
+    every_place,
+    find_place,
+)
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import ExitStatus, note, say, say_json, say_line
 from midturn.config.places import own_name, shown
@@ -21,76 +27,119 @@ if TYPE_CHECKING:
 
 
 @click.command
-@click.option("--watch", is_flag=True, help="Stay, and show what is asked and answered from now on.")
-@click.option("--all", "everywhere", is_flag=True, help="In every workspace that you have used, and what other programs put there.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List the first N only: those of the oldest conversations.")
-@click.option("--mine", is_flag=True, help="Those that are put to you, by name or by a group of yours.")
+@click.option("--watch", is_flag=True, help="Keep running and show changes")
+@click.option(
+    "--all",
+    "everywhere",
+    is_flag=True,
+    help="Include all workspaces and questions of other programs",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Maximum number of questions, oldest conversations first",
+)
+@click.option("--mine", is_flag=True, help="Only questions assigned to you or to your groups")
 @with_json
 @with_store
-def command(*, watch: bool, everywhere: bool, limit: int | None, mine: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
-    """List the open questions: who asks, what, since when, in which conversation."""
+def command(
+    *,
+    watch: bool,
+    everywhere: bool,
+    limit: int | None,
+    mine: bool,
+    as_json: bool,
+    store: StoreAddress | None,
+) -> ExitStatus:
+    """List open questions"""
     place = find_place(store)
     if mine and (watch or everywhere or limit):
-        raise click.UsageError("`--mine` lists what is put to you here: leave out `--watch`, `--all` and `--limit`.")
+        raise click.UsageError("`--mine` cannot be combined with `--watch`, `--all` or `--limit`.")
     if watch and limit:
-        raise click.UsageError("`--watch` shows all questions: leave out `--limit`.")
-    if everywhere and (watch or store) and place.is_on_disk:  # a database has no list that could lack any
+        raise click.UsageError("`--watch` cannot be combined with `--limit`.")
+    if (
+        everywhere and (watch or store) and place.is_on_disk
+    ):  # the index of a database is always complete
         place.files.turns.reindex()
     if watch:
-        _watch(place, _say_as_json if as_json else _in_words(place))
+        _watch(place, _say_as_json if as_json else _text_renderer(place))
     elif everywhere and store is None:
         waiting = _everywhere(place, limit)
         if as_json:
-            say_json([{**question.to_json(), "workspace": there.directory} for there, questions in waiting for question in questions])
+            say_json(
+                [
+                    {**question.to_json(), "workspace": other.directory}
+                    for other, questions in waiting
+                    for question in questions
+                ]
+            )
         else:
             _say_everywhere(waiting)
     else:
-        questions = [] if place.is_quiet() else _grouped(place.store.pending_sync(limit=limit and limit + 1))
+        questions = (
+            []
+            if place.is_quiet()
+            else _grouped(place.store.pending_sync(limit=limit and limit + 1))
+        )
         if mine:
             user = own_name(environment())
-            questions = [question for question in questions if question.whose and question.whose.is_for(user)]
+            questions = [
+                question for question in questions if question.whose and question.whose.is_for(user)
+            ]
         if as_json:
             say_json([question.to_json() for question in questions[:limit]])
         else:
             _say_here(place, questions[:limit])
             if len(questions) > len(questions[:limit]):
-                note("More questions wait: raise `--limit`, or leave it out, to see them.")
+                note("More questions are open. To see them, raise or omit `--limit`.")
     return ExitStatus.DONE
 
 
-def _say_here(place: Place, questions: Sequence[OpenQuestion]) -> None:
+def _say_here(place: CommandContext, questions: Sequence[OpenQuestion]) -> None:
     if questions:
         _say_questions(place, questions)
-        note("Answer one with `midturn answer ID [VALUE]{}`; the beginning of an ID will do.", place.option)
+        note(
+            "To answer: `midturn answer ID [VALUE]{}`. A unique prefix of the ID is enough.",
+            place.option,
+        )
     else:
-        say("Nothing waits for an answer.")
+        say("No open questions.")
 
 
-def _say_questions(place: Place, questions: Sequence[OpenQuestion]) -> None:
-    from midturn.cli.question_rows import inbox_rows  # most looks find nothing
+def _say_questions(place: CommandContext, questions: Sequence[OpenQuestion]) -> None:
+    from midturn.cli.question_rows import inbox_rows  # imported late: usually not needed
 
     for row in inbox_rows(place, questions):
         say(row)
 
 
-def _everywhere(here: Place, limit: int | None) -> Sequence[tuple[Place, Sequence[OpenQuestion]]]:
-    """Return the questions of every workspace that was used, and of the user's own store; those of this place come first."""
+def _everywhere(
+    here: CommandContext, limit: int | None
+) -> Sequence[tuple[CommandContext, Sequence[OpenQuestion]]]:
+    """Return the questions of every known workspace and of the user's own store.
+
+    The questions of the current workspace come first.
+    """
     found = [(place, _grouped(place.store.pending_sync(limit=limit))) for place in _places(here)]
     return [(place, questions) for place, questions in found if questions]
 
 
-def _say_everywhere(waiting: Sequence[tuple[Place, Sequence[OpenQuestion]]]) -> None:
+def _say_everywhere(waiting: Sequence[tuple[CommandContext, Sequence[OpenQuestion]]]) -> None:
     for place, questions in waiting:
         say("In {}:", shown(Path(place.directory)) if place.directory else "no workspace")
         _say_questions(place, questions)
     if waiting:
-        note("Answer one in its directory with `midturn answer ID [VALUE]`; the beginning of an ID will do.")
+        note(
+            "To answer, run this in the directory of the question: `midturn answer ID [VALUE]`. A"
+            " unique prefix of the ID is enough."
+        )
     else:
-        say("Nothing waits for an answer in any workspace.")
+        say("No open questions in any workspace.")
 
 
-def _places(here: Place) -> list[Place]:
-    """Return where questions may wait; what other programs have put there is found, too."""
+def _places(here: CommandContext) -> list[CommandContext]:
+    """Return all known places, with their indexes updated for questions of other programs."""
     places = every_place(here)
     for place in places:
         with suppress(OSError, StoreError):
@@ -98,9 +147,9 @@ def _places(here: Place) -> list[Place]:
     return places
 
 
-def _watch(place: Place, show: Callable[[StoreChange], None]) -> None:
-    """Show what happens, until Ctrl-C."""
-    from midturn.cli.locked import without_echo  # a look is over before anything is typed
+def _watch(place: CommandContext, show: Callable[[StoreChange], None]) -> None:
+    """Show changes until Ctrl-C."""
+    from midturn.cli.locked import without_echo  # imported late: not needed for a listing
 
     with suppress(KeyboardInterrupt), without_echo():
         for change in place.store.watch_sync():
@@ -111,11 +160,11 @@ def _say_as_json(change: StoreChange) -> None:
     say_line(change.to_json())
 
 
-def _in_words(place: Place) -> Callable[[StoreChange], None]:
-    """Say what is going to be shown; return what shows it."""
+def _text_renderer(place: CommandContext) -> Callable[[StoreChange], None]:
+    """Print a heading and return the function that prints a change as text."""
     from midturn.cli.question_rows import news
 
-    note("midturn: showing what is asked and answered. Ctrl-C ends this.")
+    note("midturn: showing new questions and answers. Press Ctrl-C to stop.")
     asked: dict[str, OpenQuestion] = {}
 
     def show(change: StoreChange) -> None:
@@ -128,13 +177,22 @@ def _in_words(place: Place) -> Callable[[StoreChange], None]:
 
 
 def _grouped(questions: list[OpenQuestion]) -> list[OpenQuestion]:
-    """Keep what one session of another agent asks together, where its first question stands."""
+    """Group the questions of each session of an external agent, at the position of the first one."""
     order: dict[tuple[str, str, str], int] = {}
-    for place, question in enumerate(questions):
-        order.setdefault(_session(question, place), place)
-    return [question for _, question in sorted(enumerate(questions), key=lambda each: (order[_session(each[1], each[0])], each[0]))]
+    for index, question in enumerate(questions):
+        order.setdefault(_session(question, index), index)
+    return [
+        question
+        for _, question in sorted(
+            enumerate(questions), key=lambda item: (order[_session(item[1], item[0])], item[0])
+        )
+    ]
 
 
-def _session(question: OpenQuestion, place: int) -> tuple[str, str, str]:
+def _session(question: OpenQuestion, index: int) -> tuple[str, str, str]:
     asker = question.asker
-    return (asker.agent, asker.name, asker.session) if asker and asker.session else ("", "", str(place))
+    return (
+        (asker.agent, asker.name, asker.session)
+        if asker and asker.session
+        else ("", "", str(index))
+    )

@@ -1,4 +1,4 @@
-"""The configuration of a command, and what the user must be told about it."""
+"""Load the configuration for a command, and print warnings about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.cli.command_context import Place, environment
+from midturn.cli.command_context import CommandContext, environment
 from midturn.cli.output import block, line, note
 from midturn.config.assign import Assignment, unreadable
 from midturn.config.load import RECORDED, Loaded, LoadRequest, load
@@ -24,16 +24,19 @@ from midturn.stores.workspace import Workspace
 
 _LOG = logging.getLogger(__name__)
 
-_HOW_TO_TRUST = "`midturn trust` shows what it enables and asks you."
-_MODEL = "assistant.model.id"
-_SAID: set[str] = set()
-"""Warnings that this process has given already: a chat reads its configuration for every turn."""
+_HOW_TO_TRUST = "To review and approve it: `midturn trust`"
+_MODEL_KEY = "assistant.model.id"
+_PRINTED: set[str] = set()
+"""Warnings that this process has printed. They are not printed again when a chat loads the
+configuration for its next turn.
+"""
 
 
 class Flags(Struct, frozen=True, kw_only=True):
-    """Values set by a command's flags: `--cfg`, `-t` and `-T`, every flag that stands for a key.
+    """Values from a command's flags: `--cfg`, `-t`, `-T`, and flags that set a key.
 
-    `defer` makes every question wait. So does `resumed` where no one is attached, but for what the flags that began the turn decide.
+    With `defer`, every question is left in the inbox. With `resumed`, questions are left in the
+    inbox if no person is attached and the original flags of the turn set no policy for them.
     """
 
     cfg: Sequence[str] = ()
@@ -43,21 +46,24 @@ class Flags(Struct, frozen=True, kw_only=True):
     resumed: bool = False
 
 
-_KINDS = ("run", "deliver", "tool")
-_EVERYTHING: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
+_DECISIONS = ("run", "deliver", "tool")
+_DEFER_ALL: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
 
 
-def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
-    """Read the configuration, under what the flags of earlier turns set for the conversation, whose `events` these are.
+def load_for(place: CommandContext, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
+    """Load the configuration.
+
+    It includes the flags that earlier turns of the conversation have recorded in `events`.
 
     Raises:
-        ConfigError: It is wrong; or the open turn was begun under flags that cannot be read.
+        ConfigError: The configuration is invalid, or the flags of the open turn cannot be read.
     """
     window = open_turn(events)
     if window and unreadable(config_deltas(window.events)):
         raise ConfigError(
-            "The flags under which the open turn was begun cannot be read: an earlier version closed them with a key, or another program "
-            f"wrote them. It does not go on under others. `midturn resume --discard{place.option}` ends it."
+            "The flags of the open turn cannot be read, because an earlier version encrypted them"
+            " or another program wrote them. The turn cannot continue with other flags. To end it:"
+            f" `midturn resume --discard{place.option}`"
         )
     request = LoadRequest(
         cwd=place.cwd,
@@ -74,56 +80,83 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded
     if not flags.defer:
         return loaded
     names = ["'*'", *(name for name in loaded.settings.tools if name != "*")]
-    deferred = [Assignment(f"conversation.tools.{name}.detached", _EVERYTHING, "--defer") for name in names]
+    deferred = [
+        Assignment(f"conversation.tools.{name}.detached", _DEFER_ALL, "--defer") for name in names
+    ]
     return load(replace(request, flags=[*flags.assignments, *deferred]))
 
 
 def _deferred_on_resuming(loaded: Loaded) -> Iterator[Assignment]:
-    """Yield what makes everything wait for a person that the flags of the turn do not decide for those who are absent."""
-    recorded = [branch(layer.tree, "conversation", "tools") for layer in loaded.layers if layer.name.startswith(RECORDED)]
+    """Yield settings that defer every decision for which the flags of the turn set no policy."""
+    recorded = [
+        branch(layer.tree, "conversation", "tools")
+        for layer in loaded.layers
+        if layer.name.startswith(RECORDED)
+    ]
     for name in {"*", *loaded.settings.tools}:
-        for kind in _KINDS:
-            if not any(entry(tools, tool, "detached", kind) for tools in recorded for tool in ("*", name)):
-                yield Assignment(dotted(("conversation", "tools", name, "detached", kind)), "defer", "resumed")
+        for kind in _DECISIONS:
+            if not any(
+                entry(tools, tool, "detached", kind) for tools in recorded for tool in ("*", name)
+            ):
+                yield Assignment(
+                    dotted(("conversation", "tools", name, "detached", kind)), "defer", "resumed"
+                )
 
 
 def load_here() -> Loaded:
-    """Read the configuration as it is in this directory, in a workspace or not."""
+    """Load the configuration of the working directory."""
     cwd = Path.cwd()
     workspace = Workspace.find(cwd)
-    return load(LoadRequest(cwd=cwd, root=workspace.root if workspace else None, environment=environment()))
+    return load(
+        LoadRequest(cwd=cwd, root=workspace.root if workspace else None, environment=environment())
+    )
 
 
-def rules_in(place: Place) -> Callable[[str, str, JsonObject], Ruling]:
-    """Return what configuration says about a call of another agent. It is read when it is asked; a wrong one lets nothing run."""
+def rules_in(place: CommandContext) -> Callable[[str, str, JsonObject], Ruling]:
+    """Return a function that applies the configured rules to a call of another agent.
+
+    If the configuration is invalid, the function lets no call run.
+    """
 
     def rule(agent: str, tool: str, arguments: JsonObject) -> Ruling:
         root = place.workspace.root if place.workspace else None
         try:
-            return load(LoadRequest(cwd=place.cwd, root=root, environment=environment())).settings.ruling(agent, tool, arguments)
+            return load(
+                LoadRequest(cwd=place.cwd, root=root, environment=environment())
+            ).settings.ruling(agent, tool, arguments)
         except ConfigError as error:
-            _LOG.warning("the configuration is wrong, so that no rule holds: %s", error)
+            _LOG.warning("invalid configuration; no rules apply: %s", error)
             return Ruling("ask")
 
     return rule
 
 
-def fixed_rules_in(place: Place) -> Callable[[str, str], bool]:
-    """Return whether the rules for a tool of another agent depend on no arguments; a wrong configuration says nothing of that."""
+def fixed_rules_in(place: CommandContext) -> Callable[[str, str], bool]:
+    """Return a function that checks whether the rules for an agent's tool ignore the arguments.
+
+    If the configuration is invalid, the function returns False.
+    """
 
     def are_fixed(agent: str, tool: str) -> bool:
         root = place.workspace.root if place.workspace else None
         try:
-            settings = load(LoadRequest(cwd=place.cwd, root=root, environment=environment())).settings
+            settings = load(
+                LoadRequest(cwd=place.cwd, root=root, environment=environment())
+            ).settings
         except ConfigError:
             return False
-        return not any(rule.when for origin in settings.agent_rules(agent, tool) for rule in origin.rules)
+        return not any(
+            rule.when for origin in settings.agent_rules(agent, tool) for rule in origin.rules
+        )
 
     return are_fixed
 
 
 def loaded_if_right() -> Loaded | None:
-    """Read the configuration as it is in this directory; None where it is wrong, which the commands say that need it."""
+    """Load the configuration of the working directory, or return None if it is invalid.
+
+    Commands that need the configuration report the error.
+    """
     try:
         return load_here()
     except ConfigError:
@@ -131,50 +164,72 @@ def loaded_if_right() -> Loaded | None:
 
 
 def settings_if_right() -> Settings | None:
-    """Return what is configured in this directory; None where it is wrong, as for `loaded_if_right`."""
+    """Return the settings of the working directory, or None if the configuration is invalid."""
     loaded = loaded_if_right()
     return loaded.settings if loaded else None
 
 
 def report_ignored(loaded: Loaded, *, attached: bool) -> None:
-    """Say once what has no effect until it is trusted.
+    """Print warnings about settings that have no effect until they are trusted.
+
+    Each warning is printed once.
 
     Raises:
-        ConfigError: No one is there to read it (exit status 2).
+        ConfigError: There are such settings and no person is attached (exit status 2).
     """
-    said = said_of_ignored(loaded)
-    if said and not attached:
-        raise ConfigError("\n".join(said))
-    for sentence in (*said, *_unconfined(loaded)):
-        if sentence not in _SAID:
-            _SAID.add(sentence)
+    warnings = ignored_warnings(loaded)
+    if warnings and not attached:
+        raise ConfigError("\n".join(warnings))
+    for sentence in (*warnings, *_unconfined(loaded)):
+        if sentence not in _PRINTED:
+            _PRINTED.add(sentence)
             note(line("midturn: {}", block(sentence)))
 
 
 def model_to_be_trusted(loaded: Loaded) -> str | None:
-    """Say what to do where no model is set, but by a file that waits to be trusted; None everywhere else."""
+    """Return a message if a model is configured only in a file that is not trusted.
+
+    Otherwise return None.
+    """
     if loaded.settings.assistant.model.id is not None:
         return None
-    files = (file for file in loaded.files if not file.approved and any(one.key == _MODEL for one in file.enables))
-    return next((f"The model that {file.name} names answers once you have approved the file: `midturn trust`." for file in files), None)
+    files = (
+        file
+        for file in loaded.files
+        if not file.approved and any(setting.key == _MODEL_KEY for setting in file.enables)
+    )
+    return next(
+        (
+            f"{file.name} configures a model, but is not trusted. To review and approve it:"
+            " `midturn trust`"
+            for file in files
+        ),
+        None,
+    )
 
 
-def said_of_ignored(loaded: Loaded) -> list[str]:
-    """Return what has no effect, a sentence or a list for each file, and for each that waits to be trusted what shows it."""
+def ignored_warnings(loaded: Loaded) -> list[str]:
+    """Return the warnings about settings that have no effect.
+
+    A warning about a file that can be trusted also says how to trust it.
+    """
     files = {file.notice for file in loaded.files}
-    return [_with_way_out(said) if said in files else said for said in loaded.ignored]
+    return [_with_advice(warning) if warning in files else warning for warning in loaded.ignored]
 
 
-def _with_way_out(said: str) -> str:
-    between = "\n" if "\n" in said else " "
-    return f"{said}{between}{_HOW_TO_TRUST}"
+def _with_advice(warning: str) -> str:
+    separator = "\n" if "\n" in warning else " "
+    return f"{warning}{separator}{_HOW_TO_TRUST}"
 
 
 def _unconfined(loaded: Loaded) -> Iterator[str]:
-    """Say what the sandbox of the tools does not do here, where it is less than it should be."""
-    if any(tool.source == "local" and tool.enable.state and tool.sandbox.enable for tool in loaded.settings.tools.values()):
-        from midturn.security.confine import offer
+    """Yield the restrictions that the sandbox of tools cannot enforce on this machine."""
+    if any(
+        tool.source == "local" and tool.enable.state and tool.sandbox.enable
+        for tool in loaded.settings.tools.values()
+    ):
+        from midturn.security.confine import sandbox_backend
 
-        found = offer()
+        found = sandbox_backend()
         if not found.is_whole:
             yield from found.lacks

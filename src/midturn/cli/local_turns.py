@@ -1,4 +1,6 @@
-"""Turns of a chat in which no model is asked: a command that the person ran, and a summary in place of a long conversation."""
+"""Turns of a chat that are recorded without sending a request to the model: a shell command of the
+user, and a summary.
+"""
 
 from __future__ import annotations
 
@@ -11,64 +13,83 @@ from msgspec import structs
 
 from midturn.agent.assembly.command_line import record_said
 from midturn.cli.asking import confirmed
-from midturn.cli.command_context import Place
-from midturn.cli.locked import Held
+from midturn.cli.command_context import CommandContext
+from midturn.cli.locked import ConversationLock
 from midturn.cli.output import ExitStatus, block, line, note
-from midturn.cli.query import Query, go_on
+from midturn.cli.query import Query, continue_conversation
 from midturn.config.settings import Toggle
-from midturn.events.transcript import WordsEntry, told
+from midturn.events.transcript import WordsEntry, transcript_entries
 from midturn.events.window import open_turn
 from midturn.question.question import Question
 from midturn.terminal.device import HUSH
-from midturn.turn.step import TurnRequested
+from midturn.turn.inputs import TurnRequested
 
-_LONGEST = 30_000  # characters of what a command printed that the model reads: its beginning, and its end
+# maximum number of characters of a command's output for the model; the middle is cut
+_MAX_OUTPUT = 30_000
 _SHELL = "/bin/sh"
 _SUMMARISE = (
-    "Summarise this conversation so far, for yourself: you will go on from your summary alone. Keep what was asked and decided, what is "
-    "done and what is open, and names, paths and numbers that are still needed. Call no tool. Answer with the summary only."
+    "Summarise this conversation so far, for yourself: you will go on from your summary alone. Keep"
+    " what was asked and decided, what is done and what is open, and names, paths and numbers that"
+    " are still needed. Call no tool. Answer with the summary only."
 )
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `!command`: the person's own command, run as they would run it in their shell. It asks no one
+# --------------------------------------------------------------------------------------------------
+# `!COMMAND`: a command of the user, run in their shell without asking
 
 
-def check_is_free(held: Held) -> None:
-    """Refuse to record anything behind a turn that is open.
+def check_is_free(held: ConversationLock) -> None:
+    """Check that the conversation has no open turn. Only then can another turn be recorded.
 
     Raises:
-        click.UsageError: One is.
+        click.UsageError: A turn is open.
     """
     if open_turn(held.events) is not None:
-        raise click.UsageError("A turn is open in this conversation: `/retry` goes on with it.")
+        raise click.UsageError("A turn is open in this conversation. Type `/retry` to continue it.")
 
 
 def run_own(command: str) -> str:
-    """Run a command of the person's in their shell, show what it prints, and return what is recorded of it.
+    """Run a command in the user's shell, show its output, and return the text to record.
 
     Raises:
-        click.UsageError: It has several lines, as a paste may: each could run something.
+        click.UsageError: The command has several lines. They may be a paste, and each line could be
+            a command.
     """
     if not command:
-        raise click.UsageError("`!COMMAND` runs a command in your shell, and the model reads what it printed.")
+        raise click.UsageError(
+            "Type a command after `!`. It runs in your shell, and the model reads its output."
+        )
     if "\n" in command:
-        raise click.UsageError("`!` runs a command of one line, and this has several: none was run.")
+        raise click.UsageError("`!` accepts one line only. Nothing was run.")
     printed, status = _run(command)
     ended = f"It exited with status {status}" if status >= 0 else f"Signal {-status} ended it"
     if status:
         note("midturn: {}.", f"{ended[0].lower()}{ended[1:]}")
-    shown = printed if len(printed) <= _LONGEST else f"{printed[: _LONGEST // 2]}\n[…]\n{printed[-_LONGEST // 2 :]}"
-    return f"I ran this command myself: `{command}`\n{ended}, and printed{f':{chr(10) * 2}{shown}' if shown.strip() else ' nothing.'}"
+    shown = (
+        printed
+        if len(printed) <= _MAX_OUTPUT
+        else f"{printed[: _MAX_OUTPUT // 2]}\n[…]\n{printed[-_MAX_OUTPUT // 2 :]}"
+    )
+    return (
+        f"I ran this command myself: `{command}`\n{ended}, and"
+        f" printed{f':{chr(10) * 2}{shown}' if shown.strip() else ' nothing.'}"
+    )
 
 
 def _run(command: str) -> tuple[str, int]:
-    """Return what a command printed, and its exit status (or minus the signal that ended it). Ctrl-C is for the command."""
+    """Return a command's output and exit status (a negative signal number if it was killed).
+
+    Ctrl-C interrupts only the command.
+    """
     printed: list[str] = []
     shell = os.environ.get("SHELL") or _SHELL
     with (
         HUSH.lifted(),
-        subprocess.Popen(  # noqa: S603  the person's own words, by their own Enter
-            [shell, "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace"
+        subprocess.Popen(  # noqa: S603  typed by the user
+            [shell, "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            errors="replace",
         ) as running,
     ):
         while running.stdout is not None:
@@ -77,46 +98,56 @@ def _run(command: str) -> tuple[str, int]:
                     printed.append(text)
                     note(block(text.rstrip("\n")))
                 break
-            except KeyboardInterrupt:  # the terminal has told the command, too
+            except KeyboardInterrupt:  # the command also receives the signal
                 continue
     return "".join(printed).rstrip("\n"), running.returncode
 
 
-def record(held: Held, place: Place, said: str) -> None:
-    """Record what the person said or did, as a turn that asks no model: the next request brings it along."""
+def record(held: ConversationLock, place: CommandContext, said: str) -> None:
+    """Record a text as a turn without a model request. The next request contains the text."""
     place.run(record_said(held.journal, said))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `/compact`: a summary by the model, shown before it counts
+# --------------------------------------------------------------------------------------------------
+# `/compact`: continue from a summary by the model
 
 
-def summary(place: Place, query: Query, conversation: str) -> str | None:
-    """Have the model summarise a conversation in a copy that is removed again, show it, and ask whether to go on from it."""
+def summary(place: CommandContext, query: Query, conversation: str) -> str | None:
+    """Let the model summarise the conversation in a temporary copy.
+
+    Show the summary, and ask whether to continue with it.
+    """
     copy = place.store.fork_sync(conversation)
     try:
-        with Held.existing(place, copy) as held:
+        with ConversationLock.existing(place, copy) as held:
             asked = structs.replace(query, id=copy, toggles=(*query.toggles, Toggle(on=False)))
-            status = go_on(asked, place, held, TurnRequested(_SUMMARISE))
-            said = _last_words(held)
+            status = continue_conversation(asked, place, held, TurnRequested(_SUMMARISE))
+            text = _last_words(held)
     finally:
         place.set_current(conversation)
         place.run(place.store.remove(copy))
-    if status is not ExitStatus.DONE or not said:
-        note("midturn: there is no summary, and nothing has changed.")
+    if status is not ExitStatus.DONE or not text:
+        note("midturn: there is no summary. Nothing was changed.")
         return None
     sys.stdout.flush()
-    if not confirmed(Question.boolean("compact", "Go on from this summary? The conversation itself stays as it is."), ""):
-        note("midturn: nothing has changed.")
+    if not confirmed(
+        Question.boolean("compact", "Continue from this summary? The conversation itself is kept."),
+        "",
+    ):
+        note("midturn: nothing was changed.")
         return None
-    return f"Summary of our conversation so far ({conversation}), which you wrote:\n\n{said}"
+    return f"Summary of our conversation so far ({conversation}), which you wrote:\n\n{text}"
 
 
-def _last_words(held: Held) -> str:
-    words = [entry.text for entry in told(held.events) if isinstance(entry, WordsEntry) and entry.kind == "message"]
+def _last_words(held: ConversationLock) -> str:
+    words = [
+        entry.text
+        for entry in transcript_entries(held.events)
+        if isinstance(entry, WordsEntry) and entry.kind == "message"
+    ]
     return words[-1] if words else ""
 
 
-def said_of_move(old: str, new: str) -> None:
-    """Say where the chat goes on."""
-    note(line("midturn: going on from the summary in conversation {}; {} stays as it is.", new, old))
+def report_move(old: str, new: str) -> None:
+    """Print the conversation in which the chat continues."""
+    note(line("midturn: continuing from the summary in conversation {}; {} is kept.", new, old))

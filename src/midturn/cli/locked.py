@@ -1,4 +1,4 @@
-"""A conversation that a command holds for writing, from its first look at it to its last word."""
+"""Conversations that a command has locked for writing, and detection of a user at the terminal."""
 
 from __future__ import annotations
 
@@ -7,76 +7,85 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from midturn.cli.command_context import Place
+from midturn.cli.command_context import CommandContext
 from midturn.cli.output import is_terminal
 from midturn.events.types import Event
-from midturn.security.authorization import not_a_persons
-from midturn.stores.locked import HeldConversation
+from midturn.security.authorization import nonhuman_reason
+from midturn.stores.locked import LockedConversation
 from midturn.terminal.attributes import can_open_terminal
 
 if TYPE_CHECKING:
-    from midturn.terminal.device import Hush
+    from midturn.terminal.device import EchoSuppressor
 
 
-class Held:
-    """Use it in a `with` statement; `journal` is the conversation's log."""
+class ConversationLock:
+    """A locked conversation, for use in a `with` statement. `journal` is its log."""
 
-    def __init__(self, place: Place, journal: HeldConversation) -> None:
+    def __init__(self, place: CommandContext, journal: LockedConversation) -> None:
         self._place = place
         self.journal = journal
 
     @classmethod
-    def new(cls, place: Place, first_words: str) -> Self:
-        """Begin a conversation, and hold it.
+    def new(cls, place: CommandContext, first_words: str) -> Self:
+        """Create a conversation and lock it.
 
         Raises:
-            StoreError: It cannot be written.
+            StoreError: The conversation cannot be written.
         """
         return cls(place, place.run(place.store.create(first_words)))
 
     @classmethod
-    def existing(cls, place: Place, conversation: str) -> Self:
-        """Hold a conversation; of one whose turn runs inside a tool of another agent, the one at the top.
+    def existing(cls, place: CommandContext, conversation: str) -> Self:
+        """Lock a conversation. For a conversation of a nested agent, lock the outermost
+        conversation.
 
         Raises:
-            StoreLocked: It is held elsewhere.
-            StoreError: There is no such conversation, or it cannot be read or written.
+            StoreLocked: Another process has locked the conversation.
+            StoreError: The conversation does not exist, or cannot be read or written.
         """
         return cls(place, place.run(place.store.open_root(conversation)))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._place.run(self.journal.__aexit__(kind, error, trace))
 
     @property
     def conversation(self) -> str:
-        """The conversation's id."""
+        """The conversation ID."""
         return self.journal.conversation
 
     @property
     def events(self) -> Sequence[Event]:
-        """Everything recorded so far."""
+        """All recorded events."""
         return self.journal.events
 
     def wait_for_answers(self) -> None:
-        """Return when an answer was handed over."""
+        """Wait until an answer is queued."""
         while not self._place.run(self.journal.answers.collect()):
             self._place.run(self.journal.answers.changed())
 
     def take_answers(self) -> None:
-        """Have what was handed over recorded."""
-        self._place.run(self.journal.take_over())
+        """Record the queued answers."""
+        self._place.run(self.journal.drain_answer_queue())
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A command that stays until Ctrl-C, and is looked at meanwhile
+# --------------------------------------------------------------------------------------------------
+# Commands that run until Ctrl-C
 
 
 @contextmanager
 def without_echo() -> Generator[None]:
-    """Keep what is typed, `^C` included, out of what is shown; where another program shows it, the terminal is that one's."""
+    """Hide typed keys, such as `^C`, while the block runs.
+
+    If stdout is not the terminal, the terminal is not changed.
+    """
     if not is_terminal():
         yield
         return
@@ -84,28 +93,31 @@ def without_echo() -> Generator[None]:
         yield
 
 
-def hush() -> Hush:
-    """Return what keeps typing off the screen: without a person there, no terminal is touched."""
+def hush() -> EchoSuppressor:
+    """Return the echo suppressor of the terminal. The terminal is not changed yet."""
     from midturn.terminal.device import HUSH
 
     return HUSH
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Presence of a person at a terminal
+# --------------------------------------------------------------------------------------------------
+# Detection of a user at the terminal
 
 
 SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")
 
 
 def is_attached(environment: Mapping[str, str], *, non_interactive: bool) -> bool:
-    """Say whether questions can be shown: piping stdin or stdout changes nothing. No person sits at one that a tool or an agent made."""
+    """Return whether questions can be asked at a terminal, even if stdin or stdout is a pipe.
+
+    Terminals of tools and agents do not count.
+    """
     if non_interactive or any(_is_on(environment.get(name)) for name in SWITCHES):
         return False
     if not can_open_terminal():
         return False
 
-    return not not_a_persons(environment)
+    return not nonhuman_reason(environment)
 
 
 def _is_on(value: str | None) -> bool:

@@ -1,4 +1,6 @@
-"""`midturn`: finds the command, and turns every error into a message and an exit status."""
+"""The command `midturn`: select the subcommand, and convert errors to messages and exit
+statuses.
+"""
 
 from __future__ import annotations
 
@@ -12,55 +14,75 @@ import click
 
 from midturn import __version__
 from midturn.cli.lazy import COMPLETING, CommandEntry, LazyGroup, with_help
-from midturn.cli.output import ExitStatus, Shown, block, flush_stdout, forget_stdout, line, note, say
+from midturn.cli.output import (
+    ExitStatus,
+    Shown,
+    block,
+    fail,
+    flush_stdout,
+    forget_stdout,
+    line,
+    note,
+    say,
+)
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 from midturn.plugins import Registry
 
-_OWN = ("-h", "--help", "--version")
-STDOUT_GONE = 128 + 13  # SIGPIPE, as a shell says it of other programs
+_GLOBAL_OPTIONS = ("-h", "--help", "--version")
+STDOUT_GONE = 128 + 13  # the status that shells report for SIGPIPE
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
-    "Ask": {
-        "chat": CommandEntry("midturn.cli.chat", "Talk, turn after turn; `midturn` alone is the same."),
-        "query": CommandEntry("midturn.cli.query", 'Ask; `midturn "two words"` is the same.'),
-        "resume": CommandEntry("midturn.cli.resume", "Go on with a turn that waits or was interrupted."),
-        "worker": CommandEntry("midturn.cli.worker", "Go on with turns whose questions are answered."),
-        "demo": CommandEntry("midturn.cli.demo.command", "See the whole thing, without any key."),
+    "Run": {
+        "chat": CommandEntry("midturn.cli.chat", "Start a conversation (default command)"),
+        "query": CommandEntry("midturn.cli.query", "Run one turn"),
+        "resume": CommandEntry("midturn.cli.resume", "Continue an open turn"),
+        "worker": CommandEntry("midturn.cli.worker", "Run a worker that continues turns"),
+        "demo": CommandEntry("midturn.cli.demo.command", "Play a demo, without an API key"),
     },
     "Answer": {
-        "inbox": CommandEntry("midturn.cli.inbox", "List the open questions."),
-        "answer": CommandEntry("midturn.cli.answer", "Answer one of them."),
-        "serve": CommandEntry("midturn.cli.serve", "Show them on a web page, also on your phone."),
-        "channels": CommandEntry("midturn.cli.channels:channels", "Answer them where you are: Telegram, Slack, mail."),
-        "people": CommandEntry("midturn.cli.channels:people", "Say which accounts there are whose."),
+        "inbox": CommandEntry("midturn.cli.inbox", "List open questions"),
+        "answer": CommandEntry("midturn.cli.answer", "Answer a question"),
+        "serve": CommandEntry("midturn.cli.serve", "Serve a web page with the open questions"),
+        "channels": CommandEntry(
+            "midturn.cli.channels:channels", "Answer from Telegram, Slack, e-mail, ..."
+        ),
+        "people": CommandEntry("midturn.cli.channels:people", "Manage the chat accounts of people"),
     },
-    "Look": {
-        "conversation": CommandEntry("midturn.cli.conversation", "Show, search, move and remove conversations."),
-        "tools": CommandEntry("midturn.cli.tools", "Show the tools, or run one by hand."),
-        "models": CommandEntry("midturn.cli.models", "List the models that are reachable."),
-        "doctor": CommandEntry("midturn.cli.doctor", "Find out what works here."),
+    "Inspect": {
+        "conversation": CommandEntry(
+            "midturn.cli.conversation", "Show, search, export and delete conversations"
+        ),
+        "tools": CommandEntry("midturn.cli.tools", "List, inspect and run tools"),
+        "models": CommandEntry("midturn.cli.models", "List available models"),
+        "doctor": CommandEntry("midturn.cli.doctor", "Check installation and configuration"),
     },
     "Connect": {
-        "hook": CommandEntry("midturn.cli.hook", "Carry the questions of other agents to your inbox."),
-        "mcp": CommandEntry("midturn.cli.mcp", "Let any agent ask you: a server of the Model Context Protocol."),
-        "acp": CommandEntry("midturn.cli.acp", "Talk in your editor (ACP); run other people's agents, too."),
+        "hook": CommandEntry("midturn.cli.hook", "Connect coding agents to your inbox"),
+        "mcp": CommandEntry("midturn.cli.mcp", "Run an MCP server that asks you questions"),
+        "acp": CommandEntry("midturn.cli.acp", "Run in an editor, or run an ACP agent"),
+        "agui": CommandEntry("midturn.cli.agui", "Serve chat front ends over AG-UI"),
+        "a2a": CommandEntry("midturn.cli.a2a", "Serve other agents over A2A"),
     },
     "Set up": {
-        "init": CommandEntry("midturn.cli.init", "Make this directory a workspace."),
-        "config": CommandEntry("midturn.cli.config", "Show and change the configuration."),
-        "trust": CommandEntry("midturn.cli.trust", "Approve what the workspace's files enable."),
-        "workspace": CommandEntry("midturn.cli.workspace", "Look after the conversations of every workspace."),
-        "store": CommandEntry("midturn.cli.store", "Look after conversations in PostgreSQL."),
-        "completions": CommandEntry("midturn.cli.completing", "Print completions for your shell."),
+        "init": CommandEntry("midturn.cli.init", "Create a workspace"),
+        "config": CommandEntry("midturn.cli.config", "Show and change the configuration"),
+        "trust": CommandEntry("midturn.cli.trust", "Approve this workspace's configuration"),
+        "workspace": CommandEntry(
+            "midturn.cli.workspace", "Manage stored conversations of workspaces"
+        ),
+        "store": CommandEntry("midturn.cli.store", "Manage a PostgreSQL store"),
+        "completions": CommandEntry("midturn.cli.completing", "Print a shell completion script"),
     },
 }
 
 
-MEANINGS: Mapping[str, str] = {
+SUGGESTIONS: Mapping[str, str] = {
     **dict.fromkeys(("ask", "run", "prompt", "say", "exec"), "query"),
     **dict.fromkeys(("questions", "pending", "waiting", "todo", "open"), "inbox"),
     **dict.fromkeys(("reply", "respond", "approve", "accept", "deny", "reject"), "answer"),
     **dict.fromkeys(("continue", "go", "carry-on", "recover"), "resume"),
-    **dict.fromkeys(("history", "log", "logs", "sessions", "threads", "list", "ls"), "conversation ls"),
+    **dict.fromkeys(
+        ("history", "log", "logs", "sessions", "threads", "list", "ls"), "conversation ls"
+    ),
     **dict.fromkeys(("show", "print", "transcript"), "conversation show"),
     **{name: f"conversation {name}" for name in ("export", "fork", "import", "path")},
     **dict.fromkeys(("grep", "search", "find"), "conversation grep"),
@@ -95,56 +117,70 @@ COMMANDS: Registry[click.Command] = Registry(
     kind="command",
     built_in=(*SHORTCUTS, *(name for section in SECTIONS.values() for name in section)),
     fits=_is_command,
-    ought="a command of click",
+    ought="a click command",
 )
-"""Commands that packages add."""
+"""Commands of plug-ins."""
 
 
 class AllCommands(LazyGroup):
-    """All commands. Several words in one argument are a query: `midturn "two words"`."""
+    """The group of all commands.
+
+    An argument with several words is a query: `midturn "two words"`.
+    """
 
     sections = SECTIONS
     shortcuts = SHORTCUTS
-    meanings = MEANINGS
+    suggestions = SUGGESTIONS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take `midturn -c "two words"` for a query, and `help COMMAND` for `COMMAND --help`."""
+        """Convert `midturn -c "two words"` to a query, and `help COMMAND` to `COMMAND --help`."""
         if args[:1] == ["help"]:
             args = [*args[1:], "--help"]
-        if args and args[0].startswith("-") and args[0] not in _OWN:
+        if args and args[0].startswith("-") and args[0] not in _GLOBAL_OPTIONS:
             if any(_is_words(word) for word in args):
                 args = ["query", *args]
-            elif found := [name for name in ("chat", "query") if self._takes(ctx, name, args[0])]:
-                ways = " or ".join(f"`midturn {name} {args[0]}`" for name in found)
-                raise click.UsageError(f"`{args[0]}` goes after a command: write {ways}.", ctx)
+            elif found := [
+                name for name in ("chat", "query") if self._has_option(ctx, name, args[0])
+            ]:
+                commands = " or ".join(f"`midturn {name} {args[0]}`" for name in found)
+                raise click.UsageError(
+                    f"`{args[0]}` is an option of a command. Run {commands}.", ctx
+                )
         return super().parse_args(ctx, args)
 
-    def _takes(self, ctx: click.Context, name: str, option: str) -> bool:
+    def _has_option(self, ctx: click.Context, name: str, option: str) -> bool:
         command = self.get_command(ctx, name)
         return command is not None and any(option in param.opts for param in command.params)
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The commands that packages add."""
+        """The commands of plug-ins, each with the name of its package."""
         return COMMANDS.added
 
     def from_a_package(self, name: str) -> click.Command:
-        """Load a command that a package adds."""
+        """Load a command of a plug-in."""
         return with_help(COMMANDS.load(name))
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments name, and start the log for it."""
-        from midturn.cli.log import begin_command  # help and version log nothing
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name, and start its log."""
+        from midturn.cli.log import begin_command  # imported late: not needed for `--help`
 
         begin_command(os.environ)
-        found = ("query", self.get_command(ctx, "query"), args) if _is_words(args[0]) else super().resolve_command(ctx, args)
-        if not gc.isenabled():  # what was loaded stays: the collector need not look at it again
+        found = (
+            ("query", self.get_command(ctx, "query"), args)
+            if _is_words(args[0])
+            else super().resolve_command(ctx, args)
+        )
+        # exclude the modules loaded so far from garbage collection, because they are never freed
+        if not gc.isenabled():
             gc.freeze()
             gc.enable()
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a reader that is gone is no error of ours."""
+        """Run the command. A closed pipe on stdout ends it without an error message."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -152,12 +188,15 @@ class AllCommands(LazyGroup):
             raise click.exceptions.Exit(STDOUT_GONE) from None
 
     def advice(self, unknown: str) -> str:
-        """Show how a single word is asked."""
-        return f' To ask something, write `midturn query "{unknown} …"`; `midturn --help` lists the commands.'
+        """Suggest running a query."""
+        return (
+            f' To send a message, run `midturn query "{unknown} …"`. To list the commands, run'
+            " `midturn --help`."
+        )
 
 
 def _is_words(argument: str) -> bool:
-    """Tell words that are asked from the name of a command."""
+    """Return whether an argument is a message rather than the name of a command."""
     return not argument.startswith("-") and any(letter.isspace() for letter in argument)
 
 
@@ -171,15 +210,22 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.command(
     cls=AllCommands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="New here? `midturn demo` shows what this is, `midturn init` sets it up.",
+    epilog="New here? Run `midturn demo`, then `midturn init`.",
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Say which version this is.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version",
+)
 def midturn() -> None:
-    """Ask the right person in the middle of an agent's turn, and lose nothing."""
+    """Ask people in the middle of an agent's turn"""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit status. No error ends in a traceback."""
+    """Run a command and return its exit status. Errors never end in a traceback."""
     try:
         status = _run(arguments)
         flush_stdout()
@@ -189,57 +235,81 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a kind of ending
+def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return per kind of ending
     try:
-        given = list(sys.argv[1:] if arguments is None else arguments) or _alone()
+        given = list(sys.argv[1:] if arguments is None else arguments) or _default_arguments()
         status = midturn.main(args=given, prog_name="midturn", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        note(_usage(error))
+        fail(_usage(error))
         return ExitStatus.USAGE
     except ConfigError as error:
-        note(line("midturn: {}", block(str(error))))
+        fail(line("midturn: {}", block(str(error))))
         return ExitStatus.USAGE
     except MidturnError as error:
-        note(line("midturn: {}", block(str(error))))
+        fail(line("midturn: {}", block(str(error))))
         return ExitStatus.TERMINAL_GONE if isinstance(error, TerminalGone) else ExitStatus.ERROR
     except (KeyboardInterrupt, click.Abort):
         return ExitStatus.ENDED_BY_USER
-    except Exception as error:  # noqa: BLE001  whatever it is, it is said in a line, and kept in the log
+    except Exception as error:  # noqa: BLE001  the user gets one line, the log gets the traceback
         return _unexpected(error)
     return status if isinstance(status, int) else ExitStatus.DONE
 
 
-def _alone() -> list[str]:
-    """Return what `midturn` alone means: a chat where a person is at a terminal and a model is set, else the help.
+def _default_arguments() -> list[str]:
+    """Return the command for `midturn` without arguments.
 
-    A shell that completes a line runs it so, too, and bash does on the terminal itself.
+    At a terminal, it is a chat, or the choice of a demo or a setup if no model is configured.
+    Otherwise it is empty, which prints the help. Shells also run `midturn` without arguments to
+    complete a line; bash even does so with the terminal as stdin.
     """
-    if COMPLETING in os.environ or not (sys.stdin and sys.stderr and sys.stdin.isatty() and sys.stderr.isatty()):
+    if COMPLETING in os.environ or not (
+        sys.stdin and sys.stderr and sys.stdin.isatty() and sys.stderr.isatty()
+    ):
         return []
-    from midturn.cli.asking import begun_alone
+    from midturn.cli.asking import choose_command
 
-    return begun_alone(lambda: midturn.main(args=["init"], prog_name="midturn", standalone_mode=False))
+    return choose_command(
+        lambda: midturn.main(args=["init"], prog_name="midturn", standalone_mode=False)
+    )
 
 
 def _usage(error: click.ClickException) -> Shown:
     context = cast("click.Context | None", getattr(error, "ctx", None))
-    if isinstance(error, click.NoSuchOption) and error.possibilities and context:  # what is refused is no advice
-        gone = {flag for option in context.command.params if getattr(option, "hidden", False) for flag in option.opts}
-        error = click.NoSuchOption(error.option_name, error.message, [flag for flag in error.possibilities if flag not in gone], error.ctx)
-    said = error.format_message()
-    message = block(said.replace("\n\t", " ") if isinstance(error, click.MissingParameter) else said)  # click lists choices in rows
-    if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
+    if (
+        isinstance(error, click.NoSuchOption) and error.possibilities and context
+    ):  # removed flags are not suggested
+        removed = {
+            flag
+            for option in context.command.params
+            if getattr(option, "hidden", False)
+            for flag in option.opts
+        }
+        error = click.NoSuchOption(
+            error.option_name,
+            error.message,
+            [flag for flag in error.possibilities if flag not in removed],
+            error.ctx,
+        )
+    text = error.format_message()
+    message = block(
+        text.replace("\n\t", " ") if isinstance(error, click.MissingParameter) else text
+    )  # click lists the choices on several lines
+    if type(error).__name__ == "NoArgsIsHelpError":  # this error's message is the help
         return message
-    return line("midturn: {}\nTry `{} --help`.", message, context.command_path) if context else line("midturn: {}", message)
+    return (
+        line("midturn: {}\nTry `{} --help`.", message, context.command_path)
+        if context
+        else line("midturn: {}", message)
+    )
 
 
 def _unexpected(error: Exception) -> int:
     from midturn.cli.log import tell_unexpected
 
     if isinstance(error, FileNotFoundError) and _is_directory_gone():
-        note("midturn: The directory that this was started in does not exist any more. Change to another one.")
+        note("midturn: The working directory no longer exists. Change to another directory.")
         return ExitStatus.ERROR
     tell_unexpected(error)
     return ExitStatus.ERROR
@@ -247,7 +317,7 @@ def _unexpected(error: Exception) -> int:
 
 def _is_directory_gone() -> bool:
     try:
-        os.getcwd()  # noqa: PTH109  that it fails is the answer
+        os.getcwd()  # noqa: PTH109  only called for its error
     except FileNotFoundError:
         return True
     return False

@@ -1,4 +1,4 @@
-"""`midturn mcp`: a server of the Model Context Protocol, through which any agent asks the user."""
+"""`midturn mcp`: run an MCP server through which other agents ask the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from midturn.extras import install_command
 from midturn.http import Listening
 from midturn.integrations.hooks.registering import AGENTS, registration
 
-_LONGEST = 45.0
+_DEFAULT_SLICE = 45.0
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -32,50 +32,81 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--slice",
     "seconds",
     type=click.FloatRange(min=0.1),
-    default=_LONGEST,
+    default=_DEFAULT_SLICE,
     show_default=True,
     metavar="SECONDS",
-    help="How long one call waits.",
+    help="Maximum seconds one tool call waits",
 )
 @click.option(
     "--no-tasks",
     "holds",
     is_flag=True,
-    help="Have no call run on as a task: the turn waits, and the agent's dialog closes when you answer elsewhere.",
+    help=(
+        "Disable background tasks: the turn waits, and the client's dialog closes when you answer"
+        " elsewhere"
+    ),
 )
-@click.option("--http", "address", metavar="[HOST:]PORT", help="Serve streamable HTTP there, instead of stdin and stdout.")
-@click.option("--tls-cert", type=_FILE, metavar="FILE", help="With --http: the certificate, for another host than this machine.")
-@click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key.")
-@click.option("--behind-proxy", is_flag=True, help="With --http: a proxy with TLS stands in front.")
-@click.option("--print-config", "agent", type=click.Choice(AGENTS), help="Print what to tell AGENT about this server, and serve nothing.")
+@click.option(
+    "--http", "address", metavar="[HOST:]PORT", help="Serve streamable HTTP instead of stdio"
+)
+@click.option("--tls-cert", type=_FILE, metavar="FILE", help="With --http: TLS certificate")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="Private key of --tls-cert")
+@click.option("--behind-proxy", is_flag=True, help="With --http: serve behind a TLS proxy")
+@click.option(
+    "--print-config",
+    "agent",
+    type=click.Choice(AGENTS),
+    help="Print the client configuration for AGENT and exit",
+)
 @with_store
 def command(
-    *, seconds: float, holds: bool, address: str | None, agent: str | None, store: StoreAddress | None, **given: Any
+    *,
+    seconds: float,
+    holds: bool,
+    address: str | None,
+    agent: str | None,
+    store: StoreAddress | None,
+    **given: Any,
 ) -> ExitStatus | None:
-    """Serve the tool `ask_user` to any agent that speaks the Model Context Protocol.
+    """Run an MCP server with the tool `ask_user`
 
-    What it asks waits in the inbox, and in the agent's own dialog where it has one; the first answer counts.
+    Questions appear in the inbox and, if the client supports it, in its own dialog. The first
+    answer wins.
     """
     if agent:
-        _print(agent, [*(["--no-tasks"] if holds else []), *(store.absolute().options if store else ())])
+        _print(
+            agent,
+            [*(["--no-tasks"] if holds else []), *(store.absolute().options if store else ())],
+        )
         return None
     if importlib.util.find_spec("mcp") is None:
-        raise ConfigError(f"The Model Context Protocol needs the extra `mcp`: {install_command('mcp')}")
+        raise ConfigError(
+            f"The MCP server requires the extra `mcp`. To install it: {install_command('mcp')}"
+        )
     if address is None and (sys.stdin is None or sys.stdout is None):
-        raise click.UsageError("An agent starts this command, and talks with it over stdin and stdout: one of them is closed.")
+        raise click.UsageError(
+            "An agent starts this command and talks to it over stdin and stdout, but one of them is"
+            " closed."
+        )
     listening = _listening(address, **given) if address is not None else None
     if listening is None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it would wait for its client to say one thing more
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # without this, the server would end only after the client's next message
     received = asyncio.run(_serve(seconds, listening, store, tasks=not holds))
     if received in (signal.SIGTERM, signal.SIGHUP):
         raise SystemExit(128 + received)
     return ExitStatus.DONE
 
 
-def _listening(address: str, tls_cert: Path | None, tls_key: Path | None, *, behind_proxy: bool) -> Listening:
+def _listening(
+    address: str, tls_cert: Path | None, tls_key: Path | None, *, behind_proxy: bool
+) -> Listening:
     host, _, port = address.rpartition(":")
     if not port.isdecimal():
-        raise click.UsageError(f"`--http {address}` names no port: give a number, such as 8765.")
+        raise click.UsageError(
+            f"Invalid `--http {address}`. Expected [HOST:]PORT, for example 8765."
+        )
     listening = Listening(
         host=host.strip("[]") or "127.0.0.1",
         port=int(port),
@@ -88,11 +119,19 @@ def _listening(address: str, tls_cert: Path | None, tls_key: Path | None, *, beh
     return listening
 
 
-async def _serve(seconds: float, listening: Listening | None, store: StoreAddress | None, *, tasks: bool) -> int:
+async def _serve(
+    seconds: float, listening: Listening | None, store: StoreAddress | None, *, tasks: bool
+) -> int:
     from midturn.integrations.mcp_server import asking, server as serving
 
     place = place_in(Path.cwd(), store)
-    settings = asking.ServerWait(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks, rules=rules_in(place))
+    settings = asking.ServerWait(
+        slice=seconds,
+        woken=woken_agents(),
+        shared=listening is not None,
+        tasks=tasks,
+        rules=rules_in(place),
+    )
     server = serving.make_server(place.store, {} if listening else environment(), SYSTEM, settings)
     if listening is None:
         await serving.serve_stdio(server, environment())
@@ -100,7 +139,11 @@ async def _serve(seconds: float, listening: Listening | None, store: StoreAddres
     return await serving.serve_http(
         server,
         listening,
-        lambda url, token: note("midturn: serving {}; clients send the header `Authorization: Bearer {}`.", url, token),
+        lambda url, token: note(
+            "midturn: serving {}. Clients must send the header `Authorization: Bearer {}`.",
+            url,
+            token,
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from midturn.cli.command_context import StoreAddress, option_of, place_in
 from midturn.cli.completing import complete_models, item
-from midturn.config.places import LONGEST_KEPT
+from midturn.config.places import MAX_KEEP
 from midturn.errors import MidturnError
 from midturn.question.text import seconds_of
 
@@ -23,135 +23,218 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _conversations(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the id of a conversation."""
+def _conversations(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete a conversation ID."""
     del param
     try:
         place = place_in(Path.cwd(), ctx.params.get("store"))
-        known = [number for number in place.beginning_with(incomplete) if number.startswith(incomplete)]
+        known = [
+            number for number in place.beginning_with(incomplete) if number.startswith(incomplete)
+        ]
         return [
-            item(number, place.files.directories.path(number).name.removeprefix(f"{number}-") if place.is_on_disk else "")
+            item(
+                number,
+                (
+                    place.files.directories.path(number).name.removeprefix(f"{number}-")
+                    if place.is_on_disk
+                    else ""
+                ),
+            )
             for number in known
         ]
     except (MidturnError, OSError):
-        return []  # nothing to choose from: the command itself says why
+        return []  # the command itself reports the error
 
 
-_OFFERED = 500  # questions: of more, those that have waited longest
+_MAX_COMPLETIONS = 500  # maximum number of completed questions, oldest first
 
 
 def _questions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the id of an open question, also by its last part, whose beginning is enough for `answer`."""
+    """Complete the ID of an open question. The part after the dash is enough."""
     del param
     try:
-        pending = place_in(Path.cwd(), ctx.params.get("store")).store.pending_sync(limit=_OFFERED)
+        pending = place_in(Path.cwd(), ctx.params.get("store")).store.pending_sync(
+            limit=_MAX_COMPLETIONS
+        )
     except (MidturnError, OSError):
-        return []  # as above
-    named = [(name, question) for question in pending for name in (question.id, question.id.rpartition("-")[2])]
-    offered = [(name, question) for name, question in named if name.startswith(incomplete) and (incomplete or name == question.id)]
-    return [item(name, f"{question.source.header}: {question.question.text}") for name, question in offered]
+        return []  # the command itself reports the error
+    named = [
+        (name, question)
+        for question in pending
+        for name in (question.id, question.id.rpartition("-")[2])
+    ]
+    offered = [
+        (name, question)
+        for name, question in named
+        if name.startswith(incomplete) and (incomplete or name == question.id)
+    ]
+    return [
+        item(name, f"{question.source.header}: {question.question.text}")
+        for name, question in offered
+    ]
 
 
 class _Store(click.ParamType[StoreAddress]):
-    """A directory, or the address of a database."""
+    """A directory or a database URL."""
 
     name = "store"
 
-    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> StoreAddress:
-        """Tell the two apart."""
+    def convert(
+        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> StoreAddress:
+        """Convert a URL or a path."""
         if "://" in str(value):
             return StoreAddress(str(value))
         try:
-            found = os.stat(value)  # noqa: PTH116  a path may be anything by now
-        except OSError:  # it is made with the first conversation
+            found = os.stat(value)  # noqa: PTH116  pathlib hides errors
+        except OSError:  # the directory is created with the first conversation
             return StoreAddress(Path(value))
         if not stat.S_ISDIR(found.st_mode):
-            self.fail(f"Directory {click.format_filename(value)!r} is a file.", param, ctx)
+            self.fail(f"{click.format_filename(value)!r} is not a directory.", param, ctx)
         if not os.access(value, os.R_OK):
-            self.fail(f"Directory {click.format_filename(value)!r} is not readable.", param, ctx)
+            self.fail(
+                f"The directory {click.format_filename(value)!r} is not readable.", param, ctx
+            )
         return StoreAddress(Path(value))
 
 
 def with_store(command: _F) -> _F:
     """Add `--store`."""
-    what = "Where the conversations are: a directory, or `postgresql://...`."
-    gone = without("--sealed", "Conversations are not sealed any more: leave it out. What lies in a store that you name is yours.")
-    return click.option("--store", type=_Store(), metavar="DIR|URL", help=what)(gone(command))
+    return store_option("Store: a directory or a postgresql:// URL")(command)
+
+
+def store_option(help: str) -> Callable[[_F], _F]:
+    """Add `--store` with another help text."""
+    option = click.option("--store", type=_Store(), metavar="DIR|URL", help=help)
+    removed = without("--sealed", "Conversations are no longer sealed. Omit the option.")
+    return lambda command: option(removed(command))
 
 
 class Duration(click.ParamType[timedelta]):
-    """A length of time, such as `90d`."""
+    """A duration, such as `90d`."""
 
     name = "duration"
 
-    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """Read it."""
+    def convert(
+        self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        """Parse a duration."""
         if isinstance(value, timedelta):
             return value
         seconds = seconds_of(value)
-        if not seconds or seconds > LONGEST_KEPT:
-            self.fail(f"{value!r} is no length of time. Give one such as `90d`, `12h` or `30m`.", param, ctx)
+        if not seconds or seconds > MAX_KEEP:
+            self.fail(
+                f"Invalid duration {value!r}. Expected a value such as `90d`, `12h` or `30m`.",
+                param,
+                ctx,
+            )
         return timedelta(seconds=seconds)
 
 
-LOCAL: Final = "Conversations are always kept in your own data directory: leave it out."
+LOCAL: Final = "Conversations are always stored in your data directory. Omit the option."
 
 
 def without(flag: str, instead: str) -> Callable[[_F], _F]:
-    """Refuse a flag that this command once had, and say what to do `instead`."""
+    """Reject a flag that was removed. The message `instead` describes the replacement."""
 
-    def refuse(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  click calls it so
+    def refuse(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  click's signature
         if value:
-            raise click.UsageError(f"`{flag}` is gone. {instead}", ctx)
+            raise click.UsageError(f"The option `{flag}` was removed. {instead}", ctx)
 
-    return click.option(flag, is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=refuse, help=instead)
+    return click.option(
+        flag,
+        is_flag=True,
+        hidden=True,
+        expose_value=False,
+        is_eager=True,
+        callback=refuse,
+        help=instead,
+    )
 
 
 def with_model(command: _F) -> _F:
     """Add `--model`."""
-    what = "The model of this conversation: PROVIDER/MODEL, or scripted:FILE."
-    return click.option("-m", "--model", metavar="MODEL", help=what, shell_complete=complete_models)(command)
+    what = "Model: PROVIDER/NAME or scripted:FILE"
+    return click.option(
+        "-m", "--model", metavar="MODEL", help=what, shell_complete=complete_models
+    )(command)
 
 
 def with_id(help: str) -> Callable[[_F], _F]:
-    """Add `--id`, a conversation."""
+    """Add `--id` for a conversation."""
     return click.option("--id", metavar="ID", help=help, shell_complete=_conversations)
 
 
 def with_json(command: _F) -> _F:
     """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Output JSON")(command)
+
+
+def with_log_format(command: _F) -> _F:
+    """Add `--log-format`, which takes effect before the command runs."""
+
+    def apply(_context: click.Context, _option: click.Parameter, value: str) -> None:
+        if value == "json":
+            from midturn.cli.log import log_as_json
+
+            log_as_json()
+
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        is_eager=True,
+        expose_value=False,
+        callback=apply,
+        help="Write the log as text to the log file, or as JSON lines to stderr",
+    )(command)
 
 
 def with_output(command: _F) -> _F:
     """Add `--output`."""
     formats = click.Choice(["text", "json", "jsonl"])
-    return click.option("--output", type=formats, default="text", show_default=True, help="What stdout carries.")(command)
+    return click.option(
+        "--output", type=formats, default="text", show_default=True, help="Output format"
+    )(command)
 
 
 def with_non_interactive(command: _F) -> _F:
     """Add `--non-interactive`."""
-    return click.option("--non-interactive", is_flag=True, help="Ask no one; the detached policies decide.")(command)
+    return click.option(
+        "--non-interactive", is_flag=True, help="Never prompt; apply the detached policies"
+    )(command)
 
 
 def with_conversation(command: _F) -> _F:
-    """Add the argument ID, a conversation; without it, the current one is meant."""
-    return click.argument("id", required=False, metavar="[ID]", shell_complete=_conversations)(command)
+    """Add the optional argument ID for a conversation; the default is the current one."""
+    return click.argument("id", required=False, metavar="[ID]", shell_complete=_conversations)(
+        command
+    )
 
 
 def with_conversations(command: _F) -> _F:
-    """Add the argument ID…, one or more conversations."""
-    return click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=_conversations)(command)
+    """Add the argument ID... for one or more conversations."""
+    return click.argument(
+        "ids", nargs=-1, required=True, metavar="ID...", shell_complete=_conversations
+    )(command)
 
 
 def with_question(command: _F) -> _F:
-    """Add the argument ID, an open question."""
-    return click.argument("id", metavar="ID", required=False, callback=_named, shell_complete=_questions)(command)
+    """Add the argument ID for an open question."""
+    return click.argument(
+        "id", metavar="ID", required=False, callback=_require_question, shell_complete=_questions
+    )(command)
 
 
-def _named(context: click.Context, _: click.Parameter, id: str | None) -> str | None:
-    """Say where ids are to be found, which a required argument does not."""
+def _require_question(context: click.Context, _: click.Parameter, id: str | None) -> str | None:
+    """Require an ID. The error message explains where to find one."""
     if id is None and not context.resilient_parsing:
         option = option_of(context.params.get("store"))
-        raise click.UsageError(f"Which question? `midturn inbox{option}` lists those that are open, each with its ID.", context)
+        raise click.UsageError(
+            f"The question ID is missing. Run `midturn inbox{option}` to list open questions.",
+            context,
+        )
     return id

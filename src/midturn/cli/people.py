@@ -1,4 +1,4 @@
-"""People of the configuration, as they are when somebody answers."""
+"""The people and groups of the configuration, reloaded while a server runs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from midturn.question.people import Directory
 
 _LOG = logging.getLogger(__name__)
 _PEOPLE_SECONDS = 1.0
-"""Seconds for which the people of a configuration are used again: a server asks for them at every answer and card."""
+"""Seconds for which the people of a configuration are cached. A server looks them up for each
+answer and each message of a channel.
+"""
 _PEOPLE: dict[tuple[Path, Path | None], tuple[float, Directory]] = {}
 
 
 def people_in(cwd: Path, root: Path | None, environment: Mapping[str, str]) -> Directory:
-    """Return the people that the configuration of a directory, and of the workspace `root` around it, names now.
+    """Return the people and groups in the configuration of a directory.
 
-    A configuration that became wrong is not read: the people are those that it named before.
+    `root` is the workspace that contains the directory. If the configuration has become invalid,
+    the last valid version is used.
 
     Raises:
-        ConfigError: It is wrong, and was not read before.
+        ConfigError: The configuration is invalid, and no valid version was read before.
     """
     read_at, known = _PEOPLE.get((cwd, root), (0.0, None))
     if known is not None and time.monotonic() - read_at < _PEOPLE_SECONDS:
@@ -33,7 +36,7 @@ def people_in(cwd: Path, root: Path | None, environment: Mapping[str, str]) -> D
     except ConfigError as error:
         if known is None:
             raise
-        _LOG.warning("the configuration is wrong, so that its people are those of before: %s", error)
+        _LOG.warning("invalid configuration; keeping its previous people and groups: %s", error)
         found = known
     _PEOPLE[cwd, root] = (time.monotonic(), found)
     return found

@@ -1,4 +1,7 @@
-"""Going on with an open turn, exactly where its events end: `midturn resume`, and the choice where something new is said."""
+"""`midturn resume`: continue an open turn after its last event.
+
+This module also asks about an open turn before a new message.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,19 @@ import click
 from msgspec import Struct
 
 from midturn.agent.assembly.command_line import discard_turn
-from midturn.cli.answer_submission import VIA
+from midturn.cli.answer_submission import TURN_ENDED, VIA
 from midturn.cli.asking import ask_here
-from midturn.cli.command_context import Place, StoreAddress, environment, find_place
+from midturn.cli.command_context import CommandContext, StoreAddress, environment, find_place
 from midturn.cli.loading import Flags, load_for, report_ignored
-from midturn.cli.locked import Held, is_attached, without_echo
-from midturn.cli.options import LOCAL, with_conversation, with_non_interactive, with_output, with_store, without
+from midturn.cli.locked import ConversationLock, is_attached, without_echo
+from midturn.cli.options import (
+    LOCAL,
+    with_conversation,
+    with_non_interactive,
+    with_output,
+    with_store,
+    without,
+)
 from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
@@ -27,14 +37,14 @@ from midturn.events.window import open_turn
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.question.reply import Answered
-from midturn.runtime.driver import was_ended_by_user
-from midturn.security.authorization import for_people_only
+from midturn.runtime.session import was_ended_by_user
+from midturn.security.authorization import require_human
 from midturn.stores.ending import as_owner as owner_of
 from midturn.turn.view import describe
 
 
 class ResumeFlags(Struct, frozen=True, kw_only=True):
-    """Flags of the command line."""
+    """Arguments and options of `midturn resume`."""
 
     id: str | None = None
     discard: bool = False
@@ -48,89 +58,136 @@ class ResumeFlags(Struct, frozen=True, kw_only=True):
 
 @click.command
 @with_conversation
-@click.option("--discard", is_flag=True, help="End the open turn instead.")
-@click.option("--as-owner", is_flag=True, help="With --discard: end also what is for others to decide, as the owner of the store.")
-@click.option("--ready", is_flag=True, help="Go on with every turn that can, and ask no one.")
-@click.option("--watch", is_flag=True, help="With --ready: stay, and go on with turns as they are answered.")
-@without("--all", "It belonged to `--adopt`, which is gone, too. `--ready` goes on with every turn that can.")
+@click.option("--discard", is_flag=True, help="End the open turn")
+@click.option(
+    "--as-owner",
+    is_flag=True,
+    help="With --discard: also end questions for other people, as the owner of the store",
+)
+@click.option("--ready", is_flag=True, help="Continue every turn that is ready, without prompting")
+@click.option("--watch", is_flag=True, help="With --ready: keep running")
+@without("--all", "To continue every turn that is ready, use `--ready`.")
 @without("--local", LOCAL)
-@without("--adopt", "Turns are not adopted any more: what lies in your own store is yours. `midturn conversation import` takes in others.")
+@without(
+    "--adopt",
+    "Turns need no adoption. To import conversations of others, use `midturn conversation import`.",
+)
 @with_non_interactive
 @with_store
 @with_output
 def command(**given: object) -> ExitStatus:
-    """Go on with the open turn of conversation ID (by default the current one)."""
-    return run_resume(ResumeFlags(**given))  # type: ignore[arg-type]  # click has checked every field
+    """Continue an open turn (default: the current conversation)"""
+    return run_resume(ResumeFlags(**given))  # type: ignore[arg-type]  # click has validated the fields
 
 
 def run_resume(resume: ResumeFlags, *, exit_leaves_open: bool = False) -> ExitStatus:
-    """Resume or discard an open turn, or resume all that are ready; `exit_leaves_open` as in `terminal`."""
+    """Resume or discard an open turn, or resume all ready turns.
+
+    For `exit_leaves_open`, see `cli.asking.terminal`.
+    """
     _check(resume)
-    for_people_only("go on with turns")
+    require_human("continue turns")
     place = find_place(resume.store)
     if resume.ready:
         return _resume_ready(resume, place)
-    with Held.existing(place, place.conversation(resume.id)) as held:
+    with ConversationLock.existing(place, place.conversation(resume.id)) as held:
         ended = was_ended_by_user(held.events)
         if ended and not resume.discard:
             by = describe(ended.ended_by)
-            note("midturn: the turn of conversation {} was ended{}.", held.conversation, f" by {by}" if by else "")
+            note(
+                "midturn: the turn of conversation {} was ended{}.",
+                held.conversation,
+                f" by {by}" if by else "",
+            )
             return ExitStatus.ENDED_BY_USER
         if open_turn(held.events) is None:
             raise NotOpen(
-                f"Conversation {held.conversation} has no open turn. `midturn conversation ls{place.option}` shows which ones have."
+                f"Conversation {held.conversation} has no open turn. To find one: `midturn"
+                f" conversation ls{place.option}`"
             )
         if resume.discard:
             discard(place, held, as_owner=resume.as_owner)
             return ExitStatus.DONE
         check_is_ours(held, place.option)
-        runner = _runner(place, held, attached=_attached(resume), output=resume.output, exit_leaves_open=exit_leaves_open)
+        runner = _runner(
+            place,
+            held,
+            attached=_attached(resume),
+            output=resume.output,
+            exit_leaves_open=exit_leaves_open,
+        )
         return runner.run(held, None)
 
 
-def check_is_ours(held: Held, option: str) -> None:
-    """Refuse a turn of another agent, which only that agent can continue. `option` is added to the commands that the error advises.
+def check_is_ours(held: ConversationLock, option: str) -> None:
+    """Reject a turn of another agent, which only that agent can continue.
+
+    `option` selects the store in suggested commands.
 
     Raises:
-        NotOpen: It is such a turn.
+        NotOpen: The turn belongs to another agent.
     """
     window = open_turn(held.events)
     asker = asker_of(window.events) if window else None
     if asker:
         raise NotOpen(
-            f"Conversation {held.conversation} is a call of {asker.name}, and goes on there. `midturn inbox{option}` shows what it asks; "
-            f"`midturn resume {held.conversation} --discard{option}` ends it."
+            f"Conversation {held.conversation} is a call of {asker.name}, which continues it. To"
+            f" see its questions: `midturn inbox{option}`. To end it: `midturn resume"
+            f" {held.conversation} --discard{option}`"
         )
 
 
-def resume_held(place: Place, held: Held, *, attached: bool, output: OutputFormat = "text", again: str | None = None) -> ExitStatus:
-    """Go on with the open turn of a conversation, under what was set for it; `again` as in `TurnRun`."""
+def resume_held(
+    place: CommandContext,
+    held: ConversationLock,
+    *,
+    attached: bool,
+    output: OutputFormat = "text",
+    again: str | None = None,
+) -> ExitStatus:
+    """Continue the open turn of a locked conversation with its recorded flags.
+
+    For `again`, see `cli.turn_run.TurnRun`.
+    """
     return _runner(place, held, attached=attached, output=output, again=again).run(held, None)
 
 
 def _runner(
-    place: Place, held: Held, *, attached: bool, output: OutputFormat, again: str | None = None, exit_leaves_open: bool = False
+    place: CommandContext,
+    held: ConversationLock,
+    *,
+    attached: bool,
+    output: OutputFormat,
+    again: str | None = None,
+    exit_leaves_open: bool = False,
 ) -> TurnRunner:
     loaded = load_for(place, Flags(resumed=True), held.events)
     report_ignored(loaded, attached=attached)
     shaped = _is_shaped(held.events)
     run = TurnRun(
-        place=place, loaded=loaded, attached=attached, output=output, shaped=shaped, again=again, exit_leaves_open=exit_leaves_open
+        place=place,
+        loaded=loaded,
+        attached=attached,
+        output=output,
+        shaped=shaped,
+        again=again,
+        exit_leaves_open=exit_leaves_open,
     )
     return TurnRunner(run)
 
 
 def _is_shaped(events: Sequence[Event]) -> bool:
-    """Say whether the open turn asked for an answer of a certain shape."""
+    """Return whether the open turn requires a response that matches a schema."""
     asked = last_user_request(events)
     return asked is not None and asked.schema is not None
 
 
-def discard(place: Place, held: Held, *, as_owner: bool = False) -> None:
+def discard(place: CommandContext, held: ConversationLock, *, as_owner: bool = False) -> None:
     """End an open turn as if the user had stopped it.
 
     Raises:
-        NotAllowed: A question is open in it that is for others to decide; it says how the owner of the store ends it.
+        NotAllowed: A question of the turn is for other people. The message says how the owner of
+            the store can end the turn.
     """
     who = AnsweredBy("user", via=VIA, user=own_name(environment()))
     if as_owner:
@@ -139,123 +196,150 @@ def discard(place: Place, held: Held, *, as_owner: bool = False) -> None:
         place.run(discard_turn(place.store, held.journal, who))
     except NotAllowed as refused:
         raise NotAllowed(f"{refused}{owner_may(place, held.conversation)}", user=who.user) from None
-    note("midturn: the open turn of conversation {} was ended.", held.conversation)
+    note(TURN_ENDED, held.conversation)
 
 
-def owner_may(place: Place, conversation: str) -> str:
-    """Say how the owner of a store ends what is for others to decide; empty where this user does not own it."""
+def owner_may(place: CommandContext, conversation: str) -> str:
+    """Return a sentence with the command with which the owner of the store can end the turn.
+
+    Return an empty string if this user is not the owner.
+    """
     if not place.store.port.is_own:
         return ""
     command = f"midturn resume {conversation} --discard --as-owner{place.option}"
-    return f" This store is yours: `{command}` ends the turn all the same, and the record says so."
+    return (
+        f" As the owner of the store, you can end the turn anyway, which is recorded: `{command}`"
+    )
 
 
 def _check(resume: ResumeFlags) -> None:
     if resume.as_owner and not resume.discard:
-        raise click.UsageError("`--as-owner` is for `--discard`: as the owner of the store you end a turn, and decide nothing in it.")
+        raise click.UsageError("`--as-owner` requires `--discard`.")
     if resume.watch and not resume.ready:
-        raise click.UsageError("`--watch` stays for turns that become ready: use it with `--ready`.")
+        raise click.UsageError("`--watch` requires `--ready`.")
     if resume.ready and (resume.id or resume.discard):
-        raise click.UsageError("`--ready` goes on with every turn that is ready: give neither an ID nor `--discard`.")
+        raise click.UsageError("`--ready` cannot be combined with an ID or `--discard`.")
 
 
-def _resume_ready(resume: ResumeFlags, place: Place) -> ExitStatus:
-    """Go on with turns that are ready, until Ctrl-C; the first status that is not 0 is the status of all."""
+def _resume_ready(resume: ResumeFlags, place: CommandContext) -> ExitStatus:
+    """Continue all ready turns, with `--watch` until Ctrl-C.
+
+    Return the first status that is not 0.
+    """
     statuses: list[ExitStatus] = []
-    left: dict[str, int] = {}
+    event_counts: dict[str, int] = {}
     if resume.watch:
-        note("midturn: going on with every turn as its questions are answered. Ctrl-C ends this.")
+        note("midturn: continuing turns as their questions are answered. Press Ctrl-C to stop.")
     with without_echo() if resume.watch else nullcontext():
-        for conversation in _ready_from_now_on(place, left) if resume.watch else place.store.ready_sync():
-            statuses.append(_resume_one(resume, place, conversation, left))
+        for conversation in (
+            _watch_ready(place, event_counts) if resume.watch else place.store.ready_sync()
+        ):
+            statuses.append(_resume_one(resume, place, conversation, event_counts))
             if statuses[-1] == ExitStatus.ENDED_BY_USER:
                 break
     if not statuses:
-        note("midturn: no turn is ready. `midturn inbox{}` lists what waits for an answer.", place.option)
+        note("midturn: no turn is ready. To list open questions: `midturn inbox{}`", place.option)
     return next((status for status in statuses if status != ExitStatus.DONE), ExitStatus.DONE)
 
 
-def _resume_one(resume: ResumeFlags, place: Place, conversation: str, left: dict[str, int]) -> ExitStatus:
+def _resume_one(
+    resume: ResumeFlags, place: CommandContext, conversation: str, event_counts: dict[str, int]
+) -> ExitStatus:
     note("midturn: conversation {}", conversation)
     try:
-        with Held.existing(place, conversation) as held:
-            runner = _runner(place, held, attached=False, output=resume.output)  # `--ready` asks no one
+        with ConversationLock.existing(place, conversation) as held:
+            runner = _runner(
+                place, held, attached=False, output=resume.output
+            )  # `--ready` never prompts
             status = runner.run(held, None)
-            left[conversation] = len(held.events)  # while it is held: an answer that comes right after is news
+            event_counts[conversation] = len(
+                held.events
+            )  # counted before the lock is released, so that each later answer is detected
             return ExitStatus.ENDED_BY_USER if runner.interrupted else status
     except StoreLocked:
-        note("midturn: another process goes on with it.")
+        note("midturn: another process is continuing it.")
         return ExitStatus.DONE
     except MidturnError as error:
         note(line("midturn: {}", block(str(error))))
         return ExitStatus.ERROR
 
 
-def _ready_from_now_on(place: Place, left: dict[str, int]) -> Iterator[str]:
-    """Yield what is ready, without end, but no turn twice in the state in which it was left: `left` counts its events then."""
+def _watch_ready(place: CommandContext, event_counts: dict[str, int]) -> Iterator[str]:
+    """Yield the conversations of ready turns, and wait for more.
+
+    A conversation is yielded again only if its number of events has changed.
+    """
     while True:
         for conversation in place.store.ready_sync():
             found = len(place.store.read_sync(conversation).events)
-            if left.get(conversation) != found:
-                left[conversation] = found
+            if event_counts.get(conversation) != found:
+                event_counts[conversation] = found
                 yield conversation
-        place.run(place.port.woken())
+        place.run(place.port.wait_for_work())
 
 
 def _attached(resume: ResumeFlags) -> bool:
     return is_attached(environment(), non_interactive=resume.non_interactive)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A turn that is open when something new is said: resumed, discarded, or left
+# --------------------------------------------------------------------------------------------------
+# The question about an open turn before a new message
 
 
 RESUME, DISCARD, QUIT = "resume", "discard", "quit"
-_LEAVE = SelectOption(QUIT, "Leave everything as it is.")
+_LEAVE = SelectOption(QUIT, "Change nothing.")
 _NEW_REQUEST = (
-    SelectOption(RESUME, "Go on with it; your new request comes after it."),
-    SelectOption(DISCARD, "End it; your new request comes next."),
+    SelectOption(RESUME, "Continue it, then send your new message."),
+    SelectOption(DISCARD, "End it, then send your new message."),
     _LEAVE,
 )
 
 
-class Offer(Struct, frozen=True, kw_only=True):
-    """The question about an open turn; its options, to resume, to discard and to leave it, say what each means for what comes next.
+class ResumeOffer(Struct, frozen=True, kw_only=True):
+    """The question what to do with an open turn. Its three options resume the turn, discard it, and
+    leave it open, in this order.
 
-    `again` is what the user types later to go on with the turn, where that is no command of a shell.
+    `again` is the chat command with which the user can continue the turn later. None: it is a shell
+    command.
     """
 
-    text: str = "Conversation {} has an open turn. What about it?"
+    text: str = "Conversation {} has an open turn. What do you want to do with it?"
     options: Sequence[SelectOption[str]] = _NEW_REQUEST
     again: str | None = None
 
 
-BEFORE_A_REQUEST = Offer()
-IN_A_CHAT = Offer(again="/retry")
-BEFORE_A_CHAT = Offer(
+BEFORE_A_REQUEST = ResumeOffer()
+IN_A_CHAT = ResumeOffer(again="/retry")
+BEFORE_A_CHAT = ResumeOffer(
     options=(
-        SelectOption(RESUME, "Go on with it."),
-        SelectOption(DISCARD, "End it; what you say next begins a new turn."),
+        SelectOption(RESUME, "Continue it."),
+        SelectOption(DISCARD, "End it. Your next message starts a new turn."),
         _LEAVE,
     ),
     again="/retry",
 )
-AFTER_A_FAILURE = Offer(
+AFTER_A_FAILURE = ResumeOffer(
     text="The turn is not finished. Try again?",
     options=(
-        SelectOption("try again", "From where it stopped."),
-        SelectOption("end the turn", "What is on record stays."),
-        SelectOption("leave it open", "`/retry` tries again later."),
+        SelectOption("try again", "Continue where it stopped."),
+        SelectOption("end the turn", "Recorded events are kept."),
+        SelectOption("leave it open", "To try again later, type `/retry`."),
     ),
     again="/retry",
 )
 
 
-def resolve_open_turn(place: Place, held: Held, *, attached: bool, offer: Offer = BEFORE_A_REQUEST) -> ExitStatus | None:
-    """Deal with an open turn; None where the new turn may begin.
+def resolve_open_turn(
+    place: CommandContext,
+    held: ConversationLock,
+    *,
+    attached: bool,
+    offer: ResumeOffer = BEFORE_A_REQUEST,
+) -> ExitStatus | None:
+    """Ask what to do with an open turn, and do it. Return None if a new turn can start.
 
     Raises:
-        StoreError: No one is there to decide.
+        StoreError: A turn is open, and no person is attached to decide.
     """
     if open_turn(held.events) is None:
         return None
@@ -263,10 +347,11 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool, offer: Offer 
     check_is_ours(held, place.option)
     if not attached:
         raise StoreError(
-            f"Conversation {held.conversation} has an open turn. `midturn resume {held.conversation}{place.option}` goes on with it, "
-            f"`midturn resume {held.conversation} --discard{place.option}` ends it."
+            f"Conversation {held.conversation} has an open turn. To continue it: `midturn resume"
+            f" {held.conversation}{place.option}`. To end it: `midturn resume {held.conversation}"
+            f" --discard{place.option}`"
         )
-    for_people_only("go on with turns")
+    require_human("continue turns")
     match _choice(held.conversation, offer):
         case "resume":
             status = resume_held(place, held, attached=attached, again=offer.again)
@@ -278,7 +363,15 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool, offer: Offer 
             return ExitStatus.DONE
 
 
-def _choice(conversation: str, offer: Offer) -> str:
+def _choice(conversation: str, offer: ResumeOffer) -> str:
     values = [option.value for option in offer.options]
-    reply = ask_here(Question.select("open_turn", offer.text.format(conversation), offer.options, default=values[0]))
-    return (RESUME, DISCARD, QUIT)[values.index(str(reply.value))] if isinstance(reply, Answered) else QUIT
+    reply = ask_here(
+        Question.select(
+            "open_turn", offer.text.format(conversation), offer.options, default=values[0]
+        )
+    )
+    return (
+        (RESUME, DISCARD, QUIT)[values.index(str(reply.value))]
+        if isinstance(reply, Answered)
+        else QUIT
+    )

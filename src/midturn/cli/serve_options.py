@@ -1,4 +1,4 @@
-"""Options of `midturn serve`, the addresses that follow from them, and the private files of the server."""
+"""Options of `midturn serve`, the resulting URLs, and the private files of a running server."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from midturn.cli.command_context import StoreAddress
 from midturn.config.places import state_directory
 from midturn.errors import ConfigError, NotOpen, PersonNeeded
 from midturn.http import LOOPBACK, Listening
-from midturn.security.authorization import not_a_persons_process
+from midturn.security.authorization import nonhuman_process_reason
 from midturn.security.private_files import ensure_private, read_private, write_private
 
 SCHEMES = {"http": 80, "https": 443}
-_FALLBACK = "127.0.0.1"
+_LOOPBACK_HOST = "127.0.0.1"
 
 
 class Serve(Struct, frozen=True, kw_only=True):
-    """Flags of the command line; `name` is the page's own host name, where it has one."""
+    """Options of `midturn serve`. `name` is the generated host name of the page, or empty."""
 
     host: str = "127.0.0.1"
     port: int = 7478
@@ -50,7 +50,7 @@ class Serve(Struct, frozen=True, kw_only=True):
 
     @property
     def listening(self) -> Listening:
-        """Addresses to listen at."""
+        """The addresses to listen on."""
         return Listening(
             host=self.host,
             port=self.port,
@@ -62,28 +62,34 @@ class Serve(Struct, frozen=True, kw_only=True):
 
     @property
     def takes_own_name(self) -> bool:
-        """Whether the page has a host name of its own: on this machine, where neither a certificate nor an address of yours names it."""
+        """Whether the page gets a generated host name: on loopback without a certificate, proxy
+        or public URL.
+        """
         return self.host in LOOPBACK and not (self.url or self.tls_cert or self.behind_proxy)
 
     @property
     def address(self) -> str:
-        """Address by which people reach the page."""
+        """The URL of the page."""
         return self.url.rstrip("/") if self.url else self._address(self.name or self.host)
 
     @property
     def fallback(self) -> str:
-        """Address for browsers that do not find the page's own name; empty where it has none."""
-        return self._address(_FALLBACK) if self.name else ""
+        """URL for browsers that cannot resolve the generated host name, or an empty string."""
+        return self._address(_LOOPBACK_HOST) if self.name else ""
 
     @property
-    def is_here_alone(self) -> bool:
-        """Whether the address that is printed leads nowhere from another machine."""
-        return self.listening.is_here_alone and not self.url
+    def is_local(self) -> bool:
+        """Whether the printed URL only works on this machine."""
+        return self.listening.is_local and not self.url
 
     @property
     def hosts(self) -> set[str]:
-        """The names under which the page may be asked for."""
-        names = {_FALLBACK, "localhost", "[::1]", self.name} - {""} if self.host in LOOPBACK else {_in_brackets(self.host)}
+        """The accepted values of the `Host` header."""
+        names = (
+            {_LOOPBACK_HOST, "localhost", "[::1]", self.name} - {""}
+            if self.host in LOOPBACK
+            else {_bracketed(self.host)}
+        )
         hosts = {f"{name}:{self.port}" for name in names}
         if self.port == SCHEMES[self.listening.scheme]:
             hosts |= names
@@ -91,10 +97,12 @@ class Serve(Struct, frozen=True, kw_only=True):
 
     def _address(self, host: str) -> str:
         scheme = self.listening.scheme
-        return f"{scheme}://{_in_brackets(host)}" + ("" if self.port == SCHEMES[scheme] else f":{self.port}")
+        return f"{scheme}://{_bracketed(host)}" + (
+            "" if self.port == SCHEMES[scheme] else f":{self.port}"
+        )
 
 
-def _in_brackets(host: str) -> str:
+def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
@@ -102,127 +110,158 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-_ANNOUNCED, _HOST_NAME, _CODES, OPENED = "server.json", "name", "codes", "open.html"
-_LETTERS = 16
-_REFUSED = b"!"
-_MOST_BYTES = 1024
-_SECONDS = 5.0
-_LONGEST_PATH = 100  # what every system takes for the address of a Unix socket
+_SERVER_FILE, _NAME_FILE, _CODE_SOCKET, OPENED = "server.json", "name", "codes", "open.html"
+_NAME_LENGTH = 16
+_REFUSAL_PREFIX = b"!"
+_MAX_REPLY_BYTES = 1024
+_TIMEOUT = 5.0
+# maximum number of bytes of the path of a socket, which every system supports
+_MAX_SOCKET_PATH = 100
 
 
 class Running(Struct, frozen=True):
-    """A server that runs."""
+    """A running server."""
 
     port: int
     url: str
     directory: Path
 
     def new_code(self) -> str:
-        """Have it make a code, which it alone keeps.
+        """Request a new sign-in code from the server.
 
         Raises:
-            NotOpen: It does not answer.
-            PersonNeeded: It gives none to this process.
+            NotOpen: The server does not respond.
+            PersonNeeded: The server gives no code to this process.
         """
-        with socket.socket(socket.AF_UNIX) as asking, _socket_path(self.directory) as path:
-            asking.settimeout(_SECONDS)
+        with socket.socket(socket.AF_UNIX) as client, _socket_path(self.directory) as path:
+            client.settimeout(_TIMEOUT)
             try:
-                asking.connect(path)
-                said = asking.recv(_MOST_BYTES)
+                client.connect(path)
+                reply = client.recv(_MAX_REPLY_BYTES)
             except OSError as error:
-                raise NotOpen(f"The server at {self.port} does not answer: {error.strerror or error}. Start it again.") from None
-        if said.startswith(_REFUSED) or not said:
-            raise PersonNeeded(f"The server gives no code to this process: {said[1:].decode(errors='replace')}.")
-        return said.decode("ascii")
+                raise NotOpen(
+                    f"The server on port {self.port} does not respond: {error.strerror or error}."
+                    " Restart it."
+                ) from None
+        if reply.startswith(_REFUSAL_PREFIX) or not reply:
+            raise PersonNeeded(
+                f"The server gives no code to this process: {reply[1:].decode(errors='replace')}."
+            )
+        return reply.decode("ascii")
 
 
 def directory_of(port: int) -> Path:
-    """Return the directory of the server at a port."""
-    return _all() / str(port)
+    """Return the directory of the server on a port."""
+    return _servers_directory() / str(port)
 
 
 def own_name(port: int, *, new: bool) -> str:
-    """Return the host name of the page at a port, which no other server of this machine knows: kept until a new one is wanted."""
+    """Return the generated host name of the page on a port, which no other server has.
+
+    The name stays the same until a new name is requested (`new`).
+    """
     directory = directory_of(port)
-    kept = (read_private(directory / _HOST_NAME) or b"").decode(errors="replace").strip()
-    if new or len(kept) != _LETTERS or not set(kept) <= set(string.ascii_lowercase):
-        kept = "".join(secrets.choice(string.ascii_lowercase) for _ in range(_LETTERS))
+    name = (read_private(directory / _NAME_FILE) or b"").decode(errors="replace").strip()
+    if new or len(name) != _NAME_LENGTH or not set(name) <= set(string.ascii_lowercase):
+        name = "".join(secrets.choice(string.ascii_lowercase) for _ in range(_NAME_LENGTH))
         ensure_private(directory)
-        write_private(directory / _HOST_NAME, kept.encode())
-    return f"{kept}.localhost"
+        write_private(directory / _NAME_FILE, name.encode())
+    return f"{name}.localhost"
 
 
 def announce(port: int, url: str) -> None:
-    """Say that a server runs."""
+    """Register a running server."""
     directory = directory_of(port)
     ensure_private(directory)
-    write_private(directory / _ANNOUNCED, json.dumps({"pid": os.getpid(), "url": url}).encode())
+    write_private(directory / _SERVER_FILE, json.dumps({"pid": os.getpid(), "url": url}).encode())
 
 
 def withdraw(port: int) -> None:
-    """Say that it runs no more."""
-    for name in (_ANNOUNCED, _CODES, OPENED):
+    """Unregister a server that is ending."""
+    for name in (_SERVER_FILE, _CODE_SOCKET, OPENED):
         (directory_of(port) / name).unlink(missing_ok=True)
 
 
-def door_for_codes(port: int, new_code: Callable[[], str]) -> tuple[socket.socket, Callable[[], None]]:
-    """Return a socket at which processes of this user get a code, but no tool's and no agent's, and what takes the next one who comes."""
+def open_code_socket(
+    port: int, new_code: Callable[[], str]
+) -> tuple[socket.socket, Callable[[], None]]:
+    """Open the socket that gives sign-in codes.
+
+    Return the socket and a function that serves one client. Processes of this user get codes,
+    except tools and agents.
+    """
     directory = directory_of(port)
-    (directory / _CODES).unlink(missing_ok=True)
+    (directory / _CODE_SOCKET).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     with _socket_path(directory) as path:
         listener.bind(path)
-    (directory / _CODES).chmod(0o600)
+    (directory / _CODE_SOCKET).chmod(0o600)
     listener.listen()
     listener.setblocking(False)
 
-    def take() -> None:
-        asking, _ = listener.accept()
-        with asking:
-            why = _why_not(asking)
-            asking.send(_REFUSED + why.encode() if why else new_code().encode())
+    def serve_client() -> None:
+        client, _ = listener.accept()
+        with client:
+            refusal = _refusal(client)
+            client.send(_REFUSAL_PREFIX + refusal.encode() if refusal else new_code().encode())
 
-    return listener, take
+    return listener, serve_client
 
 
 def find_running(port: int | None) -> Running:
-    """Return the server that is meant: the one at `port`, or the only one.
+    """Return the running server on `port`, or the only running server.
 
     Raises:
-        NotOpen: None runs there.
-        ConfigError: Several run.
+        NotOpen: No server is running there.
+        ConfigError: Several servers are running.
     """
-    running = [found for path in sorted(_all().glob(f"*/{_ANNOUNCED}")) if (found := _read(path))]
-    meant = [one for one in running if port in (None, one.port)]
-    if not meant:
+    running = [
+        found
+        for path in sorted(_servers_directory().glob(f"*/{_SERVER_FILE}"))
+        if (found := _read(path))
+    ]
+    matching = [server for server in running if port in (None, server.port)]
+    if not matching:
         raise NotOpen(
-            "No server of yours runs here. `midturn serve` starts one." if port is None else f"No server of yours runs at {port}."
+            "No server is running. To start one: `midturn serve`"
+            if port is None
+            else f"No server is running on port {port}."
         )
-    if len(meant) > 1:
-        ports = ", ".join(str(one.port) for one in meant)
-        raise ConfigError(f"Several servers run, at the ports {ports}. Say which one is meant with `--port`.")
-    return meant[0]
+    if len(matching) > 1:
+        ports = ", ".join(str(server.port) for server in matching)
+        raise ConfigError(
+            f"Several servers are running, on the ports {ports}. Select one with `--port`."
+        )
+    return matching[0]
 
 
-def _why_not(asking: socket.socket) -> str | None:
-    """Say why a process gets no code; where the system does not tell which it is, the mode of the socket's directory decides."""
+def _refusal(client: socket.socket) -> str | None:
+    """Return the reason why a process gets no code, or None if it gets one.
+
+    Only Linux identifies the process. On other systems, the directory's mode protects the socket.
+    """
     if not sys.platform.startswith("linux"):
         return None
     credentials = struct.Struct("3i")
-    pid, uid, _ = credentials.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
-    return "it belongs to another user" if uid != os.geteuid() else not_a_persons_process(pid)
+    pid, uid, _ = credentials.unpack(
+        client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size)
+    )
+    return "it belongs to another user" if uid != os.geteuid() else nonhuman_process_reason(pid)
 
 
 @contextmanager
 def _socket_path(directory: Path) -> Generator[str]:
-    """Yield an address for the socket in a directory; a long one by way of the directory itself, where the system has such a way."""
-    path = str(directory / _CODES)
-    if len(os.fsencode(path)) <= _LONGEST_PATH or not sys.platform.startswith("linux"):
+    """Yield a path to which the socket can be bound.
+
+    On Linux, a path that is too long is replaced by a shorter path through `/proc`.
+    """
+    path = str(directory / _CODE_SOCKET)
+    if len(os.fsencode(path)) <= _MAX_SOCKET_PATH or not sys.platform.startswith("linux"):
         yield path
         return
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{descriptor}/{_CODES}"
+        yield f"/proc/self/fd/{descriptor}/{_CODE_SOCKET}"
     finally:
         os.close(descriptor)
 
@@ -232,9 +271,14 @@ def _read(path: Path) -> Running | None:
         read = cast("dict[str, object]", json.loads(path.read_text()))
         os.kill(int(str(read["pid"])), 0)
         return Running(int(path.parent.name), str(read["url"]), path.parent)
-    except (OSError, ValueError, KeyError, TypeError):  # it is gone, or never was one
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # the server has ended, or the file is invalid
         return None
 
 
-def _all() -> Path:
+def _servers_directory() -> Path:
     return state_directory() / "serve"

@@ -1,4 +1,4 @@
-"""`midturn store`: looks after conversations in a database."""
+"""`midturn store`: manage a PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -20,83 +20,108 @@ if TYPE_CHECKING:
 
 command = lazy_group(
     "store",
-    "Look after conversations in PostgreSQL.",
+    "Manage a PostgreSQL store",
     {
-        "upgrade": CommandEntry("midturn.cli.store:upgrade_command", "Make the tables, or bring them up to date."),
-        "check": CommandEntry("midturn.cli.store:check_command", "Compare the tables with the events."),
-        "reindex": CommandEntry("midturn.cli.store:reindex_command", "Compute the tables from the events again."),
+        "upgrade": CommandEntry(
+            "midturn.cli.store:upgrade_command", "Create or upgrade the tables"
+        ),
+        "check": CommandEntry(
+            "midturn.cli.store:check_command", "Verify that the tables match the event log"
+        ),
+        "reindex": CommandEntry(
+            "midturn.cli.store:reindex_command", "Rebuild tables that do not match"
+        ),
     },
 )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The database of `midturn store`
+# --------------------------------------------------------------------------------------------------
+# The database
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def with_database(command: _F) -> _F:
-    """Add `--store`."""
-    return click.option("--store", required=True, metavar="URL", help="The database: `postgresql://...?midturn_schema=NAME`.")(command)
+    """Add `--store` for a database."""
+    return click.option(
+        "--store",
+        required=True,
+        metavar="URL",
+        help="Database URL: postgresql://...?midturn_schema=NAME",
+    )(command)
 
 
 def database(url: str) -> PostgresStore:
     """Open the store.
 
     Raises:
-        ConfigError: It is a directory, which needs no looking after, or a store of a package, which has tables of its own, if any.
+        ConfigError: The store is a directory, which needs no maintenance, or a store of a plug-in,
+            which has no tables of midturn.
     """
     if "://" not in url:
-        raise ConfigError(f"{url!r} is not a database. A store in a directory needs no upgrade; `midturn doctor` looks at it.")
+        raise ConfigError(
+            f"{url!r} is not a database URL. A store in a directory needs no upgrade; to check it:"
+            " `midturn doctor`"
+        )
     if scheme_of(url) not in SERVERS:
         ours = " or ".join(f"`{scheme}://…`" for scheme in SERVERS)
-        raise ConfigError(f"A store at `{scheme_of(url)}://…` has no tables that midturn looks after: one at {ours} has.")
+        raise ConfigError(f"Unsupported database `{scheme_of(url)}://…`. Expected {ours}.")
     return postgres_store(url)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `midturn store check`
 
 
 @click.command
 @with_database
 def check_command(store: str) -> ExitStatus:
-    """Compare the tables with the events, which are the truth. The status is 1 where they differ."""
+    """Verify that the tables match the event log
+
+    Exits with status 1 if they differ.
+    """
     found = database(store).check_sync()
     for difference in found:
         say("{}", difference)
     if not found:
-        note("midturn: the tables say what the events say.")
+        note("midturn: the tables match the event log.")
         return ExitStatus.DONE
     option = option_of(StoreAddress(store))
-    note("midturn: conversations that differ: {}. `midturn store reindex{}` computes them again.", str(len(found)), option)
+    note(
+        "midturn: {} conversations do not match the event log. To rebuild their tables: `midturn"
+        " store reindex{}`",
+        str(len(found)),
+        option,
+    )
     return ExitStatus.ERROR
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `midturn store reindex`
 
 
 @click.command
 @with_database
 def reindex_command(store: str) -> ExitStatus:
-    """Compute the tables from the events again, where they differ. What others write meanwhile is left to them."""
-    note("midturn: conversations mended: {}.", str(database(store).reindex_sync()))
+    """Rebuild tables that do not match the event log"""
+    note("midturn: rebuilt the tables of {} conversations.", str(database(store).reindex_sync()))
     return ExitStatus.DONE
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `midturn store upgrade`
 
 
 @click.command
 @with_database
 def upgrade_command(store: str) -> ExitStatus:
-    """Make the tables, or bring them up to date. Several at once wait for each other."""
+    """Create the tables, or upgrade them to this version"""
     before, after = database(store).upgrade_sync()
     if before == after:
-        note("midturn: the tables have version {} already.", str(after))
+        note("midturn: the tables are up to date (version {}).", str(after))
+    elif before:
+        note("midturn: upgraded the tables from version {} to {}.", str(before), str(after))
     else:
-        note("midturn: the tables have version {} now; before, it was {}.", str(after), str(before) if before else "none")
+        note("midturn: created the tables (version {}).", str(after))
     return ExitStatus.DONE

@@ -1,4 +1,4 @@
-"""`midturn trust`: shows what the workspace's files enable, and lets their user approve it."""
+"""`midturn trust`: review and approve the files of a workspace."""
 
 from __future__ import annotations
 
@@ -13,47 +13,52 @@ from midturn.config.approvals import Approvals
 from midturn.config.places import state_directory
 from midturn.config.trust import FileTrust
 from midturn.question.question import Question
-from midturn.security.authorization import for_people_only
+from midturn.security.authorization import require_human
 
 
 @click.command
-@click.option("--yes", is_flag=True, help="Approve without asking.")
+@click.option("--yes", is_flag=True, help="Approve without confirmation")
 def command(*, yes: bool) -> ExitStatus:
-    """Show what the files of this workspace enable, and approve them as they are now."""
+    """Review and approve this workspace's configuration"""
     loaded = load_here()
     files = loaded.files
     for file in files:
         _show(file)
-    waiting = [file for file in files if not file.approved]
-    if not waiting:
-        tell("Nothing waits for your approval.")
+    unapproved = [file for file in files if not file.approved]
+    if not unapproved:
+        tell("Nothing needs your approval.")
         print_standing(loaded.settings, project_here())
         return ExitStatus.DONE
-    for_people_only("approve files")
-    if not yes and not _agreed(len(waiting)):
+    require_human("approve files")
+    if not yes and not _confirm(len(unapproved)):
         note("midturn: nothing was approved.")
         return ExitStatus.ERROR
     approvals = Approvals.of(state_directory(), environment())
-    for file in waiting:
+    for file in unapproved:
         approvals.approve(file.subject)
-        tell("Approved {}. A change to it, or to a script that it runs, needs a new approval.", file.name)
+        tell(
+            "Approved {}. Changes to it, or to a script that it runs, require a new approval.",
+            file.name,
+        )
     print_standing(load_here().settings, project_here())
     return ExitStatus.DONE
 
 
 def _show(file: FileTrust) -> None:
-    """Say what a file enables, under what that means."""
+    """Print what a file enables, grouped by effect."""
     say("{}{}", file.name, " (approved)" if file.approved else "")
     tell("  sha256 {}", file.subject.sha256)
     for script in file.subject.scripts:
         tell("  {}  {}", script.name, script.state)
-    for why in dict.fromkeys(one.why for one in file.enables):
+    for why in dict.fromkeys(setting.why for setting in file.enables):
         tell("  {}:", why)
-        for one in file.enables:
-            if one.why == why:
-                tell("    {} = {} ({})", one.key, one.value, one.place)
+        for setting in file.enables:
+            if setting.why == why:
+                tell("    {} = {} ({})", setting.key, setting.value, setting.place)
 
 
-def _agreed(count: int) -> bool:
-    question = Question.boolean("trust", f"Approve {'this file' if count == 1 else f'these {count} files'}?")
-    return confirmed(question, "`midturn trust --yes` approves without asking.")
+def _confirm(count: int) -> bool:
+    question = Question.boolean(
+        "trust", f"Approve {'this file' if count == 1 else f'these {count} files'}?"
+    )
+    return confirmed(question, "To approve without confirmation: `midturn trust --yes`")

@@ -1,4 +1,7 @@
-"""Final report of a run, in the format of stdout: its result, its open questions, or its error, and the exit status."""
+"""Report the end of a run in the selected output format.
+
+The report has the result, the open questions or the error. It also determines the exit status.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,25 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.agent.result import RunResult, checked, recorded_schema, result_of, turn_usage
-from midturn.cli.output import ExitStatus, Shown, block, forget_stdout, joined, json_line, line, note, say_json, spoken, table
+from midturn.cli.output import (
+    ExitStatus,
+    Shown,
+    block,
+    forget_stdout,
+    joined,
+    json_line,
+    line,
+    note,
+    say_json,
+    spoken,
+    table,
+)
 from midturn.cli.question_rows import question_rows
 from midturn.cli.turn_flags import unused_answers
 from midturn.config.settings import Settings
@@ -26,29 +41,35 @@ from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.output_pair import Gate
 from midturn.turn.view import TurnView
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Final report of a run: the result, the open questions, and the exit status
+# --------------------------------------------------------------------------------------------------
+# Reports and exit statuses
 
 
-_OTHERS = {
+TURN_ENDED: Final = "midturn: the turn was ended."
+"""Notice that the user ended the turn."""
+_ANSWERED_BY = {
     "assistant": "by a model",
     "cached": "remembered",
-    "static": "by configuration",
+    "static": "by the configuration",
     "configuration": "by a rule",
     "policy": "by a policy",
     "default": "by default",
 }
-_HELPS = {
-    "quota": " `-m PROVIDER/MODEL` takes another one.",
-    "unknown_model": " `midturn models` lists what is reachable.",
-    "unreachable": " `midturn doctor` checks the connection, `midturn demo` needs none.",
+_ADVICE = {
+    "quota": " To use another model: `-m PROVIDER/MODEL`",
+    "unknown_model": " To list models: `midturn models`",
+    "unreachable": " To check the connection: `midturn doctor`. `midturn demo` works without one.",
 }
-"""Command that helps when a model has failed in this way."""
-_WHO = {"assistant": "by a model", "default": "by default", "static": "by configuration"}
+"""Advice for each kind of model failure."""
+_DETACHED_ANSWERED_BY = {
+    "assistant": "by a model",
+    "default": "by default",
+    "static": "by the configuration",
+}
 
 
 def status_of(result: RunResult[Any]) -> ExitStatus:
-    """Return what the exit status says about a result."""
+    """Return the exit status for a result."""
     match result.status:
         case "completed":
             return ExitStatus.REFUSED if result.refused else ExitStatus.DONE
@@ -60,42 +81,57 @@ def status_of(result: RunResult[Any]) -> ExitStatus:
             return ExitStatus.ERROR
 
 
-def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, option: str = "") -> None:
-    """Say on stderr how the run ended; `option` is what commands that are advised need to act on the same store."""
+def report(
+    result: RunResult[Any], turn: Sequence[Event], *, attached: bool, option: str = ""
+) -> None:
+    """Print on stderr how the run ended.
+
+    `option` selects the same store in suggested commands.
+    """
     if result.status == "failed":
         note(line("midturn: the turn failed: {}", block(result.error or "")))
     if result.status == "completed" and not result.text and result.structured is None:
-        note("midturn: the model ended the turn without a word.")
+        note("midturn: the model ended the turn without a response.")
     if result.status == "ended_by_user":
-        note("midturn: the turn was ended.")
+        note(TURN_ENDED)
     if result.refused:
-        note("midturn: refused, because no one was there to ask: {}.", joined(", ", result.refused))
+        note("midturn: refused because no one was there to ask: {}.", joined(", ", result.refused))
     if result.status == "suspended":
         report_waiting(result.pending, option)
     if unused := unused_answers(turn):
         so_far = " so far" if result.status == "suspended" else ""
         note("midturn: no question used the --answer for {}{}.", joined(", ", unused), so_far)
     if attached:
-        _count_others(turn)
+        _report_automatic_answers(turn)
     else:
-        _count_answers(turn)
+        _report_detached_answers(turn)
 
 
 def report_waiting(pending: Sequence[OpenQuestion], option: str = "") -> None:
-    """Print the open questions with their ids, and the command that answers them."""
-    note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
-    rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question, sys.stderr)]
+    """Print the open questions with their IDs and the commands to answer and continue."""
+    note(
+        "midturn: the turn waits for {}:",
+        "an answer" if len(pending) == 1 else f"{len(pending)} answers",
+    )
+    rows = [
+        (line("  {}", name), text)
+        for question in pending
+        for name, text in question_rows(question, sys.stderr)
+    ]
     for row in table(rows, sys.stderr):
         note(row)
     if pending:
-        note("To answer:  midturn answer {} [VALUE]{}", pending[0].id, option)
-        note("To go on:   midturn resume {}{}", pending[0].conversation, option)
+        note("To answer:   midturn answer {} [VALUE]{}", pending[0].id, option)
+        note("To continue: midturn resume {}{}", pending[0].conversation, option)
 
 
 def report_left_open(error: str, failure: str | None, again: str) -> None:
-    """Say that the model stayed down, what helps against this kind of failure, and what goes on with the turn."""
-    said = f"{error}{_HELPS.get(failure or '', '')}"
-    note(line("midturn: {}\nThe turn is open: `{}` goes on with it.", block(said), again))
+    """Print that the model failed, with advice for this kind of failure.
+
+    Also print how to continue the turn.
+    """
+    message = f"{error}{_ADVICE.get(failure or '', '')}"
+    note(line("midturn: {}\nThe turn is still open. To continue it: `{}`", block(message), again))
 
 
 def print_result(result: RunResult[Any], status: str = "") -> None:
@@ -113,25 +149,32 @@ def print_result(result: RunResult[Any], status: str = "") -> None:
     )
 
 
-def _count_answers(turn: Sequence[Event]) -> None:
-    """Say in one line who answered without a person, if anything was answered so."""
+def _report_detached_answers(turn: Sequence[Event]) -> None:
+    """Print how many questions were answered without a person, if any."""
     view = TurnView.last(turn)
     answers = Counter(map(_by, view.answerers))
-    approved = sum(each.state == "approved" and _by(each.answered_by) == "default" for each in view.record.approvals)
-    counted = [f"{answers[by]} {what}" for by, what in _WHO.items() if answers[by]]
+    approved = sum(
+        approval.state == "approved" and _by(approval.answered_by) == "default"
+        for approval in view.record.approvals
+    )
+    counted = [f"{answers[by]} {what}" for by, what in _DETACHED_ANSWERED_BY.items() if answers[by]]
     if approved:
         counted.append(f"{approved} call{'s' if approved > 1 else ''} approved by default")
     if counted:
         note("midturn: answered without a person: {}.", ", ".join(counted))
 
 
-def _count_others(turn: Sequence[Event]) -> None:
-    """Say in one line how many questions were answered elsewhere while a person was here."""
+def _report_automatic_answers(turn: Sequence[Event]) -> None:
+    """Print how many questions were answered without the person at the terminal, if any."""
     view = TurnView.last(turn)
     answers = Counter(map(_by, view.answerers))
-    approved = Counter(_by(each.answered_by) for each in view.record.approvals if each.state in ("approved", "edited"))
-    counted = {by: answers[by] + approved[by] for by in _OTHERS}
-    if parts := ", ".join(f"{count} {_OTHERS[by]}" for by, count in counted.items() if count):
+    approved = Counter(
+        _by(approval.answered_by)
+        for approval in view.record.approvals
+        if approval.state in ("approved", "edited")
+    )
+    counted = {by: answers[by] + approved[by] for by in _ANSWERED_BY}
+    if parts := ", ".join(f"{count} {_ANSWERED_BY[by]}" for by, count in counted.items() if count):
         note("midturn: answered for you: {}.", parts)
 
 
@@ -139,24 +182,30 @@ def _by(who: AnsweredBy | None) -> str:
     return who.by if who else ""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Display of a turn on the command line: the assistant's words on stdout, everything else on stderr
+# --------------------------------------------------------------------------------------------------
+# Display of a turn: the assistant's text on stdout, everything else on stderr
 
 
 OutputFormat: TypeAlias = Literal["text", "json", "jsonl"]
-_READER_GONE = {errno.EPIPE, errno.EIO}
+_CLOSED_PIPE = {errno.EPIPE, errno.EIO}
 
 
 class TurnDisplay(Display, Protocol):
-    """A display that is told when the turn is over."""
+    """A display that is notified at the end of the turn."""
 
     def end(self) -> None:
-        """Finish what was begun."""
+        """Complete the output."""
         ...
 
 
 class Screen(Struct, frozen=True, kw_only=True):
-    """The display of a turn: the format of stdout, whether the answer has a shape of its own, and the gate that prompts shut."""
+    """Options of the display.
+
+    Args:
+        output: Output format.
+        shaped: Whether the response must match a JSON Schema.
+        gate: Holds back output while a prompt is open.
+    """
 
     output: OutputFormat
     shaped: bool
@@ -164,9 +213,9 @@ class Screen(Struct, frozen=True, kw_only=True):
 
 
 class JsonLinesDisplay:
-    """Prints each event when it is durable (`--output jsonl`)."""
+    """Prints each event as soon as it is durable (`--output jsonl`)."""
 
-    marks_cuts = True  # no piece of an answer is shown
+    marks_cuts = True  # this display shows no partial text
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -175,21 +224,21 @@ class JsonLinesDisplay:
         """Print an event."""
         match happening:
             case Recorded(event):
-                with _reader_may_go():
+                with _ignore_closed_pipe():
                     self._gate.write(sys.stdout, json_line(event.to_json(), sys.stdout))
             case Notice(text):
                 _notice(self._gate, text)
             case _:
-                pass  # not an event
+                pass  # only events are printed
 
     def end(self) -> None:
-        """Every line is finished."""
+        """Do nothing: all lines are complete."""
 
 
 class QuietDisplay:
-    """Prints notices only (`--output json`: the result comes at the end)."""
+    """Prints only notices; the result is printed at the end (`--output json`)."""
 
-    marks_cuts = True  # no piece of an answer is shown
+    marks_cuts = True  # this display shows no partial text
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -200,24 +249,27 @@ class QuietDisplay:
             _notice(self._gate, happening.text)
 
     def end(self) -> None:
-        """Nothing was begun."""
+        """Do nothing."""
 
 
-class WithoutWords:
-    """A display that is not shown the assistant's words: they are the JSON that is printed at the end."""
+class TextlessDisplay:
+    """Hides the assistant's text.
 
-    marks_cuts = True  # no piece of an answer is shown
+    With a schema, the response is JSON, which is printed at the end.
+    """
+
+    marks_cuts = True  # this display shows no partial text
 
     def __init__(self, display: TurnDisplay) -> None:
         self._display = display
 
     def show(self, happening: Happening) -> None:
-        """Pass on everything else."""
+        """Forward everything except text."""
         if not isinstance(happening, TextShown):
             self._display.show(happening)
 
     def end(self) -> None:
-        """Finish what was begun."""
+        """Complete the output."""
         self._display.end()
 
 
@@ -226,7 +278,7 @@ def display_for(screen: Screen, settings: Settings) -> TurnDisplay:
     match screen.output:
         case "text":
             display = _terminal_display(screen.gate, settings)
-            return WithoutWords(display) if screen.shaped else display
+            return TextlessDisplay(display) if screen.shaped else display
         case "json":
             return QuietDisplay(screen.gate)
         case "jsonl":
@@ -235,32 +287,34 @@ def display_for(screen: Screen, settings: Settings) -> TurnDisplay:
 
 def _terminal_display(gate: Gate, settings: Settings) -> TurnDisplay:
     hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
-    shown = OutputSettings(hidden=hidden, reasoning=settings.display.reasoning, mode=settings.prompt.mode)
+    shown = OutputSettings(
+        hidden=hidden, reasoning=settings.display.reasoning, mode=settings.prompt.mode
+    )
     return TerminalDisplay(shown, gate, nobody_reads=forget_stdout)
 
 
 def _notice(gate: Gate, text: str) -> None:
     row: Shown = line("midturn: {}\n", spoken(text))
-    with _reader_may_go():
+    with _ignore_closed_pipe():
         gate.write(sys.stderr, row)
 
 
 @contextmanager
-def _reader_may_go() -> Generator[None]:
-    """Go on with the turn when the reader is gone: everything is recorded, and may be needed."""
+def _ignore_closed_pipe() -> Generator[None]:
+    """Continue the turn after the reader has closed the pipe. Its events are still recorded."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _READER_GONE:
+        if error.errno not in _CLOSED_PIPE:
             raise
         forget_stdout()
 
 
-_MISSHAPEN = "the answer does not have the shape that was asked for"
+_INVALID_RESPONSE = "the response does not match the requested schema"
 
 
 class Ended(Struct, frozen=True):
-    """A run that is over: the turn, and what models have counted."""
+    """A finished run: the turn, and the token usage."""
 
     conversation: str
     ending: RunEnding
@@ -269,10 +323,15 @@ class Ended(Struct, frozen=True):
 
 
 class EndReport(Struct, frozen=True, kw_only=True):
-    """Flags about the end of a turn: `shaped`: the answer is JSON of a wanted shape; with `waits`, a suspended turn is not left.
+    """Options of the report.
 
-    `option` is what commands that are advised need to act on the same store; `again` is what the user types to go on with a turn that was
-    left open, where that is no command of a shell.
+    Args:
+        output: Output format.
+        shaped: Whether the response must match a JSON Schema.
+        waits: Whether the command waits for answers if the turn is suspended.
+        attached: Whether a user is at the terminal.
+        option: Option that selects the same store in suggested commands.
+        again: Chat command that continues a turn that stays open. None: it is a shell command.
     """
 
     output: OutputFormat
@@ -283,16 +342,20 @@ class EndReport(Struct, frozen=True, kw_only=True):
     again: str | None = None
 
     def tell(self, ended: Ended) -> ExitStatus:
-        """Say how a run ended; return the exit status that says the same."""
+        """Report how a run ended, and return the exit status."""
         if ended.ending.status == "open":
             return self._left_open(ended)
         result = result_of(ended.conversation, ended.turn, ended.ending, ended.spent)
         status = status_of(result)
         waits = status == ExitStatus.SUSPENDED and self.waits
-        misfit = _misfit(result, ended.turn.events) if self.shaped and result.status == "completed" else None
+        problem = (
+            _response_problem(result, ended.turn.events)
+            if self.shaped and result.status == "completed"
+            else None
+        )
         match self.output:
-            case _ if misfit is not None:
-                status = self._misshapen(result, misfit)
+            case _ if problem is not None:
+                status = self._report_invalid(result, problem)
             case "json" if not waits:
                 print_result(result)
             case "text" if self.shaped and result.status == "completed":
@@ -307,23 +370,38 @@ class EndReport(Struct, frozen=True, kw_only=True):
 
     def _left_open(self, ended: Ended) -> ExitStatus:
         ending = ended.ending
-        result = RunResult[Any](conversation=ended.conversation, status="failed", error=ending.error, usage=turn_usage(ended.spent))
+        result = RunResult[Any](
+            conversation=ended.conversation,
+            status="failed",
+            error=ending.error,
+            usage=turn_usage(ended.spent),
+        )
         if self.output == "json":
             print_result(result, status="open")
         failure = ending.failure.failure if ending.failure else None
-        report_left_open(ending.error or "", failure, self.again or f"midturn resume {ended.conversation}{self.option}")
+        report_left_open(
+            ending.error or "",
+            failure,
+            self.again or f"midturn resume {ended.conversation}{self.option}",
+        )
         return ExitStatus.ERROR
 
-    def _misshapen(self, result: RunResult[Any], misfit: str) -> ExitStatus:
-        """Say that an answer has another shape than the one asked for: an error, and no answer on stdout."""
+    def _report_invalid(self, result: RunResult[Any], problem: str) -> ExitStatus:
+        """Report a response that does not match the schema.
+
+        The response is not printed on stdout.
+        """
         if self.output == "json":
             print_result(replace(result, structured=None), status="failed")
-        note(line("midturn: {}:\n{}", _MISSHAPEN, spoken(misfit)))
+        note(line("midturn: {}:\n{}", _INVALID_RESPONSE, spoken(problem)))
         return ExitStatus.ERROR
 
 
-def _misfit(result: RunResult[Any], turn: Sequence[Event]) -> str | None:
-    """Return what was said in place of JSON, or how the JSON does not fit its schema; None where it fits."""
+def _response_problem(result: RunResult[Any], turn: Sequence[Event]) -> str | None:
+    """Return the problem of the response, or None if it is valid.
+
+    The problem is the text that was returned instead of JSON, or the error in the JSON.
+    """
     if result.structured is None:
         return result.text
     schema = recorded_schema(turn)

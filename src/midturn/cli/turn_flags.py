@@ -1,4 +1,4 @@
-"""`--answer TOOL.QUESTION=VALUE`: what can be wrong with it before a turn begins, and which of them no question used."""
+"""The options `--answer`, `--tool` and `--no-tool`."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ ANYTHING = "*"
 
 
 class FlagTarget(Struct, frozen=True):
-    """The question that a flag answers; `'*'` stands for any of the tool."""
+    """The question to which `--answer` applies. `'*'` matches any question of the tool."""
 
     tool: str
     question: str
 
     @property
     def name(self) -> str:
-        """Its spelling."""
+        """The target as typed."""
         return f"{self.tool}.{self.question}"
 
 
 def answer_flag(text: str) -> FlagTarget:
-    """Return what a checked flag is about."""
+    """Return the target of a valid `--answer`."""
     name, _, _ = text.partition("=")
     tool, _, question = name.partition(".")
     return FlagTarget(tool, question)
 
 
 def check_answers(given: Iterable[str], settings: Settings, events: Sequence[Event]) -> None:
-    """Refuse answers to questions that cannot be asked, and secrets.
+    """Reject answers to questions that cannot be asked, and answers to secrets.
 
     Raises:
-        ConfigError: There is no such tool, a built-in tool never asks such a question, or it is known to be a secret.
+        ConfigError: The tool does not exist, a built-in tool never asks the question, or the
+            question asks for a secret.
     """
     secrets = _secrets(events)
     for answer in map(answer_flag, given):
@@ -53,13 +54,14 @@ def check_answers(given: Iterable[str], settings: Settings, events: Sequence[Eve
         _check_question(answer)
         if (answer.tool, answer.question) in secrets:
             raise ConfigError(
-                f"{ANSWER} {answer.name}: this is a secret, and the command line is no place for one: it stays in your shell's history, "
-                "and would be written down with the conversation. Answer it at its prompt."
+                f"{ANSWER} {answer.name}: this question asks for a secret. A secret on the command"
+                " line would stay in the history of your shell and in the conversation. Answer it"
+                " at the prompt."
             )
 
 
 def unused_answers(turn: Sequence[Event]) -> list[str]:
-    """Return the names of the answers that this turn's flags gave and that no question used, in the order given."""
+    """Return the `--answer` flags of this turn that no question used, in order."""
     given = list(_recorded(turn))
     used = set(_used(turn))
     return [answer.name for answer in given if answer not in used and not _is_covered(answer, used)]
@@ -68,9 +70,15 @@ def unused_answers(turn: Sequence[Event]) -> list[str]:
 def _check_tool(answer: FlagTarget, settings: Settings) -> None:
     tools = known_tools(settings)
     served = any(answer.tool.startswith(f"{server}_") for server in settings.mcp)
-    renamed = any(answer.tool in (tool.rename, tool.name) for tool in settings.tools.values() if tool.source == "mcp")
+    renamed = any(
+        answer.tool in (tool.rename, tool.name)
+        for tool in settings.tools.values()
+        if tool.source == "mcp"
+    )
     if answer.tool not in tools and not served and not renamed:
-        raise ConfigError(f"{ANSWER} {answer.name}: there is no tool `{answer.tool}`.{did_you_mean(answer.tool, tools)}")
+        raise ConfigError(
+            f"{ANSWER} {answer.name}: no tool `{answer.tool}`.{did_you_mean(answer.tool, tools)}"
+        )
 
 
 def _check_question(answer: FlagTarget) -> None:
@@ -78,18 +86,34 @@ def _check_question(answer: FlagTarget) -> None:
         return
     asked = BUILT_IN_TOOLS.get(answer.tool)
     if asked is not None and answer.question not in asked:
-        asks = ", ".join(f"`{question}`" for question in asked) or "nothing"
-        raise ConfigError(f"{ANSWER} {answer.name}: `{answer.tool}` never asks `{answer.question}`; it asks {asks}.")
+        asks = (
+            f"Its questions: {', '.join(f'`{question}`' for question in asked)}."
+            if asked
+            else "It asks no questions."
+        )
+        raise ConfigError(
+            f"{ANSWER} {answer.name}: `{answer.tool}` never asks `{answer.question}`. {asks}"
+        )
 
 
 def _secrets(events: Sequence[Event]) -> set[tuple[str, str]]:
-    asked = (event for event in inquiry_requests(events) if isinstance(event.question.answer_type, SecretType))
-    return {(event.source.name or ASK_USER, event.question_id) for event in asked}
+    tools = {call.event_id: call.name for call in call_requests(events)}
+    asked = (
+        event
+        for event in inquiry_requests(events)
+        if isinstance(event.question.answer_type, SecretType)
+    )
+    return {
+        (tools.get(event.call) or event.source.name or ASK_USER, event.question_id)
+        for event in asked
+    }
 
 
 def _recorded(turn: Sequence[Event]) -> Iterable[FlagTarget]:
     deltas = map(read_delta, config_deltas(turn))
-    for assignment in (one for delta in deltas if delta for one in delta.flags if one.origin == ANSWER):
+    for assignment in (
+        given for delta in deltas if delta for given in delta.flags if given.origin == ANSWER
+    ):
         _, _, tool, _, question, _ = parse_key(assignment.key, ANSWER)
         yield FlagTarget(tool, question)
 
@@ -102,66 +126,98 @@ def _used(turn: Sequence[Event]) -> Iterable[FlagTarget]:
 
 
 def _is_used(response: InquiryResponse) -> bool:
-    if response.outcome == "cancelled":  # a flag holds before any file: it was used, and did not fit
+    if (
+        response.outcome == "cancelled"
+    ):  # an invalid configured answer can only come from the flag, which has precedence
         return response.reason == "invalid_static_answer"
     return response.answered_by is not None and response.answered_by.origin == ANSWER
 
 
 def _is_covered(answer: FlagTarget, used: set[FlagTarget]) -> bool:
-    return answer.question == ANYTHING and any(one.tool == answer.tool for one in used)
+    return answer.question == ANYTHING and any(target.tool == answer.tool for target in used)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `-t` and `-T`: which tools are offered, in the order given, bare or with a name
+# --------------------------------------------------------------------------------------------------
+# `--tool` and `--no-tool` enable and disable tools in the given order, with or without a name
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ON, _OFF = "tools_on", "tools_off"
-_KEY = "midturn.toggles"
+_ORDER_KEY = "midturn.toggles"
 _BARE = ""
 
 
 def with_toggles(command: _F) -> _F:
-    """Add both options; `TogglingCommand` keeps their order."""
-    return _toggling("-t", _ON, "Offer a tool, or all of them.")(_toggling("-T", _OFF, "Do not offer a tool, or any.")(command))
+    """Add both options. `TogglingCommand` keeps their order."""
+    return _toggling("-t", "--tool", _ON, "Enable a tool, or all tools")(
+        _toggling("-T", "--no-tool", _OFF, "Disable a tool, or all tools")(command)
+    )
 
 
-def _toggling(flag: str, name: str, help: str) -> Callable[[_F], _F]:
+def _toggling(short: str, long: str, name: str, help: str) -> Callable[[_F], _F]:
     return click.option(
-        flag, name, multiple=True, is_flag=False, flag_value=_BARE, metavar="[TOOL]", help=help, shell_complete=complete_tools
+        short,
+        long,
+        name,
+        multiple=True,
+        is_flag=False,
+        flag_value=_BARE,
+        metavar="[TOOL]",
+        help=help,
+        shell_complete=complete_tools,
     )
 
 
 class TogglingCommand(click.Command):
-    """A command whose parameter `toggles` holds each `-t` and `-T` in the order given."""
+    """A command whose parameter `toggles` contains the `-t` and `-T` flags in the given order."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse once more for the order alone where both are given: what click hands over is sorted by option."""
+        """Parse the arguments.
+
+        If both flags are given, parse them again to find their order, because click groups values
+        by option.
+        """
         given = _in_full(args, self.params)
         rest = super().parse_args(ctx, list(given))
         order = [name for name in (_ON, _OFF) for _ in ctx.params[name]]
         if ctx.params[_ON] and ctx.params[_OFF]:
             _, _, parsed = self.make_parser(ctx).parse_args(args=given)
             order = [param.name for param in parsed if param.name in (_ON, _OFF)]
-        ctx.meta[_KEY] = order
+        ctx.meta[_ORDER_KEY] = order
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Put the two lists together."""
+        """Merge the two options into `toggles`."""
         given = {_ON: iter(_named(ctx, _ON)), _OFF: iter(_named(ctx, _OFF))}
-        ctx.params["toggles"] = tuple(_toggle(name, given[name]) for name in cast("list[str]", ctx.meta[_KEY]))
+        ctx.params["toggles"] = tuple(
+            _toggle(name, given[name]) for name in cast("list[str]", ctx.meta[_ORDER_KEY])
+        )
         return super().invoke(ctx)
 
 
 def _in_full(args: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
-    """Write the short options at the beginning in full: click takes each for a long one first, and loads what finds similar names."""
-    options = [param for param in params if isinstance(param, click.Option) and not param.multiple and param.nargs == 1]
-    known = {short: option for option in options for short in option.opts if not short.startswith("--")}
+    """Expand leading short options.
+
+    Otherwise click would try each of them as a long option first, and import a module for
+    suggestions.
+    """
+    options = [
+        param
+        for param in params
+        if isinstance(param, click.Option) and not param.multiple and param.nargs == 1
+    ]
+    known = {
+        short: option for option in options for short in option.opts if not short.startswith("--")
+    }
     full = list(args)
-    at = 0
-    while at < len(full) and (option := known.get(full[at])) and (option.is_flag or at + 1 < len(full)):
-        full[at] = next((name for name in option.opts if name.startswith("--")), full[at])
-        at += 1 if option.is_flag else 2
+    index = 0
+    while (
+        index < len(full)
+        and (option := known.get(full[index]))
+        and (option.is_flag or index + 1 < len(full))
+    ):
+        full[index] = next((name for name in option.opts if name.startswith("--")), full[index])
+        index += 1 if option.is_flag else 2
     return full
 
 

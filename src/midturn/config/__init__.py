@@ -1,1 +1,3 @@
-"""Configuration: layers of files, environment and flags, resolved into frozen settings."""
+"""Configuration: files, environment variables and flags, merged in layers and resolved into
+frozen settings.
+"""

@@ -1,4 +1,7 @@
-"""Approved files: one small file each in the user's state directory, outside every workspace."""
+"""Approvals of configuration files.
+
+Each approval is a small file in the user's state directory, outside of every workspace.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,14 @@ _SHA256 = r"[0-9a-f]{64}"
 
 
 def sha256(data: bytes) -> str:
-    """Hash the content of a file, as `sha256sum` prints it."""
+    """Return the SHA-256 hash in the format of `sha256sum`."""
     return hashlib.sha256(data).hexdigest()
 
 
 class FileSubject(Struct, frozen=True, kw_only=True):
-    """The subject of an approval: a file of a workspace with this content, for this `root`, with these scripts behind its commands."""
+    """The subject of an approval: the content of a file, the workspace `root`, and the scripts that
+    the commands in the file run.
+    """
 
     path: Path
     root: Path
@@ -36,45 +41,62 @@ class FileSubject(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Hash everything that the approval is bound to."""
-        parts = (str(self.path), str(self.root), self.sha256, *(f"{one.name} {one.state}" for one in self.scripts))
+        """Hash of the content, root and scripts to which the approval is bound."""
+        parts = (
+            str(self.path),
+            str(self.root),
+            self.sha256,
+            *(f"{script.name} {script.state}" for script in self.scripts),
+        )
         return sha256("\0".join(parts).encode(errors="surrogateescape"))
 
 
 class Approvals(Struct, frozen=True):
-    """Approvals so far: a record for each path, and the contents that `MIDTURN_TRUST` names for this process."""
+    """The stored approvals, one record per path, and the hashes in `MIDTURN_TRUST`.
+
+    The hashes apply to this process only.
+    """
 
     directory: Path
     named: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, directory: Path, environment: Mapping[str, str]) -> Approvals:
-        """Read `MIDTURN_TRUST` (one hash, or several separated by spaces or commas).
+        """Read `MIDTURN_TRUST`: one or more hashes, separated by spaces or commas.
 
         Raises:
-            ConfigError: It is not a SHA-256 hash.
+            ConfigError: A value is not a SHA-256 hash.
         """
         words = environment.get(VARIABLE, "").replace(",", " ").lower().split()
         wrong = next((word for word in words if not re.fullmatch(_SHA256, word)), None)
         if wrong is not None:
-            raise ConfigError(f"{VARIABLE}: `{wrong}` is not a SHA-256 hash; `sha256sum` of the configuration file prints one")
+            raise ConfigError(
+                f"{VARIABLE}: `{wrong}` is not a SHA-256 hash; run `sha256sum` on the configuration"
+                " file"
+            )
         return cls(directory / "trust", frozenset(words))
 
     def approved(self, subject: FileSubject) -> bool:
-        """Say whether exactly this was approved. A record that others could have written counts as none."""
-        return subject.sha256 in self.named or read_private(self._record(subject.path)) == _written(subject)
+        """Return whether this content is approved. Records that other users could have written
+        are ignored.
+        """
+        return subject.sha256 in self.named or read_private(self._record(subject.path)) == _written(
+            subject
+        )
 
     def approve(self, subject: FileSubject) -> None:
-        """Remember the approval; the former one of this file is forgotten.
+        """Store an approval. It replaces the earlier approval of the same file.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: The record cannot be written.
         """
         try:
             ensure_private(self.directory)
             write_private(self._record(subject.path), _written(subject))
         except OSError as error:
-            raise ConfigError(f"{self.directory}: the approval cannot be written: {error.strerror}") from error
+            raise ConfigError(
+                f"{self.directory}: cannot write the approval: {error.strerror}"
+            ) from error
 
     def _record(self, path: Path) -> Path:
         return self.directory / sha256(os.fsencode(path))
@@ -84,12 +106,28 @@ def _written(subject: FileSubject) -> bytes:
     return f"{subject.digest}  {subject.path}".encode(errors="surrogateescape")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The scripts of a workspace that its commands name: who approves a command approves what it runs
+# --------------------------------------------------------------------------------------------------
+# Scripts in the workspace that configured commands run. An approval also covers their content.
 
 
 _COMMANDS = (("conversation", "tools"), ("providers", "mcp"))
-_SUFFIXES = frozenset({".bash", ".cjs", ".js", ".lua", ".mjs", ".php", ".pl", ".ps1", ".py", ".rb", ".sh", ".ts", ".zsh"})
+_SUFFIXES = frozenset(
+    {
+        ".bash",
+        ".cjs",
+        ".js",
+        ".lua",
+        ".mjs",
+        ".php",
+        ".pl",
+        ".ps1",
+        ".py",
+        ".rb",
+        ".sh",
+        ".ts",
+        ".zsh",
+    }
+)
 _BETWEEN_WORDS = r"""[\s;&|()<>`$"'{}=]+"""
 _INTERPRETER = (
     r"(?:.*/)?(?:python|pypy|node|deno|bun|ruby|perl|php|lua|tclsh|osascript|sh|ash|dash|bash|zsh|fish|ksh|env|exec|sudo|uv|run|source|\.)"
@@ -99,24 +137,25 @@ _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 class BoundScript(Struct, frozen=True):
-    """One script: its path relative to the root, and what an approval is bound to: mode and hash, or `absent`."""
+    """A script: its path relative to the root, and its state (mode and hash, or `absent`)."""
 
     name: str
     state: str
 
 
 def scripts(tree: Tree, root: Path) -> tuple[BoundScript, ...]:
-    """Find the files beneath the root that the commands of a layer name as programs.
+    """Return the files in the workspace that the commands of a layer run.
 
-    Those are the command itself, what an interpreter is told to read, and every other word that names something executable or has the
-    name of a script. One that is absent counts as well: it could come with the next pull.
+    The files are the command itself, the script argument of an interpreter, and every other word
+    that names an executable file or ends like a script. Missing scripts are included, because a
+    later `git pull` could create them.
     """
-    found = {one.name: one for table in _tables(tree) for one in scripts_of(table, root)}
+    found = {script.name: script for table in _tables(tree) for script in scripts_of(table, root)}
     return tuple(script for _, script in sorted(found.items()))
 
 
 def scripts_of(table: Tree, root: Path) -> tuple[BoundScript, ...]:
-    """Find the files beneath the root that the command of one table names as programs; see `scripts`."""
+    """Return the files in the workspace that the command of one table runs; see `scripts`."""
     real = root.resolve()
     found: dict[Path, BoundScript | None] = {}
     for base in _bases(table, real):
@@ -142,7 +181,7 @@ def _bases(table: Tree, root: Path) -> set[Path]:
 
 
 def _words(table: Tree) -> Iterator[tuple[str, bool]]:
-    """Yield the words of a command, and whether each is meant to be run."""
+    """Yield the words of a command, and whether each is in the position of a program."""
     command = entry(table, "command")
     if command is None:
         return
@@ -167,7 +206,7 @@ def _split(command: TreeEntry, *, is_shell: bool) -> Sequence[str]:
 
     try:
         return shlex.split(text)
-    except ValueError:  # resolving the settings says so
+    except ValueError:  # this error is reported when the settings are resolved
         return text.split()
 
 
@@ -175,18 +214,24 @@ def _script(path: Path, root: Path, *, is_program: bool) -> BoundScript | None:
     name = str(path.relative_to(root))
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or not (is_program or _looks_like_one(path, status.st_mode)):
+        if not stat.S_ISREG(status.st_mode) or not (
+            is_program or _looks_like_script(path, status.st_mode)
+        ):
             return None
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         real = path.resolve(strict=True)
     except OSError:
-        return BoundScript(name, "absent") if path.suffix in _SUFFIXES or (is_program and path.parent != root) else None
-    leads = "" if real == path else f" -> {real}"
-    return BoundScript(name, f"{stat.S_IMODE(status.st_mode):04o} {digest}{leads}")
+        return (
+            BoundScript(name, "absent")
+            if path.suffix in _SUFFIXES or (is_program and path.parent != root)
+            else None
+        )
+    target = "" if real == path else f" -> {real}"
+    return BoundScript(name, f"{stat.S_IMODE(status.st_mode):04o} {digest}{target}")
 
 
-def _looks_like_one(path: Path, mode: int) -> bool:
+def _looks_like_script(path: Path, mode: int) -> bool:
     if mode & _EXECUTABLE or path.suffix in _SUFFIXES:
         return True
     with path.open("rb") as file:

@@ -1,4 +1,7 @@
-"""Single values from outside a file: `KEY=VALUE`, `TOOL.QUESTION=VALUE`, `MIDTURN_CFG_…`."""
+"""Parses single values from flags and environment variables.
+
+The formats are `KEY=VALUE`, `TOOL.QUESTION=VALUE`, and `MIDTURN_CFG_…`.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,16 @@ _TEXT_KINDS = {"string", "model", "cache"}
 
 
 class Assignment(Struct, frozen=True, omit_defaults=True):
-    """One value from a flag or a variable. `key` is a dotted TOML key (`""`: `value` is a whole document); `origin` names the flag.
+    """One value from a flag or an environment variable.
 
-    A relative `scripted:` file is looked for in `base`. A static answer whose origin is `--answer` is the words as typed: JSON
-    where that fits the question, else the bare words.
+    The value of `--answer` is the text as typed. It is parsed as JSON if that is a valid answer,
+    otherwise it is a text.
+
+    Args:
+        key: Dotted TOML key; empty if `value` is a whole document.
+        value: The value.
+        origin: The flag or variable, for messages.
+        base: Directory against which a relative `scripted:` file is resolved.
     """
 
     key: str
@@ -39,7 +48,7 @@ class Assignment(Struct, frozen=True, omit_defaults=True):
     base: str = ""
 
     def document(self) -> Mapping[str, Any]:
-        """Return the value inside the tables of its key."""
+        """Return the value nested in the tables of its key."""
         if self.key:
             return nested(parse_key(self.key, self.origin), self.value)
         if isinstance(self.value, Mapping):
@@ -48,7 +57,7 @@ class Assignment(Struct, frozen=True, omit_defaults=True):
 
 
 def nested(path: KeyPath, value: Json) -> dict[str, Json]:
-    """Wrap `value` in one table for each name of `path`."""
+    """Return `value` nested in one table per name of `path`."""
     document: Json = value
     for name in reversed(path):
         document = {name: document}
@@ -56,23 +65,30 @@ def nested(path: KeyPath, value: Json) -> dict[str, Json]:
 
 
 def parse_key(text: str, origin: str) -> KeyPath:
-    """Split a dotted TOML key; `*` needs no quotes.
+    """Split a dotted TOML key. `*` needs no quotes.
 
     Raises:
-        ConfigError: The text is not an assignment, or the key does not exist.
+        ConfigError: The text is not a dotted key.
     """
     try:
-        if re.fullmatch(_BARE_KEY, text):  # nearly every key, and at a fraction of what reading quotes takes
+        # keys without quotes are split directly, which is much faster
+        if re.fullmatch(_BARE_KEY, text):
             return tuple(text.split("."))
         if re.fullmatch(_KEY, text):
             return tuple(_unquoted(segment) for segment in re.findall(_SEGMENT, text))
     except tomllib.TOMLDecodeError:
-        pass  # an escape that TOML does not have: no key either
-    raise ConfigError(f"{origin}: `{text}` is not a key; write one like `conversation.tools.'*'.run`")
+        pass  # an invalid escape sequence
+    raise ConfigError(
+        f"{origin}: `{text}` is not a valid key; expected a dotted key such as"
+        " `conversation.tools.'*'.run`"
+    )
 
 
 def key_value(text: str, origin: str) -> Assignment | None:
-    """Read `KEY=VALUE`; None where `text` does not begin with a key and `=`, so that it names a file."""
+    """Parse `KEY=VALUE`.
+
+    Return None if `text` does not start with a key and `=`. Such a text is a file name.
+    """
     match = re.match(_KEY, text)
     if match is None or not text.startswith("=", match.end()):
         return None
@@ -81,20 +97,24 @@ def key_value(text: str, origin: str) -> Assignment | None:
 
 
 def static_answer(text: str) -> Assignment:
-    """Read the `TOOL.QUESTION=VALUE` of `--answer`; the words stay as they are.
+    """Parse the `TOOL.QUESTION=VALUE` of `--answer`. The value is returned as typed.
 
     Raises:
-        ConfigError: A part is missing.
+        ConfigError: The text has another format.
     """
     match = re.fullmatch(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+|\*)=(.*)", text, re.DOTALL)
     if match is None:
-        raise ConfigError(f"{ANSWER} {text}: write TOOL.QUESTION=VALUE, such as deploy.confirm=yes")
+        raise ConfigError(
+            f"{ANSWER} {text}: expected TOOL.QUESTION=VALUE, for example deploy.confirm=yes"
+        )
     tool, question, words = match.groups()
-    return Assignment(dotted(("conversation", "tools", tool, "questions", question, "answer")), words, ANSWER)
+    return Assignment(
+        dotted(("conversation", "tools", tool, "questions", question, "answer")), words, ANSWER
+    )
 
 
 def environment_values(environment: Mapping[str, str]) -> list[Assignment]:
-    """Read every `MIDTURN_CFG_A__B__C`; names in capitals mean small letters."""
+    """Parse all variables `MIDTURN_CFG_A__B__C`. Names in capitals are converted to lower case."""
     found: list[Assignment] = []
     for variable in sorted(environment):
         if variable.startswith(PREFIX):
@@ -105,10 +125,16 @@ def environment_values(environment: Mapping[str, str]) -> list[Assignment]:
 
 
 def typed(path: KeyPath, text: str) -> Json:
-    """Read a value as TOML, or else as a string; where the key takes text, only quotes make it TOML."""
+    """Parse a value as TOML, or else return it as a string.
+
+    If the key has text values, only a quoted value is parsed.
+    """
     try:
         document = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):  # no TOML, a number with thousands of digits, or nested too deep
+    except (
+        ValueError,
+        RecursionError,
+    ):  # not TOML, a number with thousands of digits, or nested too deeply
         return text
     value = document.pop("value")
     meant_as_text = _takes_text(path) and not isinstance(value, str)
@@ -132,17 +158,20 @@ def _unquoted(segment: str) -> str:
     return str(tomllib.loads(f"key = {segment}")["key"]) if segment[0] in "\"'" else segment
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Flags of a conversation, as its `config_delta` records them
+# --------------------------------------------------------------------------------------------------
+# Flags of a conversation, as recorded in its `config_delta` events
 
 
-_SHAPE: Final = {"cfg", "flags", "toggles", "seal"}
-_CLOSED: Final = b'{"sealed":'
-"""Start of a value that earlier versions sealed with a key."""
+_FIELDS: Final = {"cfg", "flags", "toggles", "seal"}
+_SEALED_PREFIX: Final = b'{"sealed":'
+"""Start of a value that an earlier version encrypted."""
 
 
 class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The values of `--cfg`, those of other flags, and the `-t`/`-T`, each in order. `closed`: an earlier version closed some of them."""
+    """The values of `--cfg`, of other flags, and the toggles, each in order.
+
+    `closed` is true if an earlier version encrypted some of them.
+    """
 
     cfg: tuple[Assignment, ...] = ()
     flags: tuple[Assignment, ...] = ()
@@ -150,38 +179,62 @@ class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     closed: bool = False
 
     def to_record(self) -> dict[str, Json] | None:
-        """Return the value of `config_delta.delta`, None where nothing was set."""
+        """Return the value of `config_delta.delta`, or None if no flag was set."""
         if not (self.cfg or self.flags or self.toggles):
             return None
-        return cast("dict[str, Json]", msgspec.to_builtins(replace(self, cfg=_lean(self.cfg), flags=_lean(self.flags))))
+        return cast(
+            "dict[str, Json]",
+            msgspec.to_builtins(
+                replace(
+                    self,
+                    cfg=_without_unused_bases(self.cfg),
+                    flags=_without_unused_bases(self.flags),
+                )
+            ),
+        )
 
 
 def read_delta(value: Json) -> Delta | None:
-    """Read a recorded delta; None for those of other programs (legacy streams have their own shapes). What is closed is left out."""
-    if not isinstance(value, dict) or not value.keys() <= _SHAPE:
+    """Parse a recorded delta. Encrypted values are omitted.
+
+    Return None for deltas of other programs.
+    """
+    if not isinstance(value, dict) or not value.keys() <= _FIELDS:
         return None
     given = cast("JsonObject", value)
     try:
-        delta = msgspec.convert({name: part for name, part in given.items() if name != "seal"}, Delta)
+        delta = msgspec.convert(
+            {name: part for name, part in given.items() if name != "seal"}, Delta
+        )
     except msgspec.ValidationError:
         return None
-    return _opened(delta) if "seal" in given else delta
+    return _without_sealed(delta) if "seal" in given else delta
 
 
 def unreadable(recorded: Iterable[Json]) -> bool:
-    """Say whether anything that flags set is not known any more: a turn that began under it cannot go on as it began."""
+    """Return whether any recorded flags cannot be read.
+
+    A turn that started with such flags cannot continue with the same settings.
+    """
     return any(delta is None or delta.closed for delta in map(read_delta, recorded))
 
 
-def _opened(delta: Delta) -> Delta:
-    cfg, flags = _legible(delta.cfg), _legible(delta.flags)
+def _without_sealed(delta: Delta) -> Delta:
+    cfg, flags = _readable(delta.cfg), _readable(delta.flags)
     return replace(delta, cfg=cfg, flags=flags, closed=(cfg, flags) != (delta.cfg, delta.flags))
 
 
-def _legible(assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    return tuple(one for one in assignments if _CLOSED not in canonical(one.value))
+def _readable(assignments: Sequence[Assignment]) -> tuple[Assignment, ...]:
+    return tuple(
+        assignment
+        for assignment in assignments
+        if _SEALED_PREFIX not in canonical(assignment.value)
+    )
 
 
-def _lean(assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
-    """Leave out directories that nothing is relative to."""
-    return tuple(one if b"scripted:" in canonical(one.value) else replace(one, base="") for one in assignments)
+def _without_unused_bases(assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+    """Remove base directories that no relative path depends on."""
+    return tuple(
+        given if b"scripted:" in canonical(given.value) else replace(given, base="")
+        for given in assignments
+    )

@@ -1,4 +1,4 @@
-"""Checking what was written against the known keys, every problem at once."""
+"""Validates configuration values against the known keys, and collects all problems."""
 
 from __future__ import annotations
 
@@ -14,21 +14,25 @@ from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.errors import ConfigError, QuestionError
 from midturn.question.answer_schema import TYPES, meant_type
 from midturn.question.json_value import Json, is_number, pointer_parts
-from midturn.question.people import in_a_table, read_people
+from midturn.question.people import read_people, table_problems
 from midturn.question.schema import keyword_problems
 from midturn.question.text import did_you_mean, seconds_of
 from midturn.routing.rules import read_run_rules
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Checking one value against its key; every refusal says what is allowed
+# --------------------------------------------------------------------------------------------------
+# Checks of single values. Every error message contains the allowed values.
 
 
 _MAX_DEPTH = 128
-_SCRIPTED = "scripted:"
+_SCRIPTED_PREFIX = "scripted:"
 
 
-class WrongValue(Exception):  # noqa: N818 (it says what was expected, and is caught where the place is known)
-    """`expected` finishes the sentence "expected …"; `advice` is a sentence behind it, such as ` Did you mean `string`?`."""
+class WrongValue(Exception):  # noqa: N818  caught where the place is known
+    """A value is invalid.
+
+    `expected` completes the sentence "expected …". `advice` follows it, such as
+    ` Did you mean `string`?`.
+    """
 
     def __init__(self, expected: str, advice: str = "") -> None:
         self.expected = expected
@@ -37,10 +41,10 @@ class WrongValue(Exception):  # noqa: N818 (it says what was expected, and is ca
 
 
 def checked(value: Any, leaf: Leaf, origin: Origin) -> Json:
-    """Return `value` as it is kept for the key `leaf`.
+    """Return `value` in the format that is stored for the key `leaf`.
 
     Raises:
-        WrongValue: It is of another type, or not one of what is allowed.
+        WrongValue: The value has the wrong type, or is not among the allowed values.
     """
     if leaf.allowed:
         return _one_of(value, leaf)
@@ -57,7 +61,7 @@ def _one_of(value: Any, leaf: Leaf) -> str:
 
 
 def one_of(allowed: tuple[str, ...]) -> str:
-    """Write the choices as a sentence does: `"a"`, `"b"` or `"c"`."""
+    """Return the choices as a part of a sentence: `"a"`, `"b"` or `"c"`."""
     quoted = [f'"{choice}"' for choice in allowed]
     return " or ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
 
@@ -99,19 +103,21 @@ def _number(value: Any, leaf: Leaf) -> float:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number beyond what a float can hold
+    except OverflowError:  # an integer larger than any float
         return False
 
 
 def _bounded(value: float, leaf: Leaf, what: str) -> float:
-    if (leaf.least is not None and value < leaf.least) or (leaf.most is not None and value > leaf.most):
+    if (leaf.minimum is not None and value < leaf.minimum) or (
+        leaf.maximum is not None and value > leaf.maximum
+    ):
         raise WrongValue(what + _bounds(leaf))
     return value
 
 
 def _bounds(leaf: Leaf) -> str:
-    least = f" of at least {leaf.least:g}" if leaf.least is not None else ""
-    return least + (f" and at most {leaf.most:g}" if leaf.most is not None else "")
+    minimum = f" of at least {leaf.minimum:g}" if leaf.minimum is not None else ""
+    return minimum + (f" and at most {leaf.maximum:g}" if leaf.maximum is not None else "")
 
 
 def _seconds(value: Any, leaf: Leaf) -> float:
@@ -134,24 +140,31 @@ def _argv(value: Any, leaf: Leaf) -> str | list[str]:
 
 
 def _model(name: str, origin: Origin) -> str:
-    """A script is found from where its name was written; the first base that has it wins."""
+    """Return a model ID.
+
+    The path of a script is resolved against the first base directory that contains the script.
+    """
     if not name.strip():
         raise WrongValue('a model such as "anthropic/claude-haiku-4-5"')
-    if not name.startswith(_SCRIPTED):
+    if not name.startswith(_SCRIPTED_PREFIX):
         return name
-    file = Path(name.removeprefix(_SCRIPTED))
+    file = Path(name.removeprefix(_SCRIPTED_PREFIX))
     candidates = [Path(base) / file for base in origin.bases] or [file]
-    return _SCRIPTED + str(next((path for path in candidates if path.exists()), candidates[0]))
+    return _SCRIPTED_PREFIX + str(
+        next((path for path in candidates if path.exists()), candidates[0])
+    )
 
 
 def _cache(value: Any, _: Leaf) -> str:
-    if not isinstance(value, str) or not (value in {"off", "short", "long"} or seconds_of(value) is not None):
+    if not isinstance(value, str) or not (
+        value in {"off", "short", "long"} or seconds_of(value) is not None
+    ):
         raise WrongValue('"off", "short", "long", or a duration such as "5m"')
     return value
 
 
 def _variable(value: Any, leaf: Leaf) -> str | bool:
-    expected = "a string, true (pass our own value on) or false (do not)"
+    expected = "a string, true (inherit the variable of midturn) or false (do not)"
     return value if isinstance(value, bool) else _string(value, leaf, expected)
 
 
@@ -171,13 +184,16 @@ def _json_type(value: object, leaf: Leaf) -> str | list[str]:
 
 def _required(value: Any, leaf: Leaf) -> bool | list[str]:
     if isinstance(value, list):
-        return [_string(name, leaf, "the names of required properties") for name in cast("list[Any]", value)]
+        return [
+            _string(name, leaf, "the names of required properties")
+            for name in cast("list[Any]", value)
+        ]
     return _boolean(value, leaf)
 
 
 def _json(value: Any, leaf: Leaf, depth: int = 0) -> Json:
     if depth > _MAX_DEPTH:
-        raise WrongValue(f"JSON that is nested at most {_MAX_DEPTH} deep")
+        raise WrongValue(f"JSON nested at most {_MAX_DEPTH} levels deep")
     if isinstance(value, Mapping):
         items = cast("Mapping[str, Any]", value).items()
         return {_string(name, leaf): _json(item, leaf, depth + 1) for name, item in items}
@@ -193,7 +209,9 @@ def _json(value: Any, leaf: Leaf, depth: int = 0) -> Json:
 def _rules(value: Any, leaf: Leaf) -> Json:
     given = _json(value, leaf)
     if not isinstance(given, list):
-        raise WrongValue('a list of rules, such as [{ when = { cmd = "git status*" }, run = "unattended" }]')
+        raise WrongValue(
+            'a list of rules, such as [{ when = { cmd = "git status*" }, run = "unattended" }]'
+        )
     read_run_rules(given)
     return given
 
@@ -205,7 +223,7 @@ def _people(value: Any, leaf: Leaf) -> Json:
     try:
         read_people(given)
     except QuestionError as error:
-        raise ConfigError(in_a_table(error)) from None
+        raise ConfigError(table_problems(error)) from None
     return given
 
 
@@ -235,13 +253,16 @@ _CHECKS: dict[ValueKind, Callable[[Any, Leaf], Json]] = {
 }
 
 
-_LINE = 60  # characters of a value that are shown
-_LONGEST = 1000  # characters of a problem
-_MOST = 50  # problems of one file
+_MAX_VALUE_LENGTH = 60  # maximum number of characters of a value in a message
+_MAX_MESSAGE_LENGTH = 1000  # maximum number of characters of one problem
+_MAX_PROBLEMS = 50  # maximum number of problems that are reported for one file
 
 
 class Checker:
-    """Reads the values of one origin; `problems` are sentences that begin with where they are, `wrong` the keys that they are about."""
+    """Validates the values of one origin.
+
+    `problems` are messages that start with the place, and `wrong` are the invalid keys.
+    """
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
@@ -249,21 +270,29 @@ class Checker:
         self.wrong: set[KeyPath] = set()
 
     def read(self, document: Mapping[str, Any]) -> Tree:
-        """Return what of `document` is right; what is wrong is left out and stands in `problems`."""
+        """Return the valid part of `document`. Invalid values are omitted and added to
+        `problems`.
+        """
         return self._table(document, KEYS, ())
 
     def problem(self, path: KeyPath, message: str) -> None:
-        """Note that the key `path` is wrong."""
+        """Record a problem with the key `path`."""
         self.wrong.add(path)
         line = f"{self.origin.place(path)}: {message}"
-        self.problems.append(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…")
-        if len(self.problems) == _MOST:
-            self.problems.append(f"{self.origin.name}: what else is wrong is not listed")
+        self.problems.append(
+            line if len(line) <= _MAX_MESSAGE_LENGTH else line[: _MAX_MESSAGE_LENGTH - 1] + "…"
+        )
+        if len(self.problems) == _MAX_PROBLEMS:
+            self.problems.append(f"{self.origin.name}: further problems are not listed")
 
-    def _table(self, table: Mapping[str, Any], node: Branch, path: KeyPath, at: KeyPath | None = None) -> Tree:
-        tree: Tree = {name: TreeEntry(value, self.origin, path) for name, value in node.implied.items()}
+    def _table(
+        self, table: Mapping[str, Any], node: Branch, path: KeyPath, at: KeyPath | None = None
+    ) -> Tree:
+        tree: Tree = {
+            name: TreeEntry(value, self.origin, path) for name, value in node.implied.items()
+        }
         for name, value in table.items():
-            if len(self.problems) >= _MOST:
+            if len(self.problems) >= _MAX_PROBLEMS:
                 break
             below = (*path, name)
             try:
@@ -275,7 +304,9 @@ class Checker:
                     tree[name] = found
         return tree
 
-    def _node(self, value: Any, node: Node, path: KeyPath, at: KeyPath | None) -> Tree | TreeEntry | None:
+    def _node(
+        self, value: Any, node: Node, path: KeyPath, at: KeyPath | None
+    ) -> Tree | TreeEntry | None:
         if isinstance(node, Leaf):
             return self._leaf(value, node, path, at)
         if isinstance(value, Mapping):
@@ -291,16 +322,26 @@ class Checker:
         if short is None or found is None:
             return None
         fields = dict(short.expand(found.value))
-        unwritten = {name: TreeEntry(fields.pop(name), self.origin, path) for name in node.implied if name in fields}
+        implied = {
+            name: TreeEntry(fields.pop(name), self.origin, path)
+            for name in node.implied
+            if name in fields
+        }
         tree = self._table(fields, Branch(keys=node.keys, names=node.names), path, path)
-        return {**unwritten, **tree}
+        return {**implied, **tree}
 
-    def _leaf(self, value: Any, leaf: Leaf, path: KeyPath, at: KeyPath | None, alternative: str = "") -> TreeEntry | None:
+    def _leaf(
+        self, value: Any, leaf: Leaf, path: KeyPath, at: KeyPath | None, alternative: str = ""
+    ) -> TreeEntry | None:
         try:
             found = TreeEntry(checked(value, leaf, self.origin), self.origin, at or path)
         except WrongValue as wrong:
             advice = f".{wrong.advice}" if wrong.advice else ""
-            self.problem(path, f"`{dotted(path)}`: expected {wrong.expected}{alternative}, not {_shown(value, leaf)}{advice}")
+            self.problem(
+                path,
+                f"`{dotted(path)}`: expected {wrong.expected}{alternative}, not"
+                f" {_shown(value, leaf)}{advice}",
+            )
         except ConfigError as error:
             self.problem(path, f"`{dotted(path)}`: {error}")
         else:
@@ -308,7 +349,10 @@ class Checker:
         return None
 
     def _is_keyword(self, value: Json, path: KeyPath) -> bool:
-        """Check a keyword of JSON Schema, and the schemas in it; each problem is noted at its own key."""
+        """Check a keyword of JSON Schema, and the schemas in its value.
+
+        Each problem is reported at its own key.
+        """
         problems = keyword_problems(path[-1], value)
         for problem in problems:
             place = (*path[:-1], *pointer_parts(problem.pointer)) if problem.pointer else path
@@ -317,10 +361,10 @@ class Checker:
 
 
 def known_child(node: Node, path: KeyPath) -> Node:
-    """Return what the last name of `path` is in the table `node`.
+    """Return the node for the last name of `path` in the table `node`.
 
     Raises:
-        ConfigError: It is not known there; the message says what might be meant.
+        ConfigError: The key is unknown. The message suggests a similar key.
     """
     name = path[-1]
     if isinstance(node, Leaf):
@@ -333,7 +377,10 @@ def known_child(node: Node, path: KeyPath) -> Node:
         if node.names.refusal and (refused := node.names.refusal(name)):
             raise ConfigError(f"`{dotted(path)}`: {refused}")
         return node.child(name)
-    raise ConfigError(f"`{dotted(path)}`: {dotted(path[-1:])} cannot be {node.names.what}; it must match {node.names.pattern}")
+    raise ConfigError(
+        f"`{dotted(path)}`: {dotted(path[-1:])} is not valid as {node.names.what}; it must match"
+        f" {node.names.pattern}"
+    )
 
 
 def _first_key(node: Branch, path: KeyPath) -> str:
@@ -346,19 +393,25 @@ def _shown(value: Any, leaf: Leaf) -> str:
     if leaf.private:
         return "that"
 
-    text = json.dumps(value, default=str, ensure_ascii=False).encode(errors="backslashreplace").decode()
-    return text if len(text) <= _LINE else text[: _LINE - 1] + "…"
+    text = (
+        json.dumps(value, default=str, ensure_ascii=False)
+        .encode(errors="backslashreplace")
+        .decode()
+    )
+    return text if len(text) <= _MAX_VALUE_LENGTH else text[: _MAX_VALUE_LENGTH - 1] + "…"
 
 
 def _suggestion(node: Branch, path: KeyPath) -> str:
-    """Say which key of `node` is meant by the unknown key `path`, or where a key of that name stands, or what is known here."""
+    """Return advice on the unknown key `path`: a similar key of `node`, the same key in another
+    table, or all known keys.
+    """
     near = did_you_mean(path[-1], node.keys)
     if near:
         return near.strip()
     elsewhere = next((known for known in _paths(KEYS) if known[-1] == path[-1]), None)
     if elsewhere is not None:
         return f"Did you mean `{dotted(elsewhere)}`?"
-    return f"Known here: {', '.join(f'`{name}`' for name in node.keys)}." if node.keys else ""
+    return f"Known keys: {', '.join(f'`{name}`' for name in node.keys)}." if node.keys else ""
 
 
 def _paths(node: Node, path: KeyPath = ()) -> Iterator[KeyPath]:

@@ -1,4 +1,4 @@
-"""The work of the commands about configuration: explain the origin of a value, and change one in its file, and nothing else."""
+"""Explains the origin of a configuration value, and changes single values in a file."""
 
 from __future__ import annotations
 
@@ -27,25 +27,31 @@ from midturn.security.private_files import ensure_private, write_private
 
 TomlTable: TypeAlias = MutableMapping[str, Any]
 Change: TypeAlias = Callable[[TomlTable], None]
-"""Changes the table that has the key; it is done to what TOML means, and to how it is written."""
+"""Function that changes the table which contains the key.
+
+It is applied to the parsed values and to the formatted document.
+"""
 CheckModel: TypeAlias = Callable[[KeyPath, str], None]
-"""Refuses the id of a model with a `ConfigError`; it hears the key, too."""
+"""Function that raises `ConfigError` if the model ID for this key is invalid."""
 
 
 class SetValue(Struct, frozen=True):
-    """The value that was set, and the hash of the file that it was written into."""
+    """The value that was set, and the hash of the file afterwards."""
 
     value: Json
     sha256: str
 
 
-def set_value(file: Path, name: str, key: str, words: str, check: CheckModel | None = None) -> SetValue:
-    """Write `key = words` (TOML, or else a string) into `file`, which messages call `name`.
+def set_value(
+    file: Path, name: str, key: str, words: str, check: CheckModel | None = None
+) -> SetValue:
+    """Set `key` to `words` (TOML, or else a string) in `file`. In messages, the file is `name`.
 
-    The file is made where there is none. A symbolic link is refused: pass what it leads to.
+    A missing file is created. A symbolic link is rejected: pass its target.
 
     Raises:
-        ConfigError: The key or the value is wrong, or the file cannot be read, edited without harm, or written.
+        ConfigError: The key or value is invalid, or the file cannot be read, written, or edited
+            without changing other values.
     """
     path = parse_key(key, "config set")
     value = typed(path, words)
@@ -54,21 +60,26 @@ def set_value(file: Path, name: str, key: str, words: str, check: CheckModel | N
     if checker.problems:
         raise ConfigError("\n".join(checker.problems))
     if check is not None:
-        for place, id in _models(KEYS, nested(path, value), ()):  # noqa: A001  the configuration's word
+        for place, id in _models(KEYS, nested(path, value), ()):  # noqa: A001  the name of the key
             check(place, id)
     before = read_bytes(file, name, follow=False) or b""
     after = _edited(before.decode(), name, path, lambda table: table.update({path[-1]: value}))
     if (read_bytes(file, name, follow=False) or b"") != before:
-        raise ConfigError(f"{name}: changed by another program just now; nothing was written. Try again")
+        raise ConfigError(
+            f"{name}: changed by another program at the same time; nothing was written. Try again"
+        )
     _write(file, name, after.encode())
     return SetValue(value, sha256(after.encode()))
 
 
 def add_rule(file: Path, name: str, path: KeyPath, rule: Json) -> None:
-    """Add a rule at the end of those at `path` in `file`, which messages call `name`, unless it is there. The file is created if needed.
+    """Append a rule to the list at `path` in `file`, unless the list contains the rule.
+
+    A missing file is created. In messages, the file is `name`.
 
     Raises:
-        ConfigError: It is no rule, or the file cannot be read, edited without harm, or written.
+        ConfigError: The rule is invalid, or the file cannot be read, written, or edited without
+            changing other values.
     """
     checker = Checker(Origin("rule"))
     checker.read(nested(path, [rule]))
@@ -78,10 +89,11 @@ def add_rule(file: Path, name: str, path: KeyPath, rule: Json) -> None:
 
 
 def remove_rule(file: Path, name: str, path: KeyPath, number: int) -> None:
-    """Remove the rule with this number (from 1) of those that stand at `path`.
+    """Remove the rule with this number (from 1) from the list at `path`.
 
     Raises:
-        ConfigError: There is none, or the file cannot be read, edited without harm, or written.
+        ConfigError: There is no such rule, or the file cannot be read, written, or edited without
+            changing other values.
     """
 
     def without(table: TomlTable) -> None:
@@ -109,7 +121,7 @@ def _appended(table: TomlTable, key: str, rule: Json) -> None:
 
 
 def _headed(rule: Json) -> Table:
-    """Return a rule as it stands below a header of its own: one line a key."""
+    """Return a rule as a table with its own header and one key per line."""
     found = tomlkit.table()
     for name, value in cast("Mapping[str, Json]", rule).items():
         found[name] = _inline(value)
@@ -120,22 +132,24 @@ def _inline(value: Json) -> Any:
     if not isinstance(value, Mapping):
         return value
     found = tomlkit.inline_table()
-    for name, one in value.items():
-        found[name] = _inline(one)
+    for name, item in value.items():
+        found[name] = _inline(item)
     return found
 
 
 def _change(file: Path, name: str, path: KeyPath, change: Change) -> None:
-    """Change a file, unless someone else does at the same time."""
+    """Apply a change to a file, unless another program changes the file at the same time."""
     before = read_bytes(file, name, follow=False) or b""
     after = _edited(before.decode(), name, path, change)
     if (read_bytes(file, name, follow=False) or b"") != before:
-        raise ConfigError(f"{name}: changed by another program just now; nothing was written. Try again")
+        raise ConfigError(
+            f"{name}: changed by another program at the same time; nothing was written. Try again"
+        )
     _write(file, name, after.encode())
 
 
 def _models(node: Node, value: Json, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Yield every id of a model in a value, with its key."""
+    """Yield every model ID in a value, with its key."""
     if isinstance(node, Leaf):
         if node.kind == "model" and isinstance(value, str):
             yield path, value
@@ -145,19 +159,33 @@ def _models(node: Node, value: Json, path: KeyPath) -> Iterator[tuple[KeyPath, s
 
 
 def keep_trust(before: Loaded, after: Loaded, edited: SetValue, approvals: Approvals) -> bool:
-    """Approve a workspace file that its user has just edited through us, unless something else in it waited for approval `before`.
+    """Approve a workspace file that its user has just edited with midturn.
 
-    Only what was written here is approved: a file that was changed since is another one. Says whether it was approved.
+    The file is not approved if other parts of it were not approved `before`. Only the content that
+    midturn wrote is approved. Return whether it was approved.
     """
-    written = next((file for file in after.files if file.subject.sha256 == edited.sha256 and not file.approved), None)
-    if written is None or not all(known.approved for known in before.files if known.subject.path == written.subject.path):
+    written = next(
+        (
+            file
+            for file in after.files
+            if file.subject.sha256 == edited.sha256 and not file.approved
+        ),
+        None,
+    )
+    if written is None or not all(
+        known.approved for known in before.files if known.subject.path == written.subject.path
+    ):
         return False
     approvals.approve(written.subject)
     return True
 
 
 def _edited(text: str, name: str, path: KeyPath, change: Change) -> str:
-    """Edit the text, and take the result only if it says what is wanted and nothing else has changed."""
+    """Return the edited text.
+
+    The text is only accepted if its values differ from the old values as intended, and in no other
+    way.
+    """
     expected = parse(text, name)
     change(_table_of(expected, path, lambda _: {}))
     _drop_empty(expected, path)
@@ -166,7 +194,10 @@ def _edited(text: str, name: str, path: KeyPath, change: Change) -> str:
             after = _with(text, path, change, make)
             if tomllib.loads(after) == expected:
                 return after
-    raise ConfigError(f"{name}: `{dotted(path)}` cannot be set without harm to the rest; edit the file by hand")
+    raise ConfigError(
+        f"{name}: `{dotted(path)}` cannot be changed without changing other values; edit the file"
+        " by hand"
+    )
 
 
 def _with(text: str, path: KeyPath, change: Change, make: Callable[[object], TomlTable]) -> str:
@@ -177,7 +208,10 @@ def _with(text: str, path: KeyPath, change: Change, make: Callable[[object], Tom
 
 
 def _table_of(table: TomlTable, path: KeyPath, make: Callable[[object], TomlTable]) -> TomlTable:
-    """Return the table that has the last key of a path. A plain value on the way (`detached = "deny"`) is spelled out as what it means."""
+    """Return the table that contains the last key of a path.
+
+    Shorthands in the path (`detached = "deny"`) are expanded to tables.
+    """
     node: Node = KEYS
     for name in path[:-1]:
         node = node.child(name) if isinstance(node, Branch) else node
@@ -190,7 +224,7 @@ def _table_of(table: TomlTable, path: KeyPath, make: Callable[[object], TomlTabl
 
 
 def _drop_empty(table: TomlTable, path: KeyPath) -> None:
-    """Take out the tables on the way that a change has left empty."""
+    """Remove the tables of the path that are empty after a change."""
     if len(path) > 1 and path[0] in table:
         _drop_empty(table[path[0]], path[1:])
         if not table[path[0]]:
@@ -198,12 +232,16 @@ def _drop_empty(table: TomlTable, path: KeyPath) -> None:
 
 
 def _sections(parent: object) -> TomlTable:
-    """Make a table with a header of its own, or an inline one in an inline one."""
-    return tomlkit.inline_table() if isinstance(parent, InlineTable) else tomlkit.table(is_super_table=True)
+    """Create a table with its own header. Inside an inline table, create an inline table."""
+    return (
+        tomlkit.inline_table()
+        if isinstance(parent, InlineTable)
+        else tomlkit.table(is_super_table=True)
+    )
 
 
 def _inline_tables(_: object) -> TomlTable:
-    """Make an inline table: beside dotted keys a header cannot stand."""
+    """Create an inline table, because a header cannot follow dotted keys."""
     return tomlkit.inline_table()
 
 
@@ -228,7 +266,10 @@ HIDDEN = "(hidden)"
 
 
 class Setting(Struct, frozen=True):
-    """One value as one layer has it: the key as it is spelled there (`'*'` included), and the file and line, flag or variable."""
+    """A value in one layer.
+
+    It has the key as written there (including `'*'`), and the file and line, flag or variable.
+    """
 
     layer: str
     key: str
@@ -237,7 +278,10 @@ class Setting(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """The value of a key, and every setting for it: the first one holds, the others are beneath it."""
+    """The value of a key, and every place that sets it.
+
+    The places are sorted by precedence; the first place applies.
+    """
 
     key: str
     value: Json
@@ -246,12 +290,17 @@ class Explanation(Struct, frozen=True):
 
 
 def show(loaded: Loaded) -> dict[str, Json]:
-    """Return all values that hold, as the tables they stand in. Private ones (headers, variables) are hidden."""
+    """Return the effective values as nested tables. Private values (headers, variables) are
+    hidden.
+    """
     return _table(effective_tree(loaded.merged), KEYS)
 
 
 def known_keys(loaded: Loaded) -> Iterator[tuple[str, Leaf]]:
-    """Yield every key that may be set, with what it takes; free names are those that the configuration has already."""
+    """Yield every key that can be set, with its leaf.
+
+    User-defined names are limited to the names in the configuration.
+    """
     yield from _below(KEYS, show(loaded), ())
 
 
@@ -265,7 +314,7 @@ def _below(node: Node, values: Json, path: KeyPath) -> Iterator[tuple[str, Leaf]
 
 
 def get(loaded: Loaded, key: str) -> Json:
-    """Return the value that holds for `key`, or the table.
+    """Return the effective value of `key`, or its table.
 
     Raises:
         ConfigError: The key is unknown, or has no value.
@@ -278,7 +327,9 @@ def get(loaded: Loaded, key: str) -> Json:
 
 
 def explain(loaded: Loaded, key: str) -> tuple[Explanation, ...]:
-    """Return where the value of `key` comes from, or of each key in a table. Private values are hidden, as in `show`.
+    """Return the origin of the value of `key`, or of each key in a table.
+
+    Private values are hidden, as in `show`.
 
     Raises:
         ConfigError: The key is unknown.
@@ -292,19 +343,26 @@ def explain(loaded: Loaded, key: str) -> tuple[Explanation, ...]:
 
 
 def _leaves(tree: Tree, path: KeyPath) -> Iterator[tuple[KeyPath, TreeEntry]]:
-    """Yield every value, without what a word in place of a table stands for: the word itself is shown."""
+    """Yield the values as written: a shorthand instead of the values that it sets."""
     for at, found in entries(tree, path):
         if at[-1] != "escalation" or found.at == at:
             yield at, found
 
 
 def _explained(loaded: Loaded, path: KeyPath, holding: TreeEntry) -> Explanation:
-    written = [(layer, found, word) for layer in reversed(loaded.layers) for found, word in _in_layer(layer, path)]
-    first = [one for one in written if one[1] is holding]
-    others = [one for one in written if one[1] is not holding]
+    written = [
+        (layer, found, word)
+        for layer in reversed(loaded.layers)
+        for found, word in _in_layer(layer, path)
+    ]
+    first = [setting for setting in written if setting[1] is holding]
+    others = [setting for setting in written if setting[1] is not holding]
     shown = tuple(name for name in path if name)
     node = _known(dotted(shown))[1]
-    settings = tuple(Setting(layer.name, dotted(found.at), word, found.place) for layer, found, word in (*first, *others))
+    settings = tuple(
+        Setting(layer.name, dotted(found.at), word, found.place)
+        for layer, found, word in (*first, *others)
+    )
     value = _value(effective_tree(loaded.merged), path, holding)
     return Explanation(dotted(shown), value, settings, node.help if isinstance(node, Leaf) else "")
 
@@ -317,7 +375,7 @@ def _in_layer(layer: Layer, path: KeyPath) -> Iterator[tuple[TreeEntry, Json]]:
 
 
 def _value(tree: Tree, path: KeyPath, found: TreeEntry) -> Json:
-    """Return a value as it is written: the word where a table was meant by one."""
+    """Return a value as written: the shorthand, if it was used instead of a table."""
     if path[-1]:
         return _readable(found, _known(dotted(path))[1])
     if found.value == "user":
@@ -336,17 +394,27 @@ def _known(key: str) -> tuple[KeyPath, Node]:
 
 def _find(merged: Tree, path: KeyPath) -> TreeEntry | Tree | None:
     effective = effective_tree(merged)
-    found = (entry(effective, *spelled) or branch(effective, *spelled) for spelled in spellings(path))
+    found = (
+        entry(effective, *spelled) or branch(effective, *spelled) for spelled in spellings(path)
+    )
     return next(filter(None, found), None)
 
 
 def _table(tree: Tree, node: Node) -> dict[str, Json]:
-    return {name: _readable(found, node.child(name) if isinstance(node, Branch) else node) for name, found in tree.items() if name}
+    return {
+        name: _readable(found, node.child(name) if isinstance(node, Branch) else node)
+        for name, found in tree.items()
+        if name
+    }
 
 
 def _readable(found: TreeEntry | Tree, node: Node) -> Json:
     if isinstance(found, TreeEntry):
-        return HIDDEN if isinstance(node, Leaf) and node.private and isinstance(found.value, str) else found.value
+        return (
+            HIDDEN
+            if isinstance(node, Leaf) and node.private and isinstance(found.value, str)
+            else found.value
+        )
     who = entry(found, "")
     if who is None:
         return _table(found, node)

@@ -1,6 +1,7 @@
-"""Every key of the configuration: its type, what is allowed, and what it does where that is worth a question.
+"""All configuration keys: their type, allowed values, and effect.
 
-Checking, suggesting, trust and `config explain` all read this one table; `untrusted` says what a workspace may set unasked.
+Validation, suggestions, trust and `config explain` all use this table. `trust.RULES` lists the keys
+that a workspace may set without approval.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from midturn.question.text import NAME, PERSON, QUESTION_ID, OutputProtocol
 from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.terminal.prompts.settings import Mode
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Entries of the table of keys
+# --------------------------------------------------------------------------------------------------
+# Nodes of the table
 
 
 ValueKind: TypeAlias = Literal[
@@ -45,25 +46,35 @@ ValueKind: TypeAlias = Literal[
 
 
 class Leaf(Struct, frozen=True, kw_only=True):
-    """One value. `least` and `most` bound numbers; `aliases` are read as the values that they name; `private` is not displayed.
+    """A single value.
 
-    `why` says what it does, where a workspace's file sets it and its user is asked for approval (`runs a program`).
+    Args:
+        kind: Type of the value.
+        allowed: Allowed values, if there is a fixed list.
+        aliases: Alternative spellings of allowed values.
+        minimum: Lower bound of a number.
+        maximum: Upper bound of a number.
+        why: Effect of the key (`runs a program`), shown when the user is asked to approve a
+            workspace.
+        private: Whether the value is hidden in output.
+        help: Description of the key.
     """
 
     kind: ValueKind = "string"
     allowed: tuple[str, ...] = ()
     aliases: Mapping[str, str] = {}
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     why: str = ""
     private: bool = False
     help: str = ""
 
 
-class Names(Struct, frozen=True):
-    """Free names in a table: those that match `pattern`, each with `node` below; `'*'` has a node of its own where it is allowed.
+class NamedKeys(Struct, frozen=True):
+    """User-defined names in a table.
 
-    `refusal` says why a name that matches is not allowed; None means that it is.
+    Names that match `pattern` have the node `node`. If `'*'` is allowed, it has the node `star`.
+    `refusal` returns why a matching name is not allowed, or None.
     """
 
     node: Node
@@ -74,27 +85,36 @@ class Names(Struct, frozen=True):
 
 
 class Shorthand(Struct, frozen=True):
-    """A plain value in place of a table, and the fields that it stands for."""
+    """A plain value that can be written instead of a table, and the fields that the value sets."""
 
     leaf: Leaf
     expand: Callable[[Json], Mapping[str, Json]]
 
 
 class Branch(Struct, frozen=True, kw_only=True):
-    """A table. `implied` fields are set by writing the table at all; `why` is that of every key in it that has none."""
+    """A table.
+
+    `implied` fields are set if the table is present. `why` is the default for the keys in the
+    table.
+    """
 
     keys: Mapping[str, Node] = {}
-    names: Names | None = None
+    names: NamedKeys | None = None
     shorthand: Shorthand | None = None
     implied: Mapping[str, Json] = {}
     star_covers_names: bool = False
     why: str = ""
 
     def child(self, name: str) -> Node:
-        """Return the node of a key that was checked; what stands below a free value has no rules."""
+        """Return the node of a valid key.
+
+        Below a value without a fixed format, every key is allowed.
+        """
         found = self.keys.get(name)
         if found is None and self.names is not None:
-            found = self.names.star if name == "*" and self.names.star is not None else self.names.node
+            found = (
+                self.names.star if name == "*" and self.names.star is not None else self.names.node
+            )
         return found if found is not None else _FREE
 
 
@@ -107,7 +127,7 @@ VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 
 _RUNS = "runs a program"
-_TELLS = "tells a model what to do"
+_INSTRUCTS = "gives instructions to a model"
 
 
 def _detached(value: Json) -> dict[str, Json]:
@@ -123,8 +143,16 @@ def _sandbox(value: Json) -> dict[str, Json]:
 
 
 def _target(value: Json) -> dict[str, Json]:
-    """A table always means a model, so who is meant by a word is kept under the key `''`, which no file can write."""
-    return {"": "user"} if value == "user" else {"": "assistant", "escalation": value == "assistant_with_escalation"}
+    """Expand the shorthand of `target`: `user`, `assistant` or `assistant_with_escalation`.
+
+    The kind of target is stored under `''`, a key that cannot be written in a file, because a
+    table in a file always configures a model.
+    """
+    return (
+        {"": "user"}
+        if value == "user"
+        else {"": "assistant", "escalation": value == "assistant_with_escalation"}
+    )
 
 
 def _passed_on(value: Json) -> dict[str, Json]:
@@ -132,64 +160,95 @@ def _passed_on(value: Json) -> dict[str, Json]:
 
 
 def _within(help: str) -> Leaf:
-    return Leaf(kind="seconds", least=SHORTEST, most=LONGEST, why="sets until when you can answer", help=help)
+    return Leaf(
+        kind="seconds",
+        minimum=SHORTEST,
+        maximum=LONGEST,
+        why="limits the time to answer",
+        help=help,
+    )
 
 
 MODEL = Branch(
     keys={
         "id": Leaf(
             kind="model",
-            why="chooses who is asked, and who reads the conversation",
-            help="provider/model, `scripted:FILE`, or `inherit` where another assistant's is meant",
+            why="selects the model, which reads the conversation",
+            help=(
+                "model: `PROVIDER/NAME`, `scripted:FILE`, or `inherit` for the model of the main"
+                " assistant"
+            ),
         ),
         "parameters": Branch(
-            why="changes what is sent with every request",
-            names=Names(Leaf(kind="json", help="goes to the model as it is, such as `temperature`"), "a parameter of the model", ".+"),
+            why="changes the parameters of every request",
+            names=NamedKeys(
+                Leaf(
+                    kind="json", help="parameter sent to the model unchanged, such as `temperature`"
+                ),
+                "a model parameter",
+                ".+",
+            ),
         ),
     }
 )
 REQUEST = Branch(
     keys={
-        "cache": Leaf(kind="cache", help="prompt cache: `off`, `short`, `long`, or a duration such as `5m`"),
-        "max_retries": Leaf(kind="integer", least=0, most=100, help="how often a failed request is repeated"),
+        "cache": Leaf(
+            kind="cache", help="prompt cache: `off`, `short`, `long`, or a duration such as `5m`"
+        ),
+        "max_retries": Leaf(
+            kind="integer", minimum=0, maximum=100, help="number of retries of a failed request"
+        ),
     }
 )
 SIDE_ASSISTANT: dict[str, Node] = {
-    "system_prompt": Leaf(why=_TELLS, help="what the model is told first"),
+    "system_prompt": Leaf(why=_INSTRUCTS, help="the system prompt"),
     "model": MODEL,
     "request": REQUEST,
 }
 ASSISTANT = Branch(
     keys={
         **SIDE_ASSISTANT,
-        "name": Leaf(help="what the assistant is called"),
+        "name": Leaf(help="name of the assistant"),
         "tool_choice": Leaf(help="`auto`, `none`, `required`, or the name of a tool"),
     }
 )
 TARGET = Branch(
-    keys={**SIDE_ASSISTANT, "escalation": Leaf(kind="boolean", help="a rejection goes on to the user")},
-    shorthand=Shorthand(Leaf(allowed=("user", "assistant", "assistant_with_escalation"), help="who answers"), _target),
+    keys={
+        **SIDE_ASSISTANT,
+        "escalation": Leaf(kind="boolean", help="if the model rejects the call, ask the user"),
+    },
+    shorthand=Shorthand(
+        Leaf(allowed=("user", "assistant", "assistant_with_escalation"), help="who answers"),
+        _target,
+    ),
     implied={"": "assistant"},
     why="sets who answers",
 )
 QUESTION = Branch(
     keys={
         "target": TARGET,
-        "answer": Leaf(kind="json", why="answers for you", help="a fixed answer: never asked"),
-        "exclusive": Leaf(kind="boolean", why="sets whether others than a human may answer", help="whether only a human may answer"),
-        "prompt_label": Leaf(help="shown beside who asks"),
-        "deadline": _within("how long an answer may take; past it there is none"),
+        "answer": Leaf(
+            kind="json", why="answers for you", help="fixed answer; the question is not asked"
+        ),
+        "exclusive": Leaf(
+            kind="boolean",
+            why="sets whether only a human may answer",
+            help="only a human may answer",
+        ),
+        "prompt_label": Leaf(help="label shown next to the name of the tool"),
+        "deadline": _within("maximum time for an answer; afterwards the question stays unanswered"),
         "people": Leaf(
             kind="people",
             why="sets who may answer",
-            help="whose question it is: `ask`, `only`, `approvals`, `remind_after`, `escalate`",
+            help="who may answer: `ask`, `only`, `approvals`, `remind_after`, `escalate`",
         ),
     }
 )
 DETACHED_LEAF = Leaf(
     allowed=get_args(DetachedPolicy),
     why="sets what happens without a human",
-    help="what happens when no one is there",
+    help="what to do when no one is attached",
 )
 DETACHED = Branch(
     keys=dict.fromkeys(("run", "deliver", "tool"), DETACHED_LEAF),
@@ -197,162 +256,239 @@ DETACHED = Branch(
 )
 ENABLE = Branch(
     keys={
-        "state": Leaf(kind="boolean", why="sets which tools are offered", help="whether the tool is offered"),
+        "state": Leaf(kind="boolean", why="sets which tools are enabled", help="enable the tool"),
         "allow_toggle": Leaf(
             allowed=get_args(AllowToggle),
             aliases={"always": "any"},
-            why="sets which tools are offered",
-            help="whether -t and -T may change that",
+            why="sets which tools are enabled",
+            help="whether `-t` and `-T` can change `state`",
         ),
     },
-    shorthand=Shorthand(Leaf(kind="boolean", help="whether the tool is offered"), _enable),
+    shorthand=Shorthand(Leaf(kind="boolean", help="enable the tool"), _enable),
 )
 ENVIRONMENT = Branch(
-    names=Names(
-        Leaf(kind="variable", private=True, why="sets a program's environment", help="its value for the program"),
+    names=NamedKeys(
+        Leaf(
+            kind="variable",
+            private=True,
+            why="sets a program's environment",
+            help="value of the variable; `true` inherits it",
+        ),
         "a variable",
         VARIABLE,
     ),
-    shorthand=Shorthand(Leaf(kind="argv", help="the variables that the program is given"), _passed_on),
+    shorthand=Shorthand(Leaf(kind="argv", help="variables that the program inherits"), _passed_on),
 )
 SANDBOX = Branch(
     keys={
-        "enable": Leaf(kind="boolean", help="whether there is one"),
-        "read": Leaf(kind="paths", help="what else may be read and run"),
-        "write": Leaf(kind="paths", help="what else may be written, too"),
-        "network": Leaf(kind="boolean", help="may it use the network?"),
+        "enable": Leaf(kind="boolean", help="run in a sandbox"),
+        "read": Leaf(kind="paths", help="additional paths that can be read and executed"),
+        "write": Leaf(kind="paths", help="additional paths that can be written"),
+        "network": Leaf(kind="boolean", help="allow network access"),
     },
-    shorthand=Shorthand(Leaf(kind="boolean", help="whether processes are kept in a sandbox"), _sandbox),
-    why="opens the sandbox",
+    shorthand=Shorthand(Leaf(kind="boolean", help="run in a sandbox"), _sandbox),
+    why="loosens the sandbox",
 )
 RULES = Leaf(
     kind="rules",
     why="sets which calls run without asking",
-    help="rules by argument, which decide in place of `run`; those of every file and flag count",
+    help="rules by argument, which take precedence over `run`; rules of all files and flags apply",
 )
-QUESTIONS = Branch(names=Names(QUESTION, "a question id", QUESTION_ID, star=QUESTION), star_covers_names=True)
+QUESTIONS = Branch(
+    names=NamedKeys(QUESTION, "a question ID", QUESTION_ID, star=QUESTION), star_covers_names=True
+)
 
 _ANY_TOOL: dict[str, Node] = {
-    "run": Leaf(allowed=get_args(RunPolicy), why="sets whether you are asked before it runs", help="ask before it runs?"),
+    "run": Leaf(
+        allowed=get_args(RunPolicy),
+        why="sets whether you are asked before it runs",
+        help="whether to ask before it runs",
+    ),
     "result": Leaf(
         allowed=get_args(ResultPolicy),
         why="sets whether you are asked before a model reads it",
-        help="ask before the model reads the result?",
+        help="whether to ask before the model reads the result",
     ),
     "rules": RULES,
-    "deadline": _within("how long a permission may take; past it the call fails"),
+    "deadline": _within("maximum time for an approval; afterwards the call fails"),
     "detached": DETACHED,
     "enable": ENABLE,
     "questions": QUESTIONS,
-    "timeout": Leaf(kind="seconds", help="seconds, or a duration such as `2m`"),
+    "timeout": Leaf(
+        kind="seconds", help="maximum time of a call: seconds, or a duration such as `2m`"
+    ),
     "environment": ENVIRONMENT,
-    "cwd": Leaf(why="chooses where a program runs", help="directory, relative to the workspace"),
-    "network": Leaf(kind="boolean", why="sets whether a program has the network", help="may it use the network?"),
+    "cwd": Leaf(
+        why="chooses where a program runs", help="working directory, relative to the workspace"
+    ),
+    "network": Leaf(
+        kind="boolean", why="sets whether a program has network access", help="allow network access"
+    ),
     "sandbox": SANDBOX,
-    "hidden": Leaf(kind="boolean", help="calls and results are not drawn; a failed `ask_user` is"),
-    "style": Leaf(allowed=get_args(ToolStyle), help="how calls and results are drawn"),
+    "hidden": Leaf(
+        kind="boolean", help="do not show calls and results, except a failed `ask_user`"
+    ),
+    "style": Leaf(allowed=get_args(ToolStyle), help="how calls and results are shown"),
 }
 PARAMETER = Branch(
     keys={
-        "required": Leaf(kind="required", help="whether it must be given"),
-        "description": Leaf(help="what a model is told of it"),
-        "type": Leaf(kind="json_type", help="its type in JSON"),
+        "required": Leaf(kind="required", help="the argument is required"),
+        "description": Leaf(help="description for the model"),
+        "type": Leaf(kind="json_type", help="JSON type"),
     },
-    names=Names(Leaf(kind="keyword", help="such as `enum`, `minimum`, `items`"), "a keyword of JSON Schema", ".+", refusal=keyword_refusal),
+    names=NamedKeys(
+        Leaf(kind="keyword", help="keyword of JSON Schema, such as `enum`, `minimum`, `items`"),
+        "a keyword of JSON Schema",
+        ".+",
+        refusal=keyword_refusal,
+    ),
 )
 TOOL = Branch(
     keys={
         **_ANY_TOOL,
         "source": Leaf(allowed=get_args(ToolSource), help="where the tool comes from"),
         "command": Leaf(kind="argv", why=_RUNS, help="program and arguments"),
-        "shell": Leaf(kind="boolean", why=_RUNS, help="the command is a shell script"),
-        "plugin": Leaf(why=_RUNS, help="a tool that an installed package brings, by its name there"),
+        "shell": Leaf(kind="boolean", why=_RUNS, help="run the command as a shell script"),
+        "plugin": Leaf(why=_RUNS, help="name of a tool in an installed package"),
         "protocol": Leaf(
             allowed=get_args(OutputProtocol),
-            why="lets what a program prints ask questions",
-            help="what stdout is: the result, or an outcome, which may ask",
+            why="lets the output of a program ask questions",
+            help=(
+                "meaning of stdout: the result as text, or an outcome as JSON, which can ask"
+                " questions"
+            ),
         ),
-        "deadlines": Leaf(kind="boolean", help="whether the command runs again when no one has answered what it asks in time"),
-        "parameters": Branch(names=Names(PARAMETER, "a parameter", NAME), why="changes what a tool may be given"),
-        "summary": Leaf(why=_TELLS, help="what a model is told; `describe_tools` tells the rest"),
-        "description": Leaf(why=_TELLS, help="the whole documentation"),
-        "rename": Leaf(why="puts a tool in another's place", help="the name of an MCP server's tool here"),
+        "deadlines": Leaf(
+            kind="boolean", help="run the command again if its question was not answered in time"
+        ),
+        "parameters": Branch(
+            names=NamedKeys(PARAMETER, "a parameter", NAME), why="changes the arguments of a tool"
+        ),
+        "summary": Leaf(
+            why=_INSTRUCTS,
+            help="short description for the model; `describe_tools` returns the full description",
+        ),
+        "description": Leaf(why=_INSTRUCTS, help="full description"),
+        "rename": Leaf(
+            why="replaces a tool by another one",
+            help="name under which an MCP server's tool is used",
+        ),
     }
 )
-_RULED_TOOLS = Branch(names=Names(Branch(keys={"rules": RULES}), "a tool's name", ".+", star=Branch(keys={"rules": RULES})))
+_RULED_TOOLS = Branch(
+    names=NamedKeys(
+        Branch(keys={"rules": RULES}), "a tool's name", ".+", star=Branch(keys={"rules": RULES})
+    )
+)
 AGENT = Branch(keys={"tools": _RULED_TOOLS})
 PROJECT = Branch(
-    keys={"tools": _RULED_TOOLS, "agents": Branch(names=Names(AGENT, "an agent's name", NAME))},
+    keys={"tools": _RULED_TOOLS, "agents": Branch(names=NamedKeys(AGENT, "an agent's name", NAME))},
     why="sets which calls run without asking",
 )
 MCP = Branch(
     keys={
         "command": Leaf(kind="argv", help="program and arguments"),
-        "url": Leaf(help="where the server listens"),
-        "headers": Branch(names=Names(Leaf(private=True, help="sent with every request"), "a header", HEADER)),
+        "url": Leaf(help="URL of the server"),
+        "headers": Branch(
+            names=NamedKeys(
+                Leaf(private=True, help="header sent with every request"), "a header", HEADER
+            )
+        ),
         "environment": ENVIRONMENT,
         "sandbox": SANDBOX,
-        "sampling": Leaf(kind="boolean", help="may the server ask models?"),
-        "protocol": Leaf(allowed=get_args(McpProtocol), help="version of the protocol; by default the newest that both know"),
+        "sampling": Leaf(kind="boolean", help="allow the server to use models"),
+        "protocol": Leaf(
+            allowed=get_args(McpProtocol),
+            help="protocol version (default: the newest that both sides support)",
+        ),
     },
-    why="reaches an MCP server",
+    why="connects to an MCP server",
 )
 LLM = Branch(
     keys={
-        "kind": Leaf(allowed=get_args(Family), help="which protocol it speaks"),
-        "base_url": Leaf(why="sends requests there", help="where requests go"),
-        "api_key_env": Leaf(why="sends a variable of your environment", help="the variable that holds the key"),
-        "profile": Branch(names=Names(Leaf(kind="json", help="corrects what is known of its models"), "a capability", ".+")),
+        "kind": Leaf(allowed=get_args(Family), help="API protocol of the provider"),
+        "base_url": Leaf(why="changes where requests are sent", help="URL for requests"),
+        "api_key_env": Leaf(
+            why="sends a variable of your environment", help="environment variable with the API key"
+        ),
+        "profile": Branch(
+            names=NamedKeys(
+                Leaf(kind="json", help="overrides a known capability of the models"),
+                "a capability",
+                ".+",
+            )
+        ),
     }
 )
 _LIMITS = {
-    "question": "characters of a question's text, and of an option",
-    "context": "bytes of a question's context",
-    "options": "options of a question",
-    "form": "questions of a form",
-    "shown": "different questions of a turn that are put to named people while no one is attached",
+    "question": "maximum characters of a question's text, and of an option",
+    "context": "maximum bytes of a question's context",
+    "options": "maximum options of a question",
+    "form": "maximum questions of a form",
+    "shown": (
+        "maximum different questions per turn that are sent to people while no one is attached"
+    ),
     "repeats": "how often a call may ask the same question",
-    "rejected_cycles": "rejections by a model in a row, until only a person may answer",
-    "cycles": "model calls of a turn",
-    "seconds": "how long a turn may take, without the time that people take",
-    "tool_output": "bytes of a tool's result that a model reads",
-    "batch": "bytes of what is written at once",
-    "json_depth": "how deep JSON may be nested",
-    "event_line": "bytes of one event",
+    "rejected_cycles": "rejections by a model in a row, after which only a person may answer",
+    "cycles": "maximum model calls per turn",
+    "seconds": "maximum duration of a turn, not counting the time that people take to answer",
+    "tool_output": "maximum bytes of a tool result for the model",
+    "batch": "maximum bytes recorded in one write",
+    "json_depth": "maximum nesting depth of JSON",
+    "event_line": "maximum bytes of one event",
 }
 PEOPLE = Branch(
-    names=Names(
+    names=NamedKeys(
         Branch(
             keys={
-                "logins": Leaf(kind="names", help="users of the system and sign-ins of the page; each belongs to one person"),
-                "notify": Leaf(kind="argv", private=True, help="where the person is told of questions (addresses of Apprise)"),
+                "logins": Leaf(
+                    kind="names",
+                    help=(
+                        "login names on the system and on the page; each can belong to one person"
+                        " only"
+                    ),
+                ),
+                "notify": Leaf(
+                    kind="argv", private=True, help="Apprise URLs to notify the person of questions"
+                ),
             }
         ),
         "a person's name",
         PERSON,
     ),
-    why="says who people are",
+    why="defines people",
 )
 GROUPS = Branch(
-    names=Names(Branch(keys={"members": Leaf(kind="names", help="people, and other groups")}), "a group's name", PERSON),
-    why="says who people are",
+    names=NamedKeys(
+        Branch(keys={"members": Leaf(kind="names", help="people and other groups")}),
+        "a group's name",
+        PERSON,
+    ),
+    why="defines people",
 )
 LIMITS = Branch(
     keys={
-        name: Leaf(kind="number", least=0, help=_LIMITS[name]) if name == "seconds" else Leaf(kind="integer", least=1, help=_LIMITS[name])
+        name: (
+            Leaf(kind="number", minimum=0, help=_LIMITS[name])
+            if name == "seconds"
+            else Leaf(kind="integer", minimum=1, help=_LIMITS[name])
+        )
         for name in Limits.__struct_fields__
     }
 )
 PROMPT = Branch(
     keys={
-        "mode": Leaf(allowed=get_args(Mode), help="how prompts are drawn"),
-        "text_menu": Leaf(kind="boolean", help="a menu row before every text field"),
+        "mode": Leaf(allowed=get_args(Mode), help="style of prompts"),
+        "text_menu": Leaf(kind="boolean", help="show a menu before every text field"),
         "settle_ms": Leaf(
             kind="integer",
-            least=0,
-            most=10_000,
-            why="sets how soon keys count",
-            help="pause in milliseconds before a new prompt accepts keys, so that keys typed for something else answer nothing",
+            minimum=0,
+            maximum=10_000,
+            why="sets when keys are accepted",
+            help=(
+                "milliseconds for which a new prompt ignores keys, so that keys typed for something"
+                " else do not answer it"
+            ),
         ),
         "bell": Leaf(kind="boolean", help="ring the terminal's bell when an answer is needed"),
         "notify": Leaf(kind="boolean", help="desktop notifications"),
@@ -360,22 +496,48 @@ PROMPT = Branch(
 )
 NOTIFY = Branch(
     keys={
-        "command": Leaf(kind="argv", why=_RUNS, help="runs when an answer is needed"),
+        "command": Leaf(kind="argv", why=_RUNS, help="command to run when an answer is needed"),
         "urls": Leaf(
-            kind="argv", private=True, why="sends questions there", help="where `midturn serve` sends them (addresses of Apprise)"
+            kind="argv",
+            private=True,
+            why="sends questions to other services",
+            help="Apprise URLs to which `midturn serve` sends questions",
         ),
-        "after": Leaf(kind="seconds", help="how long a question waits before it is sent"),
+        "after": Leaf(kind="seconds", help="time after which an open question is sent"),
     }
 )
 CHANNEL = Branch(
     keys={
-        "kind": Leaf(help="what it is: `telegram`, `email`, `slack`, `discord`, `matrix`, `ntfy`, or what a package adds"),
-        "asks": Leaf(kind="names", help="kinds of questions that are sent: `tool`, `run`, `deliver`, `review`; without it, all"),
-        "people": Leaf(kind="names", help="who gets questions there; without it, everyone who is paired"),
-        "rooms": Leaf(kind="names", help="rooms that get them instead; others read there, too"),
+        "kind": Leaf(
+            help=(
+                "type of channel: `telegram`, `email`, `slack`, `discord`, `matrix`, `ntfy`, or one"
+                " of a plug-in"
+            )
+        ),
+        "asks": Leaf(
+            kind="names",
+            help="kinds of questions to send: `tool`, `run`, `deliver`, `review` (default: all)",
+        ),
+        "people": Leaf(
+            kind="names", help="people who receive questions (default: all paired people)"
+        ),
+        "rooms": Leaf(
+            kind="names",
+            help="rooms that receive questions instead of people; all members can read them",
+        ),
     },
-    names=Names(Leaf(kind="json", help="what its kind takes; `<key>_env` and `<key>_file` say where a secret is"), "an option", NAME),
-    why="sends questions there, and takes answers",
+    names=NamedKeys(
+        Leaf(
+            kind="json",
+            help=(
+                "option of the channel type; `<key>_env` and `<key>_file` name the source of a"
+                " secret"
+            ),
+        ),
+        "an option",
+        NAME,
+    ),
+    why="sends questions to other services, and accepts answers",
 )
 KEYS = Branch(
     keys={
@@ -383,34 +545,59 @@ KEYS = Branch(
         "conversation": Branch(
             keys={
                 "store": Leaf(
-                    why="names the place of your conversations",
-                    help="where conversations are kept, if not in your data directory: a directory, or `postgresql://…`",
+                    why="sets where your conversations are stored",
+                    help=(
+                        "store of conversations (default: your data directory): a directory or a"
+                        " `postgresql://…` URL"
+                    ),
                 ),
                 "keep": Leaf(
                     kind="seconds",
-                    why="removes conversations",
-                    help="for how long finished conversations are kept, such as `90d`; without it, for ever. Your own file says it alone",
+                    why="deletes conversations",
+                    help=(
+                        "how long to keep finished conversations, such as `90d` (default: forever)."
+                        " Only read from your own file"
+                    ),
                 ),
                 "inquiry": Branch(keys={"assistant": Branch(keys=SIDE_ASSISTANT)}),
-                "tools": Branch(names=Names(TOOL, "a tool's name", NAME, star=Branch(keys=_ANY_TOOL))),
+                "tools": Branch(
+                    names=NamedKeys(TOOL, "a tool's name", NAME, star=Branch(keys=_ANY_TOOL))
+                ),
             }
         ),
         "providers": Branch(
             keys={
-                "llm": Branch(names=Names(LLM, "a provider's name", NAME)),
-                "mcp": Branch(names=Names(MCP, "a server's name", NAME)),
+                "llm": Branch(names=NamedKeys(LLM, "a provider's name", NAME)),
+                "mcp": Branch(names=NamedKeys(MCP, "a server's name", NAME)),
             }
         ),
         "people": PEOPLE,
         "groups": GROUPS,
-        "channels": Branch(names=Names(CHANNEL, "a channel's name", NAME)),
-        "agents": Branch(names=Names(AGENT, "an agent's name", NAME)),
-        "projects": Branch(names=Names(PROJECT, "the absolute path of a directory", "/.*")),
+        "channels": Branch(names=NamedKeys(CHANNEL, "a channel's name", NAME)),
+        "agents": Branch(names=NamedKeys(AGENT, "an agent's name", NAME)),
+        "projects": Branch(names=NamedKeys(PROJECT, "the absolute path of a directory", "/.*")),
         "limits": LIMITS,
         "prompt": PROMPT,
-        "display": Branch(keys={"reasoning": Leaf(kind="boolean", help="draw what the model thinks")}),
+        "display": Branch(
+            keys={"reasoning": Leaf(kind="boolean", help="show the model's reasoning")}
+        ),
         "notify": NOTIFY,
-        "user": Branch(keys={"name": Leaf(why="says who you are", help="who is recorded with your answers; without it, your login")}),
-        "web": Branch(keys={"secrets": Leaf(kind="boolean", why="sets whether the browser takes secrets", help="answer secrets there?")}),
+        "user": Branch(
+            keys={
+                "name": Leaf(
+                    why="sets your name",
+                    help="name recorded with your answers (default: your login name)",
+                )
+            }
+        ),
+        "web": Branch(
+            keys={
+                "secrets": Leaf(
+                    kind="boolean",
+                    why="sets whether the browser accepts secrets",
+                    help="accept secrets on the page",
+                )
+            }
+        ),
     }
 )

@@ -1,4 +1,6 @@
-"""The one way from files, environment and flags to settings: the layers, lowest first, each read from where it stands."""
+"""Loads the configuration: reads all layers from files, environment variables and flags, and
+resolves them into settings.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,43 @@ from midturn.config.approvals import Approvals, FileSubject, scripts, sha256
 from midturn.config.assign import Assignment, Delta, environment_values, key_value, read_delta
 from midturn.config.check import Checker
 from midturn.config.keys import KEYS
-from midturn.config.places import Document, project_of, read_document, shown, state_directory, user_config_file
+from midturn.config.places import (
+    Document,
+    project_of,
+    read_document,
+    shown,
+    state_directory,
+    user_config_file,
+)
 from midturn.config.resolve import Resolving, resolve
-from midturn.config.settings import AssistantSettings, DisplaySettings, Settings, Toggle, UserSettings, WebSettings
-from midturn.config.tree import BUILT_IN, KeyPath, Origin, Tree, branch, dotted, entries, entry, merge
-from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, tightening, waiting, without
+from midturn.config.settings import (
+    AssistantSettings,
+    DisplaySettings,
+    Settings,
+    Toggle,
+    UserSettings,
+    WebSettings,
+)
+from midturn.config.tree import (
+    BUILT_IN,
+    KeyPath,
+    Origin,
+    Tree,
+    branch,
+    dotted,
+    entries,
+    entry,
+    merge,
+)
+from midturn.config.trust import (
+    FileTrust,
+    NeedsTrust,
+    enabled,
+    needing_trust,
+    restrained,
+    tightening,
+    without,
+)
 from midturn.errors import ConfigError
 from midturn.question.json_value import DEFAULT_LIMITS, Json, overlay
 from midturn.question.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
@@ -29,25 +63,32 @@ from midturn.terminal.prompts.settings import ScreenSettings
 
 WORKSPACE = ".midturn"
 RECORDED = "recorded"
-"""Prefix of the names of layers with flags of an earlier process."""
+"""Prefix of the names of layers with recorded flags of earlier commands."""
 _STORE = ("conversation", "store")
 _PROJECTS = "projects"
-_OWN = frozenset({"built-in", "user", "environment"})
-_ONLY_YOURS = "only your own configuration file has rules for single projects; move them to {}"
-_WHOSE = "only your own configuration, or MIDTURN_CFG_CONVERSATION__STORE, says where conversations are; a command takes `--store`"
+_USER_LAYERS = frozenset({"built-in", "user", "environment"})
+_PROJECTS_MISPLACED = (
+    "rules for single projects are only allowed in your own configuration; move them to {}"
+)
+_STORE_MISPLACED = (
+    "only your own configuration or MIDTURN_CFG_CONVERSATION__STORE can set the store; for one"
+    " command, use `--store`"
+)
 
 
 class Layer(Struct, frozen=True):
-    """One layer: its name in `config explain`, and its values."""
+    """A layer: its name in `config explain`, and its values."""
 
     name: str
     tree: Tree
 
 
 class Layers:
-    """Collects layers from the lowest up; problems of all of them are kept for one error at the end.
+    """Merges layers from the lowest to the highest, and collects their problems for one error at
+    the end.
 
-    `parts` are the single files, variables and flags: rules of each count, where of a value the highest one holds.
+    `parts` are the single files, variables and flags. The rules of all parts apply. For other
+    values, the highest part applies.
     """
 
     def __init__(self, lowest: Layer) -> None:
@@ -63,20 +104,25 @@ class Layers:
         self._unapproved: list[Tree] = []
 
     def add(self, name: str, *parts: Tree) -> None:
-        """Lay one layer on top; its parts are laid over each other, the later ones higher."""
+        """Add a layer on top. Its parts are merged, later parts over earlier parts."""
         tree = overlay(*parts)
         named = entry(tree, *_STORE)
-        if named and name not in _OWN:
-            self.problems.append(f"{named.place}: `{dotted(_STORE)}`: {_WHOSE}")
-        if name != "user" and (rule := next((found for _, found in entries(branch(tree, _PROJECTS))), None)):
-            self.problems.append(f"{rule.place}: `{_PROJECTS}`: {_ONLY_YOURS.format(shown(user_config_file()))}")
+        if named and name not in _USER_LAYERS:
+            self.problems.append(f"{named.place}: `{dotted(_STORE)}`: {_STORE_MISPLACED}")
+        if name != "user" and (
+            rule := next((found for _, found in entries(branch(tree, _PROJECTS))), None)
+        ):
+            self.problems.append(
+                f"{rule.place}: `{_PROJECTS}`:"
+                f" {_PROJECTS_MISPLACED.format(shown(user_config_file()))}"
+            )
         if tree:
             self.stack.append(Layer(name, tree))
             self.parts += parts
             self.merged = merge(self.merged, tree, KEYS)
 
     def user(self, file: Path, project: str) -> None:
-        """Read the user's own file, with the rules in it for the project in this directory."""
+        """Read the user's own file, including its rules for the project in this directory."""
         document = self._document(file, shown(file), follow=True)
         if document is not None:
             tree = self._tree(document, (str(file.parent),))
@@ -84,12 +130,17 @@ class Layers:
             self.add("project", _of_project(branch(tree, _PROJECTS, project)))
 
     def workspace(self, root: Path, approvals: Approvals) -> None:
-        """Read `.midturn/config.toml` and `config.d/*.toml`; what is not approved and needs to be is left out."""
+        """Read `.midturn/config.toml` and `config.d/*.toml`.
+
+        Values that need approval and are not approved are omitted.
+        """
         directory = root.resolve() / WORKSPACE
         bases = (str(directory), str(directory.parent))
         parts: list[Tree] = []
         for file in self._workspace_files(directory):
-            document = self._document(file, f"{WORKSPACE}/{file.relative_to(directory)}", follow=False)
+            document = self._document(
+                file, f"{WORKSPACE}/{file.relative_to(directory)}", follow=False
+            )
             if document is not None:
                 tree = self._tree(document, (str(file.parent), *bases), in_workspace=True)
                 parts.append(self._allowed(document, tree, overlay(*parts), approvals))
@@ -97,30 +148,34 @@ class Layers:
         self.add("workspace", *parts)
 
     def tighten(self) -> None:
-        """Let what the user says of every tool hold for those, too, that an unapproved file tightened less."""
+        """Apply the user's settings for all tools also to the tools for which an unapproved file
+        has its own, less strict settings.
+        """
         self.merged = restrained(self.merged, overlay(*self._unapproved), self._below)
 
     def assigned(self, name: str, assignments: Iterable[Assignment]) -> None:
-        """Lay values from flags or variables on top, as one layer."""
+        """Add the values of flags or variables as one layer."""
         self.add(name, *self._assigned(assignments))
 
     def recorded(self, delta: Delta) -> None:
-        """Lay what the flags of an earlier process set for this conversation on top."""
+        """Add the flags that an earlier command has set for this conversation."""
         self.assigned(f"{RECORDED} --cfg", delta.cfg)
         self.assigned(f"{RECORDED} flags", delta.flags)
 
     def file(self, name: str, cwd: Path) -> Assignment:
-        """Read a file that a flag names."""
+        """Read a file that is named by `--cfg`."""
         path = cwd / name
         document = read_document(path, name, follow=True)
         if document is None:
-            raise ConfigError(f"--cfg {name}: no such file; a single value is written KEY=VALUE")
+            raise ConfigError(f"--cfg {name}: no such file; to set a single value, use KEY=VALUE")
         self._texts[name] = document.text
         return Assignment("", document.values, name, str(path.parent))
 
     @contextmanager
     def collecting(self) -> Generator[None]:
-        """Keep a problem and go on, so that all are reported at once."""
+        """Record a `ConfigError` of the block and continue, so that all problems are reported
+        together.
+        """
         try:
             yield
         except ConfigError as error:
@@ -130,7 +185,12 @@ class Layers:
         found: list[Tree] = []
         for given in assignments:
             with self.collecting():
-                found.append(self._checked(Origin(given.origin, self._texts.get(given.origin), (given.base,)), given.document()))
+                found.append(
+                    self._checked(
+                        Origin(given.origin, self._texts.get(given.origin), (given.base,)),
+                        given.document(),
+                    )
+                )
         return found
 
     def _document(self, file: Path, name: str, *, follow: bool) -> Document | None:
@@ -138,8 +198,12 @@ class Layers:
             return read_document(file, name, follow=follow)
         return None
 
-    def _tree(self, document: Document, bases: tuple[str, ...], *, in_workspace: bool = False) -> Tree:
-        return self._checked(Origin(document.name, document.text, bases, in_workspace=in_workspace), document.values)
+    def _tree(
+        self, document: Document, bases: tuple[str, ...], *, in_workspace: bool = False
+    ) -> Tree:
+        return self._checked(
+            Origin(document.name, document.text, bases, in_workspace=in_workspace), document.values
+        )
 
     def _checked(self, origin: Origin, values: Mapping[str, Any]) -> Tree:
         checker = Checker(origin)
@@ -155,40 +219,57 @@ class Layers:
             for own in (directory, extra):
                 if own.is_symlink():
                     name = own.relative_to(directory.parent)
-                    raise ConfigError(f"{name}: a symbolic link; a workspace must hold the directory itself")
-            found = _listed(extra, lambda file: file.suffix == ".toml" and not file.name.startswith("."))
+                    raise ConfigError(
+                        f"{name}: is a symbolic link; a workspace must contain the directory itself"
+                    )
+            found = _listed(
+                extra, lambda file: file.suffix == ".toml" and not file.name.startswith(".")
+            )
         return [directory / "config.toml", *found]
 
     def _allowed(self, document: Document, tree: Tree, earlier: Tree, approvals: Approvals) -> Tree:
-        """Return what of a file has effect; `earlier` is what the workspace's files before it set."""
-        weak = waiting(tree, merge(self.merged, earlier, KEYS))
-        if not weak:
+        """Return the part of a file that has effect.
+
+        `earlier` contains the previous workspace files.
+        """
+        untrusted = needing_trust(tree, merge(self.merged, earlier, KEYS))
+        if not untrusted:
             return self._tightening(tree)
         root = document.path.parents[len(Path(document.name).parts) - 1]
 
-        subject = FileSubject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
-        file = FileTrust(subject=subject, name=document.name, approved=approvals.approved(subject), enables=enabled(weak))
+        subject = FileSubject(
+            path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root)
+        )
+        file = FileTrust(
+            subject=subject,
+            name=document.name,
+            approved=approvals.approved(subject),
+            enables=enabled(untrusted),
+        )
         self.files.append(file)
         if file.approved:
             return tree
         if file.notice:
             self.ignored.append(file.notice)
-        self._withhold(weak)
-        return self._tightening(without(tree, weak))
+        self._withhold(untrusted)
+        return self._tightening(without(tree, untrusted))
 
     def _tightening(self, tree: Tree) -> Tree:
         kept = tightening(tree)
         self._unapproved.append(kept)
         return kept
 
-    def _withhold(self, weak: tuple[NeedsTrust, ...]) -> None:
-        self.withheld.update(one.path for one in weak)
+    def _withhold(self, untrusted: tuple[NeedsTrust, ...]) -> None:
+        self.withheld.update(value.path for value in untrusted)
 
 
 def _of_project(tree: Tree) -> Tree:
     """Return the rules for one project as a layer."""
     tools, agents = branch(tree, "tools"), branch(tree, "agents")
-    return {**({"conversation": {"tools": tools}} if tools else {}), **({"agents": agents} if agents else {})}
+    return {
+        **({"conversation": {"tools": tools}} if tools else {}),
+        **({"agents": agents} if agents else {}),
+    }
 
 
 def _listed(directory: Path, wanted: Callable[[Path], bool]) -> list[Path]:
@@ -197,11 +278,13 @@ def _listed(directory: Path, wanted: Callable[[Path], bool]) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise ConfigError(f"{WORKSPACE}/{directory.name}: cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            f"{WORKSPACE}/{directory.name}: cannot be read: {error.strerror}"
+        ) from error
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The lowest layer: defaults, built-in tools included
+# --------------------------------------------------------------------------------------------------
+# The lowest layer: defaults and built-in tools
 
 
 _UNATTENDED = {"source": "builtin", "run": "unattended", "result": "unattended"}
@@ -216,7 +299,11 @@ BUILT_IN_SETTINGS: dict[str, dict[str, Any]] = {
         "hidden": True,
         "questions": {"*": {"prompt_label": "Assistant"}},
     },
-    DESCRIBE_TOOLS: {**_UNATTENDED, "enable": {"state": True, "allow_toggle": "never"}, "hidden": True},
+    DESCRIBE_TOOLS: {
+        **_UNATTENDED,
+        "enable": {"state": True, "allow_toggle": "never"},
+        "hidden": True,
+    },
 }
 
 _ANY_TOOL: dict[str, Any] = {
@@ -262,11 +349,17 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 
 class LoadRequest(Struct, frozen=True, kw_only=True):
-    """Layers to read.
+    """The layers to read.
 
-    `root` is the workspace (None: there is none), `cwd` where the command was given, `cfg` each `--cfg` in order, `flags` what other
-    flags set, `toggles` each `-t` and `-T`, `recorded` the value of each `config_delta` of the conversation, oldest first. `resumed` is
-    what holds where a turn is resumed with no one attached, unless `recorded` says otherwise.
+    Args:
+        root: The workspace, or None.
+        cwd: Working directory of the command.
+        cfg: The values of `--cfg`, in order.
+        flags: Values of other flags.
+        toggles: The `-t` and `-T` flags, in order.
+        recorded: Values of the `config_delta` events of the conversation, oldest first.
+        resumed: Settings for a turn that is resumed while no person is attached. `recorded` has
+            precedence.
     """
 
     cwd: Path
@@ -282,16 +375,17 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def project(self) -> str:
-        """The directory that rules for a project name."""
+        """The directory to which rules for a project refer."""
         return project_of(self.root or self.cwd)
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """The settings, and how they came about.
+    """The settings and their origins.
 
-    `ignored` says, a sentence a file, what has no effect until it is trusted: with no one attached, that is exit status 2.
-    `files` are the workspace files that need approval, given or not. `given` is what this command's flags set: `to_record` makes
-    a `config_delta` of it.
+    `ignored` are messages about settings that have no effect until they are trusted, one per file.
+    If no person is attached, they cause exit status 2. `files` are the workspace files that need
+    approval, whether they are approved or not. `given` are the flags of this command; `to_record`
+    converts them to a `config_delta`.
     """
 
     settings: Settings
@@ -303,17 +397,23 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
 
 def load(request: LoadRequest) -> Loaded:
-    """Read every layer, lowest first: built-in, user, workspace, environment, recorded flags, `--cfg`, flags.
+    """Read all layers, lowest first: built-in, user, workspace, environment, recorded flags,
+    `--cfg`, flags.
 
     Raises:
-        ConfigError: Something is wrong; the message has a line for each problem, with file and line, key, and what is allowed.
+        ConfigError: The configuration is invalid. The message has a line per problem, with the file
+            and line, the key, and the allowed values.
     """
     layers = Layers(Layer("built-in", built_in_layer()))
     _files(layers, request)
     layers.assigned("environment", _based(environment_values(request.environment), request.cwd))
     layers.assigned("resumed", request.resumed)
     recorded = [delta for delta in map(read_delta, request.recorded) if delta is not None]
-    given = Delta(cfg=tuple(_cfg(layers, request)), flags=tuple(_based(request.flags, request.cwd)), toggles=tuple(request.toggles))
+    given = Delta(
+        cfg=tuple(_cfg(layers, request)),
+        flags=tuple(_based(request.flags, request.cwd)),
+        toggles=tuple(request.toggles),
+    )
     for delta in recorded:
         layers.recorded(delta)
     layers.assigned("--cfg", given.cfg)
@@ -335,7 +435,9 @@ def load(request: LoadRequest) -> Loaded:
 
 def _resolving(layers: Layers, request: LoadRequest) -> Resolving:
     root = request.root or request.cwd
-    return Resolving(layers.merged, frozenset(layers.withheld), layers.problems, tuple(layers.parts), root)
+    return Resolving(
+        layers.merged, frozenset(layers.withheld), layers.problems, tuple(layers.parts), root
+    )
 
 
 def _files(layers: Layers, request: LoadRequest) -> None:
@@ -350,7 +452,11 @@ def _cfg(layers: Layers, request: LoadRequest) -> Iterator[Assignment]:
     for text in request.cfg:
         with layers.collecting():
             assignment = key_value(text, "--cfg")
-            yield replace(assignment, base=str(request.cwd)) if assignment else layers.file(text, request.cwd)
+            yield (
+                replace(assignment, base=str(request.cwd))
+                if assignment
+                else layers.file(text, request.cwd)
+            )
 
 
 def _based(assignments: Iterable[Assignment], cwd: Path) -> list[Assignment]:

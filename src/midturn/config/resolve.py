@@ -1,4 +1,4 @@
-"""From merged layers to settings."""
+"""Resolves merged configuration layers into settings."""
 
 from __future__ import annotations
 
@@ -35,22 +35,34 @@ from midturn.exchange import Family
 from midturn.question.json_value import Json, JsonObject, Limits, canonical, overlay, pointer_parts
 from midturn.question.people import Directory, People, Person, read_people
 from midturn.question.schema import check_schema
-from midturn.question.text import ASK_USER, BUILT_IN_TOOLS, canonical_name, did_you_mean, is_same_name, sha256
+from midturn.question.text import (
+    ASK_USER,
+    BUILT_IN_TOOLS,
+    canonical_name,
+    did_you_mean,
+    is_same_name,
+    sha256,
+)
 from midturn.routing import policy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.security.profile import Declared
 from midturn.terminal.prompts.settings import ScreenSettings
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Targets of a tool's questions
+# --------------------------------------------------------------------------------------------------
+# Tool policies: whether a call needs approval, and who answers the tool's questions
 
 
-_PROGRAM = ("command", "shell", "plugin", "cwd", "environment")
-"""The keys that say which program a tool runs."""
+_PROGRAM_KEYS = ("command", "shell", "plugin", "cwd", "environment")
+"""Keys that determine which program a tool runs."""
 
 
-def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...], root: Path) -> policy.ToolPolicy:
-    """Return what applies to the tool `name`, whose values are `tool`; its command runs in the directory `root`."""
+def tool_policy(
+    name: str, tool: Tree, rules: tuple[RunRules, ...], root: Path
+) -> policy.ToolPolicy:
+    """Return the policy of the tool `name`, computed from its values.
+
+    Its command runs in the directory `root`.
+    """
     values = plain(tool)
     is_program = "command" in values or "plugin" in values
     files = scripts_of(tool, root) if "command" in values else ()
@@ -60,31 +72,39 @@ def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...], root: Path) 
         rules=rules,
         result=cast("policy.ResultPolicy", values["result"]),
         detached=msgspec.convert(values["detached"], policy.DetachedPolicies),
-        questions={id_or_star: _question(branch(tool, "questions", id_or_star)) for id_or_star in branch(tool, "questions")},
+        questions={
+            id_or_star: _question(branch(tool, "questions", id_or_star))
+            for id_or_star in branch(tool, "questions")
+        },
         is_program="command" in values,
         deadline=cast("float | None", values.get("deadline")),
         takes_deadlines=values.get("deadlines") is True,
-        definition=_fingerprint(tool, _PROGRAM, files) if is_program else "",
-        is_local=is_program and (bool(files) or _is_local(tool, _PROGRAM)),
+        definition=_fingerprint(tool, _PROGRAM_KEYS, files) if is_program else "",
+        is_local=is_program and (bool(files) or _is_local(tool, _PROGRAM_KEYS)),
     )
 
 
-_DIGITS = 16
+_FINGERPRINT_LENGTH = 16
 
 
 def _fingerprint(table: Tree, keys: Sequence[str], files: Sequence[BoundScript]) -> str:
-    """Return a fingerprint of the program that a table names, with the files of the project that its command runs."""
+    """Return a fingerprint of the program in a table.
+
+    It includes the workspace files that the command of the program runs.
+    """
     values = plain(table)
     named: dict[str, Json] = {key: values[key] for key in keys if key in values}
     bound: dict[str, Json] = {"files": {file.name: file.state for file in files}} if files else {}
-    return sha256(canonical({**named, **bound}))[:_DIGITS]
+    return sha256(canonical({**named, **bound}))[:_FINGERPRINT_LENGTH]
 
 
 def _is_local(table: Tree, keys: Sequence[str]) -> bool:
-    """Say whether a file of the workspace sets one of these keys."""
+    """Return whether a file of the workspace sets one of these keys."""
     found = (below for key in keys if (below := table.get(key)) is not None)
     return any(
-        one.origin.in_workspace for below in found for one in ([below] if isinstance(below, TreeEntry) else dict(entries(below)).values())
+        value.origin.in_workspace
+        for below in found
+        for value in ([below] if isinstance(below, TreeEntry) else dict(entries(below)).values())
     )
 
 
@@ -103,7 +123,7 @@ def _question(fields: Tree) -> policy.QuestionPolicy:
 
 
 def _answer(answer: TreeEntry) -> Json | policy.Words:
-    """Return a configured answer: a flag gives the words that were typed, everything else a value."""
+    """Return a configured answer: `Words` if it is the text of a flag, else the typed value."""
     is_typed = answer.origin.name == ANSWER and isinstance(answer.value, str)
     return policy.Words(str(answer.value)) if is_typed else answer.value
 
@@ -113,18 +133,22 @@ def _target(fields: Tree) -> policy.Target:
     if who is None or who.value == "user":
         return policy.Target()
     settings = plain(fields)
-    kind: policy.TargetKind = "assistant_with_escalation" if settings.pop("escalation", False) else "assistant"
+    kind: policy.TargetKind = (
+        "assistant_with_escalation" if settings.pop("escalation", False) else "assistant"
+    )
     return policy.Target(kind, settings or None)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Merged layers on their way to settings: looking values up, and noting what does not fit together
+# --------------------------------------------------------------------------------------------------
+# Looking up values in the merged layers, and collecting problems
 
 
 class Resolving(Struct, frozen=True):
-    """The merged layers, the keys that were left out (not approved, or wrong), and where problems go.
+    """The merged layers, and the problems that were found while resolving them.
 
-    `parts` are the single files, variables and flags that set something, lowest first. Commands run in the directory `root`.
+    `withheld` are the keys that were omitted because they are invalid or not approved. `parts` are
+    the single files, variables and flags that set values, lowest first. Commands run in the
+    directory `root`.
     """
 
     merged: Tree
@@ -134,81 +158,121 @@ class Resolving(Struct, frozen=True):
     root: Path
 
     def problem(self, path: KeyPath, message: str) -> None:
-        """Note what is wrong with `path`; the place is where it, or the first value in it, was written."""
+        """Record a problem with `path`.
+
+        Its place is where `path`, or the first value in it, was written.
+        """
         place = self.place(path)
-        self.problems.append(f"{place}: `{dotted(path)}`: {message}" if place else f"`{dotted(path)}`: {message}")
+        self.problems.append(
+            f"{place}: `{dotted(path)}`: {message}" if place else f"`{dotted(path)}`: {message}"
+        )
 
     def place(self, path: KeyPath) -> str:
-        """Return where `path`, or the first value in it, was written, such as `config.toml:3`; empty if that is not known.
+        """Return the place where `path`, or the first value in it, was written.
 
-        A key inside a value has the place of that key.
+        For example, the place is `config.toml:3`. Return an empty string if it is unknown. For a
+        key inside a value, it is the line of that key.
         """
-        found = entry(self.merged, *path) or next((below for _, below in entries(branch(self.merged, *path))), None)
+        found = entry(self.merged, *path) or next(
+            (below for _, below in entries(branch(self.merged, *path))), None
+        )
         if found:
             return found.place
-        around = next((value for length in range(len(path) - 1, 0, -1) if (value := entry(self.merged, *path[:length]))), None)
+        around = next(
+            (
+                value
+                for length in range(len(path) - 1, 0, -1)
+                if (value := entry(self.merged, *path[:length]))
+            ),
+            None,
+        )
         return around.origin.place(path) if around else ""
 
     def named(self, path: KeyPath) -> str:
-        """Return a key with its place, for a message about another one."""
+        """Return a key with its place, for messages that are about another key."""
         place = self.place(path)
         return f"`{dotted(path)}` ({place})" if place else f"`{dotted(path)}`"
 
     def rules(self, *tool: str) -> tuple[RunRules, ...]:
-        """Return the rules of every file, variable and flag about the tool at this path: of each its own, then those of `'*'`."""
+        """Return the rules for the tool at this path.
+
+        For each file, variable or flag, the tool's own rules come first, then the rules of `'*'`.
+        """
         paths = list(dict.fromkeys([(*tool, "rules"), (*tool[:-1], "*", "rules")]))
-        found = ([one for path in paths if (one := entry(part, *path))] for part in self.parts)
+        found = ([rules for path in paths if (rules := entry(part, *path))] for part in self.parts)
         return tuple(_rules(written) for written in found if written)
 
     def is_withheld(self, *path: str) -> bool:
-        """Say whether a value of `path`, or in it, was left out."""
-        return any(one[: len(path)] == path for one in self.withheld)
+        """Return whether a value at or below `path` was omitted."""
+        return any(omitted[: len(path)] == path for omitted in self.withheld)
 
     def command(self, value: Json, path: KeyPath) -> tuple[str, ...]:
-        """Return the program and its arguments; a string is split like a shell does it."""
+        """Return the program and its arguments. A string is split like a shell command."""
         if not isinstance(value, str):
             return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
         try:
             words = split(value)
         except ValueError as error:
-            self.problem(path, f"cannot be split into words ({error}); write a list")
+            self.problem(path, f"cannot be split into words ({error}); use a list instead")
             return ()
         return tuple(words)
 
 
 def _rules(written: Sequence[TreeEntry]) -> RunRules:
-    """Return the rules of one file, variable or flag, each with the file and line where it stands."""
-    rules = [read_run_rules(cast("Sequence[object]", one.value)) for one in written]
-    places = [place for one, read in zip(written, rules, strict=True) for place in _places(one, len(read))]
-    only_tightens = not all(one.origin.approved for one in written)
-    return RunRules(tuple(rule for read in rules for rule in read), tuple(places), only_tightens=only_tightens)
+    """Return the rules of one file, variable or flag, each with its file and line."""
+    rules = [read_run_rules(cast("Sequence[object]", entry.value)) for entry in written]
+    places = [
+        place
+        for entry, read in zip(written, rules, strict=True)
+        for place in _places(entry, len(read))
+    ]
+    only_tightens = not all(entry.origin.approved for entry in written)
+    return RunRules(
+        tuple(rule for read in rules for rule in read), tuple(places), only_tightens=only_tightens
+    )
 
 
 def _places(written: TreeEntry, count: int) -> list[str]:
-    """Return where each rule of one list stands; those that share a line, or have none, are told apart by their number.
+    """Return the place of each rule in a list.
 
-    What is remembered under one rule is not for another.
+    Rules on the same line, or without a line, are distinguished by number. Remembered decisions
+    refer to these places, so two rules must never have the same place.
     """
     places = [written.origin.place((*written.at, str(number))) for number in range(count)]
-    return [f"{place} (rule {number})" if places.count(place) > 1 else place for number, place in enumerate(places, 1)]
+    return [
+        f"{place} (rule {number})" if places.count(place) > 1 else place
+        for number, place in enumerate(places, 1)
+    ]
 
 
 def declared(values: Mapping[str, Json]) -> Declared:
-    """Return what a tool or a server says of its sandbox; `network` may stand beside it, too."""
-    given = {"network": values.get("network"), **cast("Mapping[str, Json]", values.get("sandbox", {}))}
+    """Return the sandbox options of a tool or server.
+
+    `network` is also accepted outside of the `sandbox` table.
+    """
+    given = {
+        "network": values.get("network"),
+        **cast("Mapping[str, Json]", values.get("sandbox", {})),
+    }
     return msgspec.convert(given, Declared)
 
 
 def variables(values: Json) -> dict[str, str | None]:
-    """Return what a program finds in its environment: values, and None for what is passed on."""
+    """Return the environment of a program. The value of a variable that the program inherits is
+    None.
+    """
     if not isinstance(values, Mapping):
         return {}
-    return {name: value if isinstance(value, str) else None for name, value in values.items() if value is not False}
+    return {
+        name: value if isinstance(value, str) else None
+        for name, value in values.items()
+        if value is not False
+    }
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Settings of a tool and its questions, from general to specific
+# --------------------------------------------------------------------------------------------------
+# Effective settings of a tool and its questions
 
 
 TOOLS = ("conversation", "tools")
@@ -216,26 +280,26 @@ QUESTIONS = "questions"
 
 
 def tool_tree(merged: Tree, name: str) -> Tree:
-    """Return a tool's values: its own entry, field by field, then that of `'*'`."""
+    """Return the values of a tool. Missing values are taken from `'*'`."""
     own, star = branch(merged, *TOOLS, name), branch(merged, *TOOLS, "*")
     questions = _questions(branch(own, QUESTIONS), branch(star, QUESTIONS))
-    rest = overlay(_but_questions(star), _but_questions(own))
+    rest = overlay(_without_questions(star), _without_questions(own))
     return {**rest, QUESTIONS: questions} if questions else rest
 
 
 def effective_tree(merged: Tree) -> Tree:
-    """Return all values, each tool's as they hold for it."""
+    """Return all values. Missing values of each tool are taken from `'*'`."""
     tools: Tree = {name: tool_tree(merged, name) for name in branch(merged, *TOOLS)}
     return {**merged, "conversation": {**branch(merged, "conversation"), "tools": tools}}
 
 
 def spellings(path: KeyPath) -> list[KeyPath]:
-    """Return the keys under which a value for `path` may stand, the most specific first."""
+    """Return the keys at which a value for `path` may be written, the most specific first."""
     found = [path]
     if path[:2] == TOOLS and path[3:4] == (QUESTIONS,):
         found = [(*path[:4], question, *path[5:]) for question in _specific(path[4:5])]
     if path[:2] == TOOLS:
-        found = [(*one[:2], tool, *one[3:]) for tool in _specific(path[2:3]) for one in found]
+        found = [(*key[:2], tool, *key[3:]) for tool in _specific(path[2:3]) for key in found]
     return found
 
 
@@ -244,37 +308,47 @@ def _specific(name: KeyPath) -> KeyPath:
 
 
 def _questions(own: Tree, star: Tree) -> Tree:
-    """Between tools the own entry comes first; within one, an id before `'*'` (the layers have been compared by then)."""
-    everybody, anybody = branch(star, "*"), branch(own, "*")
+    """Merge questions.
+
+    The tool's own table has precedence over the table of `'*'`. Within a table, an ID has
+    precedence over `'*'`.
+    """
+    all_of_star, all_of_own = branch(star, "*"), branch(own, "*")
     names = sorted({*own, *star})
-    return {name: overlay(everybody, branch(star, name), anybody, branch(own, name)) for name in names}
+    return {
+        name: overlay(all_of_star, branch(star, name), all_of_own, branch(own, name))
+        for name in names
+    }
 
 
-def _but_questions(tool: Tree) -> Tree:
+def _without_questions(tool: Tree) -> Tree:
     return {name: found for name, found in tool.items() if name != QUESTIONS}
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# One tool's settings, and what its entry must not say
+# --------------------------------------------------------------------------------------------------
+# Settings of a tool, and their validation
 
 
 def tools(resolving: Resolving) -> dict[str, ToolSettings]:
-    """Return every tool that has an entry of its own, by name. One whose command waits for approval is left out."""
+    """Return all tools that have a table, by name.
+
+    Tools whose command is not approved are omitted.
+    """
     names = [name for name in branch(resolving.merged, *TOOLS) if name != "*"]
-    found = {name: tool(resolving, name) for name in names if _stands(resolving, name)}
-    for each in found.values():
-        _check_parameters(resolving, each)
+    found = {name: tool(resolving, name) for name in names if _is_usable(resolving, name)}
+    for settings in found.values():
+        _check_parameters(resolving, settings)
     return found
 
 
 def tool(resolving: Resolving, name: str) -> ToolSettings:
-    """Return the settings of one tool; `'*'` gives those of every tool without an entry."""
+    """Return the settings of one tool. For `'*'`, return the settings of tools without a table."""
     tree = tool_tree(resolving.merged, name)
     values = plain(tree)
     path = (*TOOLS, name)
     parameters = cast("Mapping[str, JsonObject]", values.get("parameters", {}))
     rename = cast("str | None", values.get("rename"))
-    given: dict[str, Any] = {key: values[key] for key in _TAKEN_AS_THEY_ARE if key in values}
+    given: dict[str, Any] = {key: values[key] for key in _COPIED_KEYS if key in values}
     return ToolSettings(
         **given,
         name=name,
@@ -282,17 +356,30 @@ def tool(resolving: Resolving, name: str) -> ToolSettings:
         source=_source(values),
         command=_command(resolving, values, path),
         parameters={key: _schema(definition) for key, definition in parameters.items()},
-        required=tuple(key for key, definition in parameters.items() if definition.get("required") is True),
+        required=tuple(
+            key for key, definition in parameters.items() if definition.get("required") is True
+        ),
         environment=variables(values.get("environment")),
         enable=msgspec.convert(values["enable"], Enable),
         sandbox=declared(values),
     )
 
 
-_TAKEN_AS_THEY_ARE = ("summary", "description", "shell", "protocol", "timeout", "cwd", "rename", "plugin", "hidden", "style")
+_COPIED_KEYS = (
+    "summary",
+    "description",
+    "shell",
+    "protocol",
+    "timeout",
+    "cwd",
+    "rename",
+    "plugin",
+    "hidden",
+    "style",
+)
 
 
-def _stands(resolving: Resolving, name: str) -> bool:
+def _is_usable(resolving: Resolving, name: str) -> bool:
     path = (*TOOLS, name)
     values = plain(branch(resolving.merged, *path))
     if name in BUILT_IN_TOOLS:
@@ -301,44 +388,72 @@ def _stands(resolving: Resolving, name: str) -> bool:
     source = _source(values)
     if source == "builtin":
         known = ", ".join(BUILT_IN_TOOLS)
-        resolving.problem((*path, "source"), f"no built-in tool has this name, and one cannot be given another name. Built in: {known}")
+        message = (
+            "no built-in tool has this name, and built-in tools cannot be renamed. Built-in tools:"
+            f" {known}"
+        )
+        resolving.problem((*path, "source"), message)
     if source == "mcp" and "command" in values:
-        resolving.problem((*path, "command"), "a tool of an MCP server has no command; the server has: `providers.mcp.<name>.command`")
+        resolving.problem(
+            (*path, "command"),
+            "a tool of an MCP server has no command; set `providers.mcp.<name>.command` for the"
+            " server",
+        )
     if "rename" in values:
         _check_rename(resolving, values, path)
     if "plugin" in values and ("command" in values or source != "plugin"):
-        resolving.problem((*path, "plugin"), "a tool of a package has no command and no other `source`; leave them out")
+        resolving.problem(
+            (*path, "plugin"), "a plug-in tool has no `command` and no other `source`; remove them"
+        )
     if "command" in values or "plugin" in values or source in {"builtin", "mcp"}:
         return True
     waits = resolving.is_withheld(*path, "command")
     if source == "local" and not waits:
-        resolving.problem((*path, "source"), 'a local tool needs a command; set `command = ["program", "argument"]`')
+        resolving.problem(
+            (*path, "source"),
+            'a local tool requires a command; set `command = ["program", "argument"]`',
+        )
     if source == "plugin" and not resolving.is_withheld(*path, "plugin"):
-        resolving.problem((*path, "source"), 'a tool of a package needs its name there; set `plugin = "NAME"`')
+        resolving.problem(
+            (*path, "source"),
+            'a plug-in tool requires its name in the package; set `plugin = "NAME"`',
+        )
     return source is None and not waits
 
 
 def _check_built_in(resolving: Resolving, values: Mapping[str, Json], path: KeyPath) -> None:
     if values.get("source") != "builtin":
-        message = f'`{path[-1]}` is built in and stays so (`source = "builtin"`); give your tool another name'
+        message = (
+            f'`{path[-1]}` is a built-in tool (`source = "builtin"`); choose another name for your'
+            " tool"
+        )
         resolving.problem((*path, "source"), message)
     for key in ("command", "shell", "protocol", "plugin", "rename"):
         if key in values:
-            resolving.problem((*path, key), f"`{path[-1]}` is built in: this key is for other tools. Give your tool another name")
+            resolving.problem(
+                (*path, key),
+                f"`{path[-1]}` is a built-in tool and does not accept this key. Choose another name"
+                " for your tool",
+            )
 
 
 def _check_rename(resolving: Resolving, values: Mapping[str, Json], path: KeyPath) -> None:
     name = values["rename"]
     if name in BUILT_IN_TOOLS:
-        resolving.problem((*path, "rename"), f"`{name}` is built in; choose another name")
+        resolving.problem((*path, "rename"), f"`{name}` is a built-in tool; choose another name")
     elif name in branch(resolving.merged, *TOOLS) and name != path[-1]:
-        resolving.problem((*path, "rename"), f"another tool is configured as `{name}`; choose another name")
+        resolving.problem((*path, "rename"), f"another tool is named `{name}`; choose another name")
     elif _source(values) == "local":
-        resolving.problem((*path, "rename"), "a local tool is named by its table; rename the table")
+        resolving.problem(
+            (*path, "rename"), "a local tool is named after its table; rename the table instead"
+        )
 
 
 def _check_parameters(resolving: Resolving, found: ToolSettings) -> None:
-    """Check the whole schema of a call's arguments: its references and its size. Each keyword was checked where it is written."""
+    """Check the references and the size of the schema of the arguments.
+
+    The keywords were checked when they were read.
+    """
     for problem in check_schema(found.arguments_schema) if found.parameters else ():
         _, *steps = pointer_parts(problem.pointer) or ("properties",)
         resolving.problem((*TOOLS, found.name, "parameters", *steps), problem.message)
@@ -359,19 +474,28 @@ def _command(resolving: Resolving, values: Mapping[str, Json], path: KeyPath) ->
 
 
 def _schema(definition: JsonObject) -> JsonObject:
-    return {key: value for key, value in definition.items() if key != "required" or not isinstance(value, bool)}
+    return {
+        key: value
+        for key, value in definition.items()
+        if key != "required" or not isinstance(value, bool)
+    }
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # People and groups
 
 
 def directory(resolving: Resolving) -> Directory:
-    """Return who people are and who is in which group; what does not fit together stands in `resolving.problems`."""
+    """Return the people and groups. Inconsistencies are added to `resolving.problems`."""
     merged = resolving.merged
-    people = {name: _person(plain(branch(merged, "people", name))) for name in branch(merged, "people")}
+    people = {
+        name: _person(plain(branch(merged, "people", name))) for name in branch(merged, "people")
+    }
     _check_identities(resolving, people)
-    members = {name: plain(branch(merged, "groups", name)).get("members", ()) for name in branch(merged, "groups")}
+    members = {
+        name: plain(branch(merged, "groups", name)).get("members", ())
+        for name in branch(merged, "groups")
+    }
     groups = _Groups(resolving, cast("Mapping[str, Sequence[str]]", members), people)
     found = Directory(people, {name: groups.people_of(name) for name in members})
     _check_names(resolving, found)
@@ -379,13 +503,21 @@ def directory(resolving: Resolving) -> Directory:
 
 
 def _check_identities(resolving: Resolving, people: Mapping[str, Person]) -> None:
-    """Find two people or groups with one canonical name, and logins of two people."""
+    """Report people or groups with the same canonical name.
+
+    Also report logins that belong to two people.
+    """
     names: dict[str, KeyPath] = {}
-    for path in (*(("people", name) for name in people), *(("groups", name) for name in branch(resolving.merged, "groups"))):
+    for path in (
+        *(("people", name) for name in people),
+        *(("groups", name) for name in branch(resolving.merged, "groups")),
+    ):
         key = _canonical(resolving, path, path[1])
         other = names.setdefault(key, path) if key else path
         if other != path and (path[1] != other[1] or path[0] == other[0]):
-            resolving.problem(path, f"it is the same name as {resolving.named(other)}; give one of them another name")
+            resolving.problem(
+                path, f"the same name as {resolving.named(other)}; rename one of them"
+            )
     owners = {key: path[1] for key, path in names.items() if path[0] == "people"}
     first: dict[str, str] = {}
     for name, person in people.items():
@@ -395,14 +527,23 @@ def _check_identities(resolving: Resolving, people: Mapping[str, Person]) -> Non
             if not key:
                 continue
             if owners.get(key, name) != name:
-                resolving.problem(path, f"`{login}` is a person's own name, which always counts as their login")
+                resolving.problem(
+                    path,
+                    f"`{login}` is the name of another person, which is always a login of that"
+                    " person",
+                )
             elif (other := first.setdefault(key, name)) != name:
                 where = resolving.named(("people", other, "logins"))
-                resolving.problem(path, f"`{login}` is in {where}, too; a login belongs to one person")
+                resolving.problem(
+                    path, f"`{login}` is also in {where}; a login can belong to one person only"
+                )
 
 
 def _canonical(resolving: Resolving, path: KeyPath, name: str) -> str:
-    """Return the canonical form of a name; empty, and a problem, where it has none."""
+    """Return the canonical form of a name.
+
+    If the name has no canonical form, report a problem and return an empty string.
+    """
     try:
         return canonical_name(name)
     except ValueError as error:
@@ -412,43 +553,58 @@ def _canonical(resolving: Resolving, path: KeyPath, name: str) -> str:
 
 def _person(values: Mapping[str, Json]) -> Person:
     notify = values.get("notify", ())
-    return msgspec.convert({**values, "notify": [notify] if isinstance(notify, str) else notify}, Person)
+    return msgspec.convert(
+        {**values, "notify": [notify] if isinstance(notify, str) else notify}, Person
+    )
 
 
 class _Groups(Struct, frozen=True):
-    """Groups as written, to be resolved to people."""
+    """Groups as configured, to be expanded to people."""
 
     resolving: Resolving
     members: Mapping[str, Sequence[str]]
     people: Mapping[str, Person]
 
     def people_of(self, group: str) -> tuple[str, ...]:
-        """Return the people of a group, those of the groups in it included; what is wrong with it is noted."""
+        """Return all people in a group and its nested groups. Problems are reported."""
         path = ("groups", group, "members")
-        if group in self.people:  # `_check_identities` finds other spellings
-            self.resolving.problem(path, f"`{group}` is a person's name, too; give the group another one")
+        if group in self.people:  # `_check_identities` reports different spellings of a name
+            self.resolving.problem(
+                path, f"`{group}` is also the name of a person; rename the group"
+            )
         if not self.members[group]:
-            self.resolving.problem(("groups", group), "no one is in it; name its `members`")
+            self.resolving.problem(("groups", group), "the group is empty; set its `members`")
         for name in self.members[group]:
             if not self._group(name) and not self._person(name):
                 near = did_you_mean(name, (*self.people, *self.members))
-                self.resolving.problem(path, f"there is no person or group `{name}`.{near}")
+                self.resolving.problem(path, f"no person or group is named `{name}`.{near}")
         return tuple(dict.fromkeys(self._inside(group, (group,))))
 
     def _group(self, name: str) -> str:
-        """Return the group with this name as it is configured; empty where there is none."""
-        return name if name in self.members else next((group for group in self.members if is_same_name(group, name)), "")
+        """Return the configured group with this name, or an empty string if there is none."""
+        return (
+            name
+            if name in self.members
+            else next((group for group in self.members if is_same_name(group, name)), "")
+        )
 
     def _person(self, name: str) -> str:
-        """Return the person with this name as configured; empty where there is none."""
-        return name if name in self.people else next((person for person in self.people if is_same_name(person, name)), "")
+        """Return the configured person with this name, or an empty string if there is none."""
+        return (
+            name
+            if name in self.people
+            else next((person for person in self.people if is_same_name(person, name)), "")
+        )
 
     def _inside(self, group: str, around: tuple[str, ...]) -> Iterator[str]:
         for name in self.members[group]:
             inner = self._group(name)
             if inner and inner == around[0]:
                 chain = " → ".join((*around, inner))
-                self.resolving.problem(("groups", inner, "members"), f"it contains itself ({chain}); leave one of them out")
+                self.resolving.problem(
+                    ("groups", inner, "members"),
+                    f"the group contains itself ({chain}); remove one of these members",
+                )
             elif inner and inner not in around:
                 yield from self._inside(inner, (*around, inner))
             elif person := self._person(name):
@@ -456,19 +612,24 @@ class _Groups(Struct, frozen=True):
 
 
 def _check_names(resolving: Resolving, known: Directory) -> None:
-    """Find the people and groups of rules and questions that there are not, and those of whom there are too few."""
+    """Report unknown people and groups in rules and questions.
+
+    Also report approvals that need more people than may answer.
+    """
     for path, people in _named_people(resolving):
         unknown = [name for name in dict.fromkeys(people.named) if not known.knows(name)]
         for name in unknown:
             near = did_you_mean(name, (*known.people, *known.groups))
-            resolving.problem(path, f"there is no person or group `{name}`.{near}")
-        could = len(known.filled_in(people).people_of(people.named))
-        if people.only and not unknown and could < people.approvals:
-            resolving.problem(path, f"{people.approvals} people have to say yes, and only {could} may answer")
+            resolving.problem(path, f"no person or group is named `{name}`.{near}")
+        eligible = len(known.filled_in(people).people_of(people.named))
+        if people.only and not unknown and eligible < people.approvals:
+            resolving.problem(
+                path, f"{people.approvals} approvals are required, but only {eligible} may answer"
+            )
 
 
 def _named_people(resolving: Resolving) -> Iterator[tuple[KeyPath, People]]:
-    """Yield what rules and questions say of people, each with its key."""
+    """Yield the people settings of rules and questions, with their keys."""
     for path, found in entries(resolving.merged):
         if path[-1:] == ("people",) and QUESTIONS in path:
             yield path, read_people(found.value)
@@ -483,7 +644,7 @@ _KINDS = get_args(Family)
 
 
 def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
-    """Return the settings; what does not fit together stands in `resolving.problems`."""
+    """Return the settings. Inconsistencies are added to `resolving.problems`."""
     notify = entry(resolving.merged, "notify", "command")
     return Settings(
         assistant=_table(resolving, AssistantSettings, "assistant"),
@@ -510,7 +671,10 @@ def _channel(resolving: Resolving, name: str) -> ChannelTable:
     values = plain(branch(resolving.merged, "channels", name))
     known = {key: values[key] for key in ("asks", "people", "rooms") if key in values}
     options = {key: value for key, value in values.items() if key not in {"kind", *known}}
-    return msgspec.convert({"name": name, "kind": str(values.get("kind", "")), "options": options, **known}, ChannelTable)
+    return msgspec.convert(
+        {"name": name, "kind": str(values.get("kind", "")), "options": options, **known},
+        ChannelTable,
+    )
 
 
 def _table(resolving: Resolving, type: type[_T], *path: str) -> _T:
@@ -530,7 +694,11 @@ def _provider(resolving: Resolving, path: KeyPath) -> LlmProvider | None:
         return None
     if kind == "openai-compatible" and "base_url" not in values:
         if not resolving.is_withheld(*path, "base_url"):
-            resolving.problem(path, 'an OpenAI-compatible server needs its address: `base_url = "http://127.0.0.1:8080/v1"`')
+            resolving.problem(
+                path,
+                "an OpenAI-compatible server requires a URL: `base_url ="
+                ' "http://127.0.0.1:8080/v1"`',
+            )
         return None
     return msgspec.convert({**values, "kind": kind}, LlmProvider)
 
@@ -540,12 +708,12 @@ def _agent(resolving: Resolving, agent: str) -> dict[str, tuple[RunRules, ...]]:
     return {tool: resolving.rules(*path, tool) for tool in branch(resolving.merged, *path)}
 
 
-_SERVER = ("command", "url", "environment")
-"""The keys that say which program, or which address, a server is."""
+_SERVER_KEYS = ("command", "url", "environment")
+"""Keys that determine the program or the address of a server."""
 
 
 def mcp_servers(resolving: Resolving) -> dict[str, McpServerSettings]:
-    """Return the MCP servers, by name; what is wrong with one stands in `resolving.problems`."""
+    """Return the MCP servers by name. Problems are added to `resolving.problems`."""
     found = {name: _server(resolving, (*_MCP, name)) for name in branch(resolving.merged, *_MCP)}
     return {name: server for name, server in found.items() if server is not None}
 
@@ -555,13 +723,17 @@ def _server(resolving: Resolving, path: KeyPath) -> McpServerSettings | None:
     if resolving.is_withheld(*path) and not {"command", "url"} & values.keys():
         return None
     if ("command" in values) == ("url" in values):
-        resolving.problem(path, "an MCP server has either a `command` (we start it) or a `url` (it runs already)")
+        resolving.problem(
+            path,
+            "an MCP server has either a `command` (midturn starts it) or a `url` (it is already"
+            " running)",
+        )
         return None
     table = branch(resolving.merged, *path)
     files = scripts_of(table, resolving.root) if "command" in values else ()
     return McpServerSettings(
-        definition=_fingerprint(table, _SERVER, files),
-        is_local=bool(files) or _is_local(table, _SERVER),
+        definition=_fingerprint(table, _SERVER_KEYS, files),
+        is_local=bool(files) or _is_local(table, _SERVER_KEYS),
         command=resolving.command(values.get("command"), (*path, "command")),
         url=cast("str | None", values.get("url")),
         headers=cast("Mapping[str, str]", values.get("headers", {})),

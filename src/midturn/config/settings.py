@@ -1,6 +1,10 @@
-"""Settings: a configuration as frozen values, with defaults for keys that only a configuration sets."""
+"""The resolved configuration as frozen values.
 
-# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+Keys that have no other source have their defaults in this module.
+"""
+
+# No `from __future__ import annotations`: msgspec reads these annotations, and evaluating them from
+# text would slow down every start.
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -23,37 +27,41 @@ ToolSource: TypeAlias = Literal["builtin", "local", "mcp", "plugin"]
 ToolStyle: TypeAlias = Literal["line", "full"]
 
 
-# Offered tools: a list of names and toggles, applied in order ---------------------------------------------------------
+# Enabled tools: a list of names, changed by toggles in order
+# ----------------------------------------------------------
 
 AllowToggle: TypeAlias = Literal["any", "never", "if_named"]
 
 
 class Enable(Struct, frozen=True):
-    """Whether a tool is offered, and whether `-t` and `-T` may change that."""
+    """Whether a tool is enabled, and whether `-t` and `-T` can change this."""
 
     state: bool = True
     allow_toggle: AllowToggle = "any"
 
 
 class Toggle(Struct, frozen=True):
-    """One `-t` (`on`) or `-T` of the command line, on the tool `name` or on all."""
+    """One `-t` (`on`) or `-T` flag of the command line, for the tool `name` or for all tools."""
 
     on: bool
     name: str | None = None
 
 
 def offered(tools: Mapping[str, Enable], toggles: Sequence[Toggle]) -> tuple[str, ...]:
-    """Return the names of the tools that a model is offered, in the order of `tools`.
+    """Return the names of the enabled tools, in the order of `tools`.
 
-    Toggles apply in the order given, and change `state` alone: a bare one where the policy is `any`, a named one unless it is `never`.
+    Toggles apply in order. A toggle without a name changes the tools whose policy is `any`. A
+    toggle with a name changes that tool, unless its policy is `never`.
 
     Raises:
-        ConfigError: A toggle names a tool that is not there, or one whose policy is `never`.
+        ConfigError: A toggle names an unknown tool, or a tool whose policy is `never`.
     """
     state = {name: enable.state for name, enable in tools.items()}
     for toggle in toggles:
         if toggle.name is None:
-            state |= {name: toggle.on for name, enable in tools.items() if enable.allow_toggle == "any"}
+            state |= {
+                name: toggle.on for name, enable in tools.items() if enable.allow_toggle == "any"
+            }
         else:
             _check(toggle, tools)
             state[toggle.name] = toggle.on
@@ -63,35 +71,45 @@ def offered(tools: Mapping[str, Enable], toggles: Sequence[Toggle]) -> tuple[str
 def _check(toggle: Toggle, tools: Mapping[str, Enable]) -> None:
     flag, name = "-t" if toggle.on else "-T", toggle.name or ""
     if name not in tools:
-        raise ConfigError(f"{flag} {name}: there is no such tool.{did_you_mean(name, tools)}")
+        raise ConfigError(f"{flag} {name}: no such tool.{did_you_mean(name, tools)}")
     if tools[name].allow_toggle == "never":
-        raise ConfigError(f'{flag} {name}: this tool is locked by `conversation.tools.{name}.enable.allow_toggle = "never"`.')
+        raise ConfigError(
+            f"{flag} {name}: this tool cannot be toggled because of"
+            f' `conversation.tools.{name}.enable.allow_toggle = "never"`.'
+        )
 
 
-# Settings of models, tools and the rest -------------------------------------------------------------------------------
+# Settings of models, tools, servers, the user, the page, channels and notifications
+# --------------------------------------------------------------------------------------------------
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
-    """A model; `parameters` go to it unchanged (`temperature`, …). The file of a `scripted:` id is absolute."""
+    """A model.
+
+    `parameters` (`temperature`, …) are sent to the model unchanged. The path in a `scripted:` ID is
+    absolute.
+    """
 
     id: str | None = None
     parameters: JsonObject = {}
 
 
 class RequestSettings(Struct, frozen=True, kw_only=True):
-    """Options of requests to a model; `cache` is `off`, `short`, `long` or a duration such as `5m`."""
+    """Options of model requests. `cache` is `off`, `short`, `long` or a duration such as `5m`."""
 
     cache: str = DEFAULT_CACHE
     max_retries: int = DEFAULT_RETRIES
 
 
 class AssistantSettings(Struct, frozen=True, kw_only=True):
-    """A model and how to speak to it. `tool_choice` is `auto`, `none`, `required` or the name of a tool."""
+    """A model and its instructions. `tool_choice` is `auto`, `none`, `required` or the name of a
+    tool.
+    """
 
     name: str = "Midturn"
     system_prompt: str = (
-        "You help the user of this workspace. Use the tools to look before you answer and to do what is asked. "
-        "Say plainly what you did, and what you could not do."
+        "You help the user of this workspace. Use the tools to look before you answer and to do"
+        " what is asked. Say plainly what you did, and what you could not do."
     )
     model: ModelSettings = ModelSettings()
     tool_choice: str = "auto"
@@ -101,10 +119,10 @@ class AssistantSettings(Struct, frozen=True, kw_only=True):
 class ToolSettings(Struct, frozen=True, kw_only=True):
     """Configuration of one tool.
 
-    `source` is None for a tool that other code registers. With `shell`, `command` is the script and its arguments. `parameters`
-    holds the JSON Schema of each argument by name, `required` the names of those that must be given. `environment` maps names to
-    values, or to None where the value of our own environment is passed on. `timeout` is in seconds.
-    `plugin` names a tool of an installed package.
+    `source` is None for a tool that a program registers. With `shell`, `command` is a script and
+    its arguments. `parameters` maps argument names to JSON Schemas, and `required` lists the
+    mandatory arguments. `environment` maps variables to values, or to None to inherit the variable.
+    `timeout` is in seconds. `plugin` names a tool of an installed package.
     """
 
     name: str
@@ -129,13 +147,18 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def arguments_schema(self) -> JsonObject:
-        """The JSON Schema of a call's arguments."""
+        """The JSON Schema of the arguments of a call."""
         properties = dict(self.parameters)
-        return {"type": "object", "properties": properties, "required": list(self.required), "additionalProperties": False}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
 
 
 class LlmProvider(Struct, frozen=True, kw_only=True):
-    """Access to a provider's models. `profile` overrides what is known about what they can do."""
+    """A provider of models. `profile` replaces the known capabilities of its models."""
 
     kind: Family
     base_url: str | None = None
@@ -147,10 +170,12 @@ McpProtocol: TypeAlias = Literal["auto", "2025-11-25", "2026-07-28"]
 
 
 class McpServerSettings(Struct, frozen=True, kw_only=True):
-    """Access to an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`.
+    """An MCP server: a `command` to start, or a `url` to connect to.
 
-    `protocol` is the version that is spoken; `auto` is the newest that both sides know.
-    `definition` is a fingerprint of these, `is_local`: a file of the workspace sets them or is run.
+    `environment` has the same format as in `ToolSettings`. `protocol` is the protocol version;
+    `auto` selects the newest version that both sides support. `definition` is a fingerprint of the
+    program or address. `is_local` is true if a file of the workspace defines the server or is run
+    by it.
     """
 
     command: tuple[str, ...] = ()
@@ -165,25 +190,32 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
 
 
 class DisplaySettings(Struct, frozen=True, kw_only=True):
-    """Display of everything besides the assistant's words."""
+    """Settings of the display for everything except the assistant's text."""
 
     reasoning: bool = False
 
 
 class UserSettings(Struct, frozen=True, kw_only=True):
-    """The person who answers at commands, recorded with each answer. Without a name, the login."""
+    """The user whose name is recorded with answers. Without a name, the login name is recorded."""
 
     name: str | None = None
 
 
 class WebSettings(Struct, frozen=True, kw_only=True):
-    """Permissions of the page. `secrets`: True takes them behind a proxy, too, False nowhere; None where no one else can read them."""
+    """Options of the web page.
+
+    `secrets`: True also accepts secrets behind a proxy, False never accepts secrets, and None
+    accepts them on private connections only.
+    """
 
     secrets: bool | None = None
 
 
 class ChannelTable(Struct, frozen=True, kw_only=True):
-    """A channel as configured: what questions it carries, to whom, and in `options` what its kind takes; `<key>_env` names a variable."""
+    """A configured channel: its questions and recipients.
+
+    `options` are the options of its kind. An option `<key>_env` names an environment variable.
+    """
 
     name: str
     kind: str
@@ -194,21 +226,26 @@ class ChannelTable(Struct, frozen=True, kw_only=True):
 
 
 class NotificationSettings(Struct, frozen=True, kw_only=True):
-    """Destinations of a question that has waited for `after` seconds; `urls` are addresses of Apprise, one or several."""
+    """Addresses to which a question is sent after it has been open for `after` seconds.
+
+    `urls` is one or more Apprise URLs.
+    """
 
     urls: str | tuple[str, ...] = ()
     after: float = 20.0
 
     @property
     def services(self) -> tuple[str, ...]:
-        """The addresses."""
+        """The URLs as a tuple."""
         return (self.urls,) if isinstance(self.urls, str) else self.urls
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """The whole configuration, resolved. `notify` is the command of `notify.command`; `inquiry` what differs from `assistant`.
+    """The resolved configuration.
 
-    `agents` has the rules about the calls of other agents, by agent and tool.
+    `notify` is the command of `notify.command`. `inquiry` contains the settings of side requests
+    that differ from `assistant`. `agents` contains the rules for calls of other agents, by agent
+    and tool.
     """
 
     assistant: AssistantSettings = AssistantSettings()
@@ -230,18 +267,34 @@ class Settings(Struct, frozen=True, kw_only=True):
     channels: tuple[ChannelTable, ...] = ()
 
     def ruling(self, agent: str, tool: str, arguments: Json) -> Ruling:
-        """Say what the rules say about a call of another agent: it is asked about where none holds."""
+        """Return the ruling for a call of another agent.
+
+        If no rule matches, the user is asked.
+        """
         return self.with_people(strictest(Ruling("ask"), self.agent_rules(agent, tool), arguments))
 
     def definition_of(self, name: str) -> str:
-        """Return the fingerprint of what a tool runs; of a tool of an MCP server, that of the server. Empty if nothing is known."""
+        """Return the fingerprint of a tool's program, or of its MCP server.
+
+        Return an empty string if it is unknown.
+        """
         found = self.tool(name)
         if found.policy.definition:
             return found.policy.definition
-        return next((server.definition for known, server in self.mcp.items() if name.startswith(f"{known}_")), "")
+        return next(
+            (
+                server.definition
+                for known, server in self.mcp.items()
+                if name.startswith(f"{known}_")
+            ),
+            "",
+        )
 
     def tool_of_server(self, name: str, server: str) -> ToolSettings:
-        """Return what applies to a tool of an MCP server. Standing permissions are bound to the server, too."""
+        """Return the settings of a tool of an MCP server.
+
+        Standing permissions for the tool are also bound to the server.
+        """
         found, access = self.tool(name), self.mcp.get(server)
         if access is None:
             return found
@@ -249,16 +302,20 @@ class Settings(Struct, frozen=True, kw_only=True):
         return replace(found, policy=policy)
 
     def with_people(self, ruling: Ruling) -> Ruling:
-        """Return what rules say about a call with the people behind the names that they put it to."""
-        return replace(ruling, people=self.directory.filled_in(ruling.people)) if ruling.people else ruling
+        """Return a ruling with its groups replaced by the people in them."""
+        return (
+            replace(ruling, people=self.directory.filled_in(ruling.people))
+            if ruling.people
+            else ruling
+        )
 
     def agent_rules(self, agent: str, tool: str) -> tuple[RunRules, ...]:
-        """Return the rules about a tool of another agent."""
+        """Return the rules for a tool of another agent."""
         tools = self.agents.get(agent, {})
         return tools.get(tool, tools.get("*", ()))
 
     def tool(self, name: str) -> ToolSettings:
-        """Return what applies to the tool `name`, configured by name or not."""
+        """Return the settings of a tool, or the settings of `'*'` if the tool has none."""
         found = self.tools.get(name)
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""One layer of configuration as values that remember where each was written."""
+"""Trees of configuration values that record where each value was written."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Origin(Struct, frozen=True):
-    """The origin of values: a file (`text` is its content), a flag, an environment variable, or `built-in`.
+    """The origin of values: a file (`text` is its content), a flag, an environment variable, or
+    `built-in`.
 
-    A relative `scripted:` file of a value is looked for in `bases`, in this order. One that is not `approved` only tightens.
-    `in_workspace`: it is a file of the workspace.
+    A relative `scripted:` file is searched in `bases`, in order. If `approved` is false, the values
+    may only be stricter than other values. `in_workspace` is true for files of the workspace.
     """
 
     name: str
@@ -33,12 +34,18 @@ class Origin(Struct, frozen=True):
     in_workspace: bool = False
 
     def place(self, path: KeyPath) -> str:
-        """Return `config.toml:14` for the key `path` or its nearest parent that is written there; the name alone without a text."""
+        """Return the place of the key `path`, such as `config.toml:14`.
+
+        If the key was not written, it is the place of the nearest parent. If the origin has no
+        text, only its name is returned.
+        """
         if self.text is None:
             return self.name
 
         lines = key_lines(self.text)
-        known = (lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in lines)
+        known = (
+            lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in lines
+        )
         line = next(known, None)
         return self.name if line is None else f"{self.name}:{line}"
 
@@ -47,7 +54,10 @@ BUILT_IN = Origin("built-in")
 
 
 class TreeEntry(Struct, frozen=True):
-    """One value, and the key `at` which it was written (`detached`, where `detached.run` was meant, too)."""
+    """A value, and the key `at` which it was written.
+
+    The key can differ: for example, `detached` also sets `detached.run`.
+    """
 
     value: Json
     origin: Origin
@@ -55,12 +65,12 @@ class TreeEntry(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The file and line, or the flag, that set it."""
+        """The file and line, or the flag, that set the value."""
         return self.origin.place(self.at)
 
 
 def dotted(path: KeyPath) -> str:
-    """Write a key as TOML does: `conversation.tools.'*'.run`."""
+    """Format a key in TOML syntax: `conversation.tools.'*'.run`."""
     return ".".join(_segment(name) for name in path)
 
 
@@ -69,11 +79,15 @@ def _segment(name: str) -> str:
         return name
     if name.isprintable() and "'" not in name:
         return f"'{name}'"
-    return '"' + "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08X}" for c in name) + '"'
+    return (
+        '"'
+        + "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08X}" for c in name)
+        + '"'
+    )
 
 
 def branch(tree: Tree, *path: str) -> Tree:
-    """Return the branch at `path`, empty where there is none."""
+    """Return the branch at `path`, or an empty tree if it does not exist."""
     for name in path:
         below = tree.get(name)
         if not isinstance(below, dict):
@@ -83,13 +97,13 @@ def branch(tree: Tree, *path: str) -> Tree:
 
 
 def entry(tree: Tree, *path: str) -> TreeEntry | None:
-    """Return the entry at `path`, if there is one."""
+    """Return the entry at `path`, or None."""
     found = branch(tree, *path[:-1]).get(path[-1])
     return found if isinstance(found, TreeEntry) else None
 
 
 def entries(tree: Tree, path: KeyPath = ()) -> Iterator[tuple[KeyPath, TreeEntry]]:
-    """Yield every entry with its path."""
+    """Yield all entries with their paths."""
     for name, below in tree.items():
         if isinstance(below, TreeEntry):
             yield (*path, name), below
@@ -98,15 +112,21 @@ def entries(tree: Tree, path: KeyPath = ()) -> Iterator[tuple[KeyPath, TreeEntry
 
 
 def plain(tree: Tree) -> dict[str, Json]:
-    """Return the values alone. The unwritten key `''` (see `keys.TARGET`) is left out."""
+    """Return the values without their origins. The internal key `''` is omitted (see
+    `keys.TARGET`).
+    """
     return cast(
         "dict[str, Json]",
-        {name: below.value if isinstance(below, TreeEntry) else plain(below) for name, below in tree.items() if name},
+        {
+            name: below.value if isinstance(below, TreeEntry) else plain(below)
+            for name, below in tree.items()
+            if name
+        },
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Find the line of each key in a TOML document that is known to parse; the parser itself does not say
+# --------------------------------------------------------------------------------------------------
+# Line numbers of the keys of a valid TOML document, because tomllib does not report them
 
 
 _WORD = r"""(?xs)
@@ -122,15 +142,15 @@ _CLOSE = {"]", "}"}
 
 @lru_cache(maxsize=16)
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line (from 1) on which each key, and each table that it stands in, is first written.
+    """Return the line number (from 1) where each key and each of its tables is written first.
 
-    The tables of an array of tables stand there by their number, too, from 0.
+    The tables in an array of tables are included under their index, from 0.
     """
     return _Scanner(text).lines
 
 
 class _Scanner:
-    """Walks the tokens of a document once."""
+    """Scans the tokens of a document once."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[tuple[str, ...], int] = {}
@@ -212,22 +232,28 @@ def _unquoted(token: str) -> str:
     return str(tomllib.loads(f"key = {token}")["key"])
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Laying one layer over another, field by field
+# --------------------------------------------------------------------------------------------------
+# Merging layers, field by field
 
 
 def merge(low: Tree, high: Tree, node: Node) -> Tree:
-    """Lay the layer `high` over `low`: each field of `high` wins, what it does not say stays.
+    """Merge the layer `high` into `low`. A field of `high` replaces the field of `low`.
 
-    Questions compare the layer first, then how specific they are: a field that `high` sets for `'*'` also replaces what `low` said
-    about single ids.
+    For questions, a higher layer has precedence over a more specific key: a field that `high` sets
+    for `'*'` also replaces the field that `low` sets for single IDs.
     """
-    below = _without_fields(low, high.get("*")) if isinstance(node, Branch) and node.star_covers_names else low
+    below = (
+        _without_fields(low, high.get("*"))
+        if isinstance(node, Branch) and node.star_covers_names
+        else low
+    )
     merged = dict(below)
     for name, above in high.items():
-        standing = merged.get(name)
-        if isinstance(above, dict) and isinstance(standing, dict):
-            merged[name] = merge(standing, above, node.child(name) if isinstance(node, Branch) else node)
+        existing = merged.get(name)
+        if isinstance(above, dict) and isinstance(existing, dict):
+            merged[name] = merge(
+                existing, above, node.child(name) if isinstance(node, Branch) else node
+            )
         else:
             merged[name] = above
     return merged
@@ -236,15 +262,18 @@ def merge(low: Tree, high: Tree, node: Node) -> Tree:
 def _without_fields(named: Tree, star: Tree | TreeEntry | None) -> Tree:
     if not isinstance(star, dict):
         return named
-    return {name: _minus(tree, star) if isinstance(tree, dict) and name != "*" else tree for name, tree in named.items()}
+    return {
+        name: _minus(tree, star) if isinstance(tree, dict) and name != "*" else tree
+        for name, tree in named.items()
+    }
 
 
 def _minus(tree: Tree, fields: Tree) -> Tree:
     kept: Tree = {}
     for name, below in tree.items():
-        taken = fields.get(name)
-        if isinstance(below, dict) and isinstance(taken, dict):
-            kept[name] = _minus(below, taken)
-        elif taken is None:
+        removed = fields.get(name)
+        if isinstance(below, dict) and isinstance(removed, dict):
+            kept[name] = _minus(below, removed)
+        elif removed is None:
             kept[name] = below
     return kept

@@ -1,4 +1,4 @@
-"""Trust in a workspace's files: their effect before the user has approved them, and after."""
+"""Decides which settings of a workspace apply before its user has approved them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,24 @@ from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entrie
 from midturn.question.json_value import Json
 from midturn.routing.rules import ABOUT_PEOPLE
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Keys allowed to unapproved files: those that describe or tighten, nothing else
-# This is the one list. A key that is not on it has no effect from there; a new key is untrusted until it is added here.
+# --------------------------------------------------------------------------------------------------
+# Settings that unapproved files may change, because they only describe or restrict something.
+# A key that is not listed has no effect in an unapproved file. New keys are therefore untrusted
+# until they are added here.
 
 
-LABEL: Final = 64
-"""Characters of an unapproved label."""
+MAX_LABEL_LENGTH: Final = 64
+"""Maximum number of characters of an unapproved label."""
 
 
 class AllowedIf(Struct, frozen=True):
-    """A condition on a value: `allows` is given it and the one that holds without it.
+    """A condition on a value in an unapproved file.
 
-    `allowed` says the same in words, `otherwise` what another value would do.
+    Args:
+        allows: Receives the value, and the value that applies without the file. Returns whether the
+            value is allowed.
+        allowed: The condition in words.
+        otherwise: Effect of a value that is not allowed, in words, such as `enables a tool`.
     """
 
     allows: Callable[[Json, Json], bool]
@@ -36,55 +41,75 @@ class AllowedIf(Struct, frozen=True):
 
 
 def _later(otherwise: str, *order: tuple[str, ...]) -> AllowedIf:
-    """Allow what comes later in this order than what holds."""
-    rank: dict[Json, int] = {name: place for place, names in enumerate(order) for name in names}
-    return AllowedIf(lambda value, standing: rank.get(value, -1) > rank.get(standing, -1), "a stricter one", otherwise)
+    """Allow values that are later in `order` than the current value."""
+    rank: dict[Json, int] = {name: index for index, names in enumerate(order) for name in names}
+    return AllowedIf(
+        lambda value, current: rank.get(value, -1) > rank.get(current, -1),
+        "a stricter one",
+        otherwise,
+    )
 
 
 def _smaller(otherwise: str) -> AllowedIf:
-    """Allow numbers below the one that holds; any where there is none."""
+    """Allow numbers below the current value, or any number if there is no current value."""
     return AllowedIf(_is_less, "a smaller one", otherwise)
 
 
-def _only(wanted: bool, otherwise: str) -> AllowedIf:  # noqa: FBT001 (the value that is allowed)
+def _only(wanted: bool, otherwise: str) -> AllowedIf:  # noqa: FBT001 the allowed value
     return AllowedIf(lambda value, _: value is wanted, f"`{str(wanted).lower()}`", otherwise)
 
 
-def _is_less(value: Json, standing: Json) -> bool:
-    return isinstance(value, int | float) and (standing is None or (isinstance(standing, int | float) and value < standing))
+def _is_less(value: Json, current: Json) -> bool:
+    return isinstance(value, int | float) and (
+        current is None or (isinstance(current, int | float) and value < current)
+    )
 
 
 def _is_short(value: Json, _: Json) -> bool:
-    return isinstance(value, str) and len(value) <= LABEL
+    return isinstance(value, str) and len(value) <= MAX_LABEL_LENGTH
 
 
-def _only_stops(value: Json, _: Json) -> bool:
-    """Whether rules let nothing run, and put nothing to people of their own choice."""
+def _only_restricts(value: Json, _: Json) -> bool:
+    """Return whether all rules only restrict.
+
+    Such a rule lets no call run unattended and selects no people to ask.
+    """
     rules = [cast("Mapping[str, Any]", rule) for rule in cast("Sequence[Json]", value)]
-    return all(rule.get("run") != "unattended" and not any(key in rule for key in ABOUT_PEOPLE) for rule in rules)
+    return all(
+        rule.get("run") != "unattended" and not any(key in rule for key in ABOUT_PEOPLE)
+        for rule in rules
+    )
 
 
-_ANY = AllowedIf(lambda _value, _standing: True, "any")
+_ANY = AllowedIf(lambda _value, _current: True, "any")
 _ASKING = (("unattended",), ("ask", "edit"), ("skip",))
-_DETACHED = _later("goes on without a human", ("auto",), ("defaults",), ("defer",), ("deny",))
+_DETACHED = _later("continues without a human", ("auto",), ("defaults",), ("defer",), ("deny",))
 _LIMIT = _smaller("raises a limit")
 _LIMITS = (
     "question", "context", "options", "form", "shown", "repeats", "rejected_cycles", "cycles", "seconds", "tool_output", "batch",
     "json_depth", "event_line",
 )  # fmt: skip
-_PARAMETERS_KEY = (
+_MODEL_PARAMETERS = (
     "temperature", "top_p", "top_k", "max_tokens", "seed", "stop_sequences", "presence_penalty", "frequency_penalty", "thinking",
 )  # fmt: skip
 _TOOL = "conversation.tools.*"
-_TIGHTENING = AllowedIf(_only_stops, "rules that ask or skip, where nothing stricter holds", "lets calls run, or sets who is asked")
+_TIGHTENING = AllowedIf(
+    _only_restricts,
+    "rules that ask or skip, if no stricter rule applies",
+    "lets calls run, or sets who is asked",
+)
 
 RULES: Final[Mapping[str, AllowedIf]] = {
     "assistant.name": _ANY,
     "display.reasoning": _ANY,
     "prompt.mode": _ANY,
     "prompt.text_menu": _ANY,
-    f"{_TOOL}.questions.*.prompt_label": AllowedIf(_is_short, f"up to {LABEL} characters", f"is longer than {LABEL} characters"),
-    f"{_TOOL}.questions.*.exclusive": _only(True, "lets others than a human answer"),
+    f"{_TOOL}.questions.*.prompt_label": AllowedIf(
+        _is_short,
+        f"up to {MAX_LABEL_LENGTH} characters",
+        f"is longer than {MAX_LABEL_LENGTH} characters",
+    ),
+    f"{_TOOL}.questions.*.exclusive": _only(True, "lets models and policies answer"),
     f"{_TOOL}.run": _later("asks less before a tool runs", *_ASKING),
     f"{_TOOL}.result": _later("asks less before a model reads a result", *_ASKING),
     f"{_TOOL}.rules": _TIGHTENING,
@@ -92,22 +117,25 @@ RULES: Final[Mapping[str, AllowedIf]] = {
     f"{_TOOL}.detached.run": _DETACHED,
     f"{_TOOL}.detached.deliver": _DETACHED,
     f"{_TOOL}.detached.tool": _DETACHED,
-    f"{_TOOL}.enable.state": _only(False, "offers a tool"),
+    f"{_TOOL}.enable.state": _only(False, "enables a tool"),
     f"{_TOOL}.timeout": _smaller("gives a program more time"),
     **{f"limits.{name}": _LIMIT for name in _LIMITS},
-    **{f"assistant.model.parameters.{name}": _ANY for name in _PARAMETERS_KEY},
+    **{f"assistant.model.parameters.{name}": _ANY for name in _MODEL_PARAMETERS},
 }
-"""By key, free names written as `*`."""
+"""Conditions under which an unapproved file may set a value, by key. `*` stands for a user-defined
+name.
+"""
 
 
-_IN_A_SENTENCE: Final = 2  # keys
-_OTHER: Final = "changes what your own configuration says"
+_MAX_KEYS_IN_SENTENCE: Final = 2
+_OTHER_EFFECT: Final = "overrides your own configuration"
 
 
 class Enabled(Struct, frozen=True):
-    """One thing that a file does: the key as written, its value there and its line, and what it means (`runs a program`).
+    """One effect of a file: the key as written, its value and line, and the effect in words
+    (`runs a program`).
 
-    `differs`: it is not what holds anyway.
+    `differs` is false if the value also applies without the file.
     """
 
     key: str
@@ -118,7 +146,7 @@ class Enabled(Struct, frozen=True):
 
 
 class FileTrust(Struct, frozen=True, kw_only=True):
-    """One workspace file that does something which needs approval; `name` is how messages call it."""
+    """A workspace file that needs approval. `name` is its name in messages."""
 
     subject: FileSubject
     name: str
@@ -127,25 +155,37 @@ class FileTrust(Struct, frozen=True, kw_only=True):
 
     @property
     def notice(self) -> str | None:
-        """Say what has no effect, by name; None where all of it holds anyway. Of several keys each stands in the line of what it does."""
-        idle = [one for one in self.enables if one.differs]
-        if not idle:
+        """A message that lists the settings without effect.
+
+        None if all settings also apply without the file. If there are many keys, they are grouped
+        by effect.
+        """
+        ineffective = [setting for setting in self.enables if setting.differs]
+        if not ineffective:
             return None
-        if len(idle) <= _IN_A_SENTENCE:
-            return f"{self.name} is not trusted, so {no_effect([one.key for one in idle])}."
-        kinds = dict.fromkeys(one.why for one in idle)
-        listed = [f"  {why}: {', '.join(one.key for one in idle if one.why == why)}" for why in kinds]
-        return "\n".join([f"{self.name} is not trusted, so {len(idle)} keys have no effect:", *listed])
+        if len(ineffective) <= _MAX_KEYS_IN_SENTENCE:
+            return (
+                f"{self.name} is not trusted, so"
+                f" {no_effect([setting.key for setting in ineffective])}."
+            )
+        kinds = dict.fromkeys(setting.why for setting in ineffective)
+        listed = [
+            f"  {why}: {', '.join(setting.key for setting in ineffective if setting.why == why)}"
+            for why in kinds
+        ]
+        return "\n".join(
+            [f"{self.name} is not trusted, so {len(ineffective)} keys have no effect:", *listed]
+        )
 
 
 def no_effect(names: Sequence[str]) -> str:
-    """Write the end of a sentence: which keys have no effect."""
+    """Return the end of a sentence that says which keys have no effect."""
     keys = ", ".join(f"`{name}`" for name in names)
     return f"{keys} {'has' if len(names) == 1 else 'have'} no effect"
 
 
 class NeedsTrust(Struct, frozen=True):
-    """One value that needs approval, and what it would do."""
+    """A value that needs approval, and its effect."""
 
     path: KeyPath
     entry: TreeEntry
@@ -153,13 +193,18 @@ class NeedsTrust(Struct, frozen=True):
     differs: bool
 
 
-def waiting(tree: Tree, below: Tree) -> tuple[NeedsTrust, ...]:
-    """Find what a layer must not do unasked; `below` holds the layers beneath it."""
+def needing_trust(tree: Tree, below: Tree) -> tuple[NeedsTrust, ...]:
+    """Return the values of a layer that need approval.
+
+    `below` contains the merged lower layers.
+    """
     return tuple(_walk(tree, _At(KEYS), below))
 
 
 class _At(Struct, frozen=True):
-    """Position of a walk: the node, the path to it, the same with free names as `*`, and what the tables on the way do."""
+    """Position in a tree: the node, its path, the path with `*` in place of user-defined names,
+    and the effect inherited from its tables.
+    """
 
     node: Node
     path: KeyPath = ()
@@ -169,29 +214,39 @@ class _At(Struct, frozen=True):
     def child(self, name: str) -> _At:
         is_free = not isinstance(self.node, Branch) or name not in self.node.keys
         node = self.node.child(name) if isinstance(self.node, Branch) else self.node
-        pattern = "*" if is_free and self.pattern != _PARAMETERS else name
+        pattern = "*" if is_free and self.pattern != _PARAMETERS_PATH else name
         return _At(node, (*self.path, name), (*self.pattern, pattern), node.why or self.why)
 
 
-_PARAMETERS: Final = ("assistant", "model", "parameters")
+_PARAMETERS_PATH: Final = ("assistant", "model", "parameters")
 
 
 def _walk(tree: Tree, at: _At, below: Tree) -> Iterator[NeedsTrust]:
     for name, found in tree.items():
-        here = at.child(name)
+        position = at.child(name)
         if isinstance(found, dict):
-            yield from _walk(found, here, below)
+            yield from _walk(found, position, below)
             continue
-        standing = _standing(below, here.path)
-        same = standing is not None and standing == found.value and type(standing) is type(found.value)
-        rule = RULES.get(".".join(here.pattern))
-        if same or rule is None or not rule.allows(found.value, standing) or _is_locked(below, here.path):
+        current = _current(below, position.path)
+        same = current is not None and current == found.value and type(current) is type(found.value)
+        rule = RULES.get(".".join(position.pattern))
+        if (
+            same
+            or rule is None
+            or not rule.allows(found.value, current)
+            or _is_locked(below, position.path)
+        ):
             loosens = rule.otherwise if rule and not same else ""
-            yield NeedsTrust(here.path, found, loosens or here.why or _OTHER, not same)
+            yield NeedsTrust(
+                position.path, found, loosens or position.why or _OTHER_EFFECT, not same
+            )
 
 
-def _standing(below: Tree, path: KeyPath) -> Json:
-    """Return the value that holds without the layer: for a tool its own, or else that of `'*'`."""
+def _current(below: Tree, path: KeyPath) -> Json:
+    """Return the value that applies without the layer.
+
+    For a tool, it is the tool's own value, or else the value of `'*'`.
+    """
     found = entry(below, *path)
     if found is None and path[:2] == _TOOLS:
         found = entry(below, *path[:2], "*", *path[3:])
@@ -199,27 +254,33 @@ def _standing(below: Tree, path: KeyPath) -> Json:
 
 
 def _is_locked(below: Tree, path: KeyPath) -> bool:
-    """Say whether this would switch a tool that its user has locked as it is."""
-    return path[:2] == _TOOLS and path[3:] == ("enable", "state") and _standing(below, (*path[:-1], "allow_toggle")) == "never"
+    """Return whether the value would toggle a tool that the user has locked."""
+    return (
+        path[:2] == _TOOLS
+        and path[3:] == ("enable", "state")
+        and _current(below, (*path[:-1], "allow_toggle")) == "never"
+    )
 
 
 _TOOLS: Final = ("conversation", "tools")
 
 
 def restrained(merged: Tree, kept: Tree, below: Tree) -> Tree:
-    """Return all layers merged, where the user's own later word on every tool is not softened by what a file said of one.
+    """Return the merged layers after a correction: an unapproved file cannot weaken a later setting
+    of the user for all tools.
 
-    A tool's own entry comes before that of `'*'`. So where `kept`, from an unapproved file, tightens one tool, and the
-    user then tightens all of them further than that, the user's word is taken for that tool, too. `below` is what held before.
+    A tool's own table has precedence over the table of `'*'`. If an unapproved file (`kept`)
+    restricts one tool, and the user restricts all tools further in a higher layer, the user's
+    setting must also apply to that tool. `below` contains the layers below the file.
     """
-    for path, one in entries(branch(kept, *_TOOLS), _TOOLS):
-        everybody = (*_TOOLS, "*", *path[3:])
-        star = entry(merged, *everybody)
-        rule = RULES.get(".".join(everybody))
-        if star is None or rule is None or path[2] == "*" or entry(merged, *path) is not one:
+    for path, own in entries(branch(kept, *_TOOLS), _TOOLS):
+        star_path = (*_TOOLS, "*", *path[3:])
+        star = entry(merged, *star_path)
+        rule = RULES.get(".".join(star_path))
+        if star is None or rule is None or path[2] == "*" or entry(merged, *path) is not own:
             continue
-        is_later = star is not entry(below, *everybody) and star is not entry(kept, *everybody)
-        if is_later and rule.allows(star.value, one.value):
+        is_later = star is not entry(below, *star_path) and star is not entry(kept, *star_path)
+        if is_later and rule.allows(star.value, own.value):
             merged = merge(merged, _nested(path, star), KEYS)
     return merged
 
@@ -232,16 +293,23 @@ def _nested(path: KeyPath, leaf: TreeEntry) -> Tree:
 
 
 def tightening(tree: Tree) -> Tree:
-    """Return a layer whose file is not approved: its rules are heard only where they are stricter than all others."""
+    """Mark a layer as not approved.
+
+    Its rules then only apply if they are stricter than all other rules.
+    """
     return {
-        name: tightening(found) if isinstance(found, dict) else replace(found, origin=replace(found.origin, approved=False))
+        name: (
+            tightening(found)
+            if isinstance(found, dict)
+            else replace(found, origin=replace(found.origin, approved=False))
+        )
         for name, found in tree.items()
     }
 
 
-def without(tree: Tree, weak: tuple[NeedsTrust, ...]) -> Tree:
-    """Return the layer with these values left out, and the tables that held nothing else."""
-    return _without(tree, {one.path for one in weak}, ())
+def without(tree: Tree, untrusted: tuple[NeedsTrust, ...]) -> Tree:
+    """Return the layer without these values, and without tables that become empty."""
+    return _without(tree, {value.path for value in untrusted}, ())
 
 
 def _without(tree: Tree, paths: set[KeyPath], path: KeyPath) -> Tree:
@@ -256,12 +324,14 @@ def _without(tree: Tree, paths: set[KeyPath], path: KeyPath) -> Tree:
     return kept
 
 
-def enabled(weak: tuple[NeedsTrust, ...]) -> tuple[Enabled, ...]:
-    """Describe each value once, under the key that is written."""
+def enabled(untrusted: tuple[NeedsTrust, ...]) -> tuple[Enabled, ...]:
+    """Describe the effect of each value once, under the key as written."""
     found: dict[KeyPath, Enabled] = {}
-    for one in weak:
-        known = found.get(one.entry.at)
-        if known is None or (one.differs and not known.differs):
-            value = json.dumps(one.entry.value, ensure_ascii=False)
-            found[one.entry.at] = Enabled(dotted(one.entry.at), value, one.entry.place, one.why, one.differs)
+    for item in untrusted:
+        known = found.get(item.entry.at)
+        if known is None or (item.differs and not known.differs):
+            value = json.dumps(item.entry.value, ensure_ascii=False)
+            found[item.entry.at] = Enabled(
+                dotted(item.entry.at), value, item.entry.place, item.why, item.differs
+            )
     return tuple(found.values())

@@ -1,19 +1,22 @@
-"""The events of a conversation: their types, how they are written and read, and what can be seen in them (docs/recording.md)."""
+"""The events of a conversation: types, codec, and the subset that model providers see
+(docs/reference/events.md).
+"""
 
 from __future__ import annotations
 
 from midturn.events.types import (
     ASSISTANT as ASSISTANT,
+    DETACHED_REASONS as DETACHED_REASONS,
     INTERRUPTED as INTERRUPTED,
+    MODEL_ANSWER_IS_FINAL as MODEL_ANSWER_IS_FINAL,
     NEVER_REDACTED as NEVER_REDACTED,
-    NO_ONE_THERE as NO_ONE_THERE,
     PEOPLE_AND_DEADLINES as PEOPLE_AND_DEADLINES,
     PROPOSALS as PROPOSALS,
-    STANDS as STANDS,
     USER as USER,
     AnsweredBy as AnsweredBy,
     Approval as Approval,
     ApprovalState as ApprovalState,
+    CallValue as CallValue,
     CancelReason as CancelReason,
     ChatRequest as ChatRequest,
     ChatResponse as ChatResponse,
@@ -58,11 +61,11 @@ from midturn.events.types import (
     encode_custom as encode_custom,
     inquiry_requests as inquiry_requests,
     is_opaque as is_opaque,
+    model_input_text as model_input_text,
     model_responses as model_responses,
     problem_in as problem_in,
     put_to_people as put_to_people,
     required_by as required_by,
-    said_to_model as said_to_model,
     turn_ends as turn_ends,
     turn_keys as turn_keys,
     user_requests as user_requests,

@@ -1,24 +1,24 @@
-"""An open question, as everyone outside a running turn sees it, and the agent and process that ask it.
+"""Open questions as interfaces see them, and the external agents and processes that ask them.
 
-Theory of operation
-===================
+An external agent (Claude Code, an MCP client, an editor) runs its own loop. When it asks a
+question, midturn creates a conversation with one open turn. The first event of the turn carries the
+`AskingAgent` as metadata. Each later change (another process waits, the call was cancelled, the
+agent was told that the question stays open) is recorded as a new event with the complete
+`AskingAgent`. `asker_of` returns the latest one, so every process computes the same state from the
+events.
 
-Another agent (Claude Code, an MCP client, an editor) runs its own loop. When it asks, a conversation with one open turn is made for the
-question, and its first event carries the `Asker` as metadata. What changes later (another process waits now, the call was
-cancelled, the agent was told that the question stays open) is recorded as a further event with the whole `Asker`; `asker_of` takes the
-last one. So the state of an asker is a fold of events, too, and every process reads the same one.
+`AskingAgent.process` is the process that waits for the answer. A `ProcessMark` identifies a process
+by pid, start time, boot id and pid namespace, because pids are reused. Whether the process still
+runs is not recorded. The store checks it (`stores/lock.py`) and fills in `AskingAgent.waits`.
 
-**Who waits.** `process` waits for the answer, `serves` is the agent's own process. A `ProcessMark` says more than a number, because numbers
-come again: the start of the process, the boot of its machine, and the namespace that counts it. Whether it still lives is not recorded;
-the store looks (`stores/lock.py`) and fills in `waits`.
+A question ends in one of four ways: a person answers it, the agent's own dialog takes over
+(`ends`), the agent continues and its next call closes the question, or a person ends it. The
+question stays open when its process dies. A later process that makes the same call continues it.
 
-**How a question of an agent ends.** It is answered; or the agent's own dialog takes it over (`ends`); or the agent moves on, and the next
-errand closes it; or a person ends it. A process that dies ends nothing: the question stays open, and a later process that makes the same
-call takes it up.
+Every user that the store admits may answer, but not the agent: `AskingAgent.itself` and its
+descendants are rejected.
 
-**Who may answer.** Any user whom the store admits, but never the agent: `itself` marks its process, and what descends from that is refused.
-
-An address names a question outside the machine: `<conversation>-<event id of its request>`.
+An address identifies a question everywhere: `<conversation>-<event id of its request>`.
 """
 
 from __future__ import annotations
@@ -30,24 +30,39 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.events.types import AnsweredBy, Approval, ConfigDelta, Event, FormAuthored, Image, InquiryRequest, Source, ToolCall, TurnStart
-from midturn.question.answer_schema import answer_schema
+from midturn.errors import QuestionError
+from midturn.events.types import (
+    AnsweredBy,
+    Approval,
+    ConfigDelta,
+    Event,
+    FormAuthored,
+    Image,
+    InquiryRequest,
+    Source,
+    ToolCall,
+    TurnStart,
+)
 from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.question.json_value import Json, JsonObject, canonical
 from midturn.question.people import People, is_among
 from midturn.question.persisted_question import PersistedQuestion
+from midturn.question.reader_schema import form_schema, reader_schema
 from midturn.question.text import rfc3339, sha256
 
-if TYPE_CHECKING:  # a list of open questions needs no questions themselves
+if TYPE_CHECKING:  # importing Question is slow, and a list of open questions does not need it
+    from midturn.question.form import Form
     from midturn.question.question import Question
 
-_KEY = "asker"
+_METADATA_KEY = "asker"
 
 
 class ProcessMark(Struct, frozen=True, omit_defaults=True):
-    """A process that is not mixed up with a later one of the same number: when it `started`, and the `boot` of its machine, say so.
+    """Identifies a process. `started` and `boot` distinguish it from a later process with the same
+    pid.
 
-    `namespace` names the numbers of processes that it sees: containers of one machine count from 1 each.
+    `namespace` is the pid namespace, because each container of a machine counts its own pids from
+    1.
     """
 
     pid: int
@@ -56,20 +71,35 @@ class ProcessMark(Struct, frozen=True, omit_defaults=True):
     namespace: str = ""
 
 
-class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The agent that asks: `name` is what people read (`Claude Code`), `agent` is how `midturn hook` calls it, where it is one of those.
+class AskingAgent(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The external agent that asks a question.
 
-    `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
-    `serves` is the agent's process, as far as that is known, and `waits` whether the former still runs: the store fills it in.
-    `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent would keep
-    of a yes to this call: each is an offer of its own, in words that say what it lets through. `refused` says that it asked more, which was
-    not taken: it asked too much. `keeps_dialog` says that a dialog of its own may be open about this, and that it hears of nothing until
-    that is left.
-    `cancelled` says that it has cancelled its call, which leaves the question open; `round` is how often it has done that and asked the
-    same again. `ends` is when its hook ends at the latest and its own dialog asks in place of us: the question is over then, whether or not
-    anyone could still record that; empty where no dialog follows. `left` says that it was told that the question stays open, or went away
-    with it; `defers`, that its run ends with this call, and that it makes the very same call again when it is resumed.
-    `said` is what it said last, in one line; `subagent` names the one of its own agents that asks, where it is not the main one.
+    Attributes:
+        name: Display name, such as `Claude Code`.
+        agent: Name of the agent in `midturn hook`, if it uses hooks.
+        session: The agent's own session id.
+        via: Connection of the agent: `hook`, `mcp` or `acp`.
+        process: The process that waits for the answer.
+        serves: The process of the agent or, if that is unknown, the process that started this one.
+            When it ends, no one receives the answer.
+        itself: The process of the agent, if it is known for certain. It and its descendants may
+            not answer.
+        waits: Whether `process` still runs. Filled in by the store.
+        always: Standing permissions that the agent offers with a yes, each described in words.
+        refused: Whether the agent also offered a permission that midturn rejected because it was
+            too broad.
+        keeps_dialog: Whether the agent may keep its own dialog open for this call. The agent then
+            receives no answer until the dialog is closed.
+        cancelled: Whether the agent cancelled its call. The question stays open.
+        round: Number of times that the agent cancelled and asked again.
+        ends: Latest time at which the hook ends and the agent's own dialog asks instead. The
+            question is over then, even if no process could record that. Empty if no dialog follows.
+        left: Whether the agent no longer waits: it was informed that the question stays open, or
+            has disconnected.
+        defers: Whether the run of the agent ends with this call. The agent repeats the same call
+            when it is resumed.
+        said: The agent's last message, in one line.
+        subagent: Name of the subagent that asks, if it is not the main agent.
     """
 
     name: str
@@ -94,89 +124,120 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def source(self) -> Source:
-        """The source of everything that it asks."""
-        return Source("other", f"{self.name}, subagent {self.subagent}" if self.subagent else self.name)
+        """The source of all questions of this agent."""
+        return Source(
+            "other", f"{self.name}, subagent {self.subagent}" if self.subagent else self.name
+        )
 
     @property
     def in_own_dialog(self) -> str:
-        """The sentence about a question that was not answered before the agent's own dialog opened."""
-        return f"it is asked in {self.name}'s own dialog now"
+        """Reason for closing a question because the agent has opened its own dialog. Part of a
+        sentence.
+        """
+        return f"{self.name} now asks it in its own dialog"
 
     def has_ended(self, now: str) -> bool:
-        """Say whether a question of it is over that is not closed on record, by the time as events carry it: its own dialog has it now."""
+        """Return whether the agent's own dialog has taken over at the time `now`, even if that
+        is not recorded.
+        """
         return bool(self.ends) and self.ends <= now
 
     def to_json(self) -> dict[str, Json]:
-        """Return what everybody may see of it."""
+        """Return the fields that interfaces may show, as JSON."""
         always: dict[str, Json] = {"always": [*self.always]} if self.always else {}
         refused: dict[str, Json] = {"refused": True} if self.refused else {}
-        keeps: dict[str, Json] = {"keeps_dialog": True} if self.keeps_dialog else {}
+        keeps_dialog: dict[str, Json] = {"keeps_dialog": True} if self.keeps_dialog else {}
         cancelled: dict[str, Json] = {"cancelled": True} if self.cancelled else {}
-        told: dict[str, Json] = {"cwd": self.cwd, "said": self.said, "subagent": self.subagent}
-        known = {key: value for key, value in told.items() if value}
-        return {"name": self.name, "session": self.session, **known, "waits": self.waits, **always, **refused, **keeps, **cancelled}
+        optional: dict[str, Json] = {"cwd": self.cwd, "said": self.said, "subagent": self.subagent}
+        known = {key: value for key, value in optional.items() if value}
+        return {
+            "name": self.name,
+            "session": self.session,
+            **known,
+            "waits": self.waits,
+            **always,
+            **refused,
+            **keeps_dialog,
+            **cancelled,
+        }
 
     def metadata(self) -> dict[str, Json]:
-        """Return what the first event of its turn carries, and a later one where this has changed."""
-        return {_KEY: msgspec.to_builtins(msgspec.structs.replace(self, waits=False))}
+        """Return this object as metadata of an event: the first event of the turn, or a new event
+        after a change.
+        """
+        return {_METADATA_KEY: msgspec.to_builtins(msgspec.structs.replace(self, waits=False))}
 
 
-def asker_of(turn: Sequence[Event]) -> Asker | None:
-    """Return who asks in a turn that belongs to another agent; None for one of ours."""
+def asker_of(turn: Sequence[Event]) -> AskingAgent | None:
+    """Return the external agent that asks in this turn, or None if the turn is one of midturn's
+    own.
+    """
     carried: Json = None
     for event in turn:
-        if event.metadata and (isinstance(event, TurnStart) or (carried is not None and isinstance(event, ConfigDelta))):
-            carried = event.metadata.get(_KEY, carried)
+        if event.metadata and (
+            isinstance(event, TurnStart) or (carried is not None and isinstance(event, ConfigDelta))
+        ):
+            carried = event.metadata.get(_METADATA_KEY, carried)
     try:
-        return msgspec.convert(carried, Asker) if carried is not None else None
-    except msgspec.ValidationError:  # an edited file, or a later version: it is certainly another agent's turn
-        return Asker(name="another agent")
+        return msgspec.convert(carried, AskingAgent) if carried is not None else None
+    # the file was edited or written by a later version; the turn certainly belongs to an external
+    # agent
+    except msgspec.ValidationError:
+        return AskingAgent(name="another agent")
 
 
-# Addresses of open questions ------------------------------------------------------------------------------------------
+# Addresses of open questions
+# --------------------------------------------------------------------------------------------------
 
 
 class Address(Struct, frozen=True):
-    """The place of a question: its conversation, and the `event_id` of its request there."""
+    """Address of a question: its conversation and the `event_id` of its request."""
 
     conversation: str
     event_id: str
 
     def __str__(self) -> str:
-        """Return the address as everybody outside the machine writes it."""
+        """Return the address as text."""
         return address(self.conversation, self.event_id)
 
 
 def address(conversation: str, event_id: str) -> str:
-    """Return the address of a question."""
+    """Return the address of a question as text."""
     return f"{conversation}-{event_id}"
 
 
 def parse_beginning(prefix: str) -> tuple[str, bool]:
-    """Return what the beginning of an address says of its conversation, and whether that is all of it."""
+    """Return the conversation part of an incomplete address, and whether that part is complete."""
     conversation, dash, _ = prefix.partition("-")
     return conversation, bool(dash)
 
 
 def parse_address(text: str) -> Address | None:
-    """Return what an address says; None where the text is no whole address."""
+    """Parse an address. None if the text is not a complete address."""
     conversation, dash, event_id = text.partition("-")
-    return Address(conversation, event_id) if dash and conversation.isdecimal() and conversation.isascii() and event_id else None
+    return (
+        Address(conversation, event_id)
+        if dash and conversation.isdecimal() and conversation.isascii() and event_id
+        else None
+    )
 
 
 SHORT_DIGEST: Final = 8
-"""Number of characters of a digest that are enough to name it: a person types it."""
+"""Minimum length of an abbreviated digest. Short enough for a person to type."""
 
 
 PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
 WaitingEvent: TypeAlias = InquiryRequest | Approval
-_AS_WE_WRITE_IT: Final = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
+_TIMESTAMP: Final = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
 
-class Whose(Struct, frozen=True):
-    """Whose question it is. `ask` are the names of people and groups that it is put to now, `eligible` the people who alone may answer.
+class AssignedTo(Struct, frozen=True):
+    """The people assigned to a question.
 
-    `needed` is how many people have to say yes, and `voters` those who have. `not_told` says whom the last notice did not reach, and why.
+    `ask` are the people and groups it is currently assigned to. `eligible` are the only people
+    who may answer. `needed` is the number of yes votes required, and `voters` are the people who
+    have voted yes. `not_told` names the recipients whom the last notification did not reach, and
+    why.
     """
 
     people: People
@@ -188,35 +249,47 @@ class Whose(Struct, frozen=True):
 
     @property
     def tally(self) -> str:
-        """The yeses so far, of those needed: `1 of 2`; empty where one is enough."""
+        """Progress of the vote, such as `1 of 2`. Empty if one vote is enough."""
         return f"{len(self.voters)} of {self.needed}" if self.needed > 1 else ""
 
     @property
     def line(self) -> str:
-        """Whose it is, in a line: `for ops only · 1 of 2`; empty where it is anyone's."""
+        """The assignment in one line, such as `for ops only · 1 of 2`. Empty if anyone may
+        answer.
+        """
         only = " only" if self.eligible is not None else ""
-        return " · ".join(filter(None, (f"for {', '.join(self.ask)}{only}" if self.ask else "", self.tally)))
+        return " · ".join(
+            filter(None, (f"for {', '.join(self.ask)}{only}" if self.ask else "", self.tally))
+        )
 
     def is_for(self, user: str) -> bool:
-        """Whether it is put to a person, by name or by a group of theirs, who has not said yes already."""
+        """Return whether the question is assigned to `user`, directly or by group, and the user
+        has not voted yes yet.
+        """
         person = self.people.person(user)
-        return is_among(person, self.people.people_of(self.ask)) and not is_among(person, self.voters)
+        return is_among(person, self.people.people_of(self.ask)) and not is_among(
+            person, self.voters
+        )
 
     def to_json(self) -> dict[str, Json]:
-        """Return what the API and `inbox --json` show."""
-        only: dict[str, Json] = {} if self.eligible is None else {"only": True, "may_answer": sorted(self.eligible)}
-        votes: dict[str, Json] = {} if self.needed == 1 else {"approvals": self.needed, "voted": list(self.voters)}
+        """Return the JSON that the API and `inbox --json` show."""
+        only: dict[str, Json] = (
+            {} if self.eligible is None else {"only": True, "may_answer": sorted(self.eligible)}
+        )
+        votes: dict[str, Json] = (
+            {} if self.needed == 1 else {"approvals": self.needed, "voted": list(self.voters)}
+        )
         not_told: dict[str, Json] = {"not_told": self.not_told} if self.not_told else {}
         return {"ask": list(self.ask), **only, **votes, **not_told}
 
 
 class Refusal(Struct, frozen=True):
-    """An equal call that was refused earlier in the same turn.
+    """A refusal of an equal call earlier in the same turn.
 
     Args:
-        by: The person or program that refused it.
-        reason: The reason given, if any.
-        at: When, in RFC 3339; empty if it was refused in the same step.
+        by: The person or program that refused the call.
+        reason: The reason, if one was given.
+        at: Time of the refusal in RFC 3339. Empty if the call was refused in the same step.
     """
 
     by: AnsweredBy | None
@@ -224,8 +297,12 @@ class Refusal(Struct, frozen=True):
     at: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as the API shows it."""
-        return {"by": None if self.by is None else msgspec.to_builtins(self.by), "reason": self.reason, "at": self.at}
+        """Return the JSON that the API shows."""
+        return {
+            "by": None if self.by is None else msgspec.to_builtins(self.by),
+            "reason": self.reason,
+            "at": self.at,
+        }
 
 
 class CallSubject(Struct, frozen=True):
@@ -233,8 +310,8 @@ class CallSubject(Struct, frozen=True):
 
     Args:
         call: The call, with the arguments that are decided on.
-        original: The arguments as the model wrote them, if a person has edited them since; else `UNSET`.
-        proposed_by: The person who edited them.
+        original: The model's arguments, if a person has edited them, else `UNSET`.
+        proposed_by: The person who edited the arguments.
     """
 
     call: ToolCall
@@ -243,14 +320,14 @@ class CallSubject(Struct, frozen=True):
 
 
 class ProposedEdit(Struct, frozen=True):
-    """An edit of a call that waits.
+    """An edit of a call that needs a decision.
 
     Args:
-        by: The editor.
+        by: The person who edited the call.
         arguments: The new arguments.
-        original: The arguments of the call as the model made it.
-        is_checked: Whether the rules for the new arguments were read. If not, nobody can say yes yet, and `OpenQuestion.arguments` are
-            still those before the edit.
+        original: The arguments as the model made them.
+        is_checked: Whether the rules for the new arguments were evaluated. If not, no one can
+            approve yet, and `OpenQuestion.arguments` are still the old arguments.
     """
 
     by: AnsweredBy | None
@@ -259,30 +336,42 @@ class ProposedEdit(Struct, frozen=True):
     is_checked: bool = True
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as the API shows it."""
+        """Return the JSON that the API shows."""
         by = None if self.by is None else msgspec.to_builtins(self.by)
-        return {"by": by, "arguments": self.arguments, "original": self.original, "checked": self.is_checked}
+        return {
+            "by": by,
+            "arguments": self.arguments,
+            "original": self.original,
+            "checked": self.is_checked,
+        }
 
 
 class OpenQuestion(Struct, frozen=True, kw_only=True):
-    """Something that a turn waits for: a question of a tool, or (kinds `run`, `deliver`, `review`) an approval.
+    """A question that a turn waits for: a tool's question, or an approval (kinds `run`, `deliver`,
+    `review`).
 
-    `id` is its address (`<conversation>-<event id of its request>`), the one name that it has everywhere. `form` is the whole form where
-    the question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where
-    the call is another agent's, `whose` where it is not anyone's question. `question_id`, `answer_schema`, `problem`, and of a result
-    under approval `content` and `is_error`, are read from its request.
+    `id` is its address (`<conversation>-<event id of its request>`), which identifies it
+    everywhere. `form` is the complete form if the question is one of several. `tool` and
+    `arguments` describe the call that asks. An approval is a boolean question. `asker` is set if
+    the call belongs to an external agent, `whose` if the question is assigned to people.
+    `question_id`, `answer_schema`, `arguments_schema`, `problem`, and `content` and `is_error` of a
+    result under approval, are read from its request, and `form_schema` from its form.
 
     Args:
         conversation: The id of the conversation.
-        kind: `tool` for a question, `run`, `deliver` or `review` for an approval.
-        source: Who asks.
+        kind: `tool` for a question; `run`, `deliver` or `review` for an approval.
+        source: The source of the question.
         question: The question as it is recorded.
-        asked_at: When it was asked, in RFC 3339.
-        request: The event that it was read from.
-        digest: Digest of what an approval is about: the arguments of the call, the result, or the answers under review. It changes with an
-            edit. Pass it to `store.answer(…, digest=…)`, so that a yes counts for nothing else. Empty for a question of a tool.
-        needs_digest: Whether a yes without the digest is refused: several people have to say yes, or something was edited.
-        edit: The edit of the call that people decide on, or that waits to be checked; None if the call is as the model made it.
+        asked_at: Time of the request in RFC 3339.
+        request: The recorded event that asks the question.
+        digest: Digest of the subject of an approval: the arguments of the call, the result, or
+            the answers under review. It changes with an edit. Pass it to `store.answer(…,
+            digest=…)`, so that the answer yes applies only to this subject. Empty for a question
+            of a tool.
+        needs_digest: Whether the answer yes needs the digest, because several people have to
+            approve or there is an edit.
+        edit: The edit of the call that people decide on, or that has to be checked. None if the
+            call is unchanged.
         refusals: Refusals of equal calls earlier in the turn.
     """
 
@@ -296,8 +385,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     arguments: Any
     asked_at: str
     request: WaitingEvent
-    asker: Asker | None = None
-    whose: Whose | None = None
+    asker: AskingAgent | None = None
+    whose: AssignedTo | None = None
     digest: str = ""
     needs_digest: bool = False
     edit: ProposedEdit | None = None
@@ -305,56 +394,102 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     @property
     def question_id(self) -> str:
-        """The question's own id, such as `confirm`; of approvals `__run__`, `__deliver__` or `__review__`."""
-        return self.request.question_id if isinstance(self.request, InquiryRequest) else f"__{self.kind}__"
+        """The question's own id, such as `confirm`. For approvals `__run__`, `__deliver__` or
+        `__review__`.
+        """
+        return (
+            self.request.question_id
+            if isinstance(self.request, InquiryRequest)
+            else f"__{self.kind}__"
+        )
 
     @property
     def answer_schema(self) -> JsonObject | None:
-        """The JSON Schema of an answer, for a form library; None for a secret, and for a type of a newer version."""
+        """JSON Schema of an answer. None for a secret, and for a type that only a newer version
+        knows.
+        """
         if isinstance(self.question.answer_type, SecretType | UnknownType):
             return None
-        return answer_schema(BareType(self.question.answer_type, self.question.optional))
+        return reader_schema(BareType(self.question.answer_type, self.question.optional))
+
+    @property
+    def form_schema(self) -> JsonObject | None:
+        """JSON Schema of the answers to the whole form: an object by question id. None if the
+        question is not one of several, or if a question of the form has no schema.
+        """
+        form = recorded_form(self)
+        return None if form is None or secrets_of_form(self.form) else form_schema(form.questions)
+
+    @property
+    def arguments_schema(self) -> JsonObject | None:
+        """JSON Schema of the arguments of a call to be approved (kind `run`), for edits. None if
+        it is not known, and for other kinds.
+        """
+        return self.request.arguments_schema if isinstance(self.request, Approval) else None
 
     @property
     def content(self) -> str | None:
-        """The result that waits for approval (kind `deliver`)."""
+        """The result to be approved (kind `deliver`)."""
         return self.request.content if isinstance(self.request, Approval) else None
 
     @property
     def is_error(self) -> bool | None:
-        """Whether that result is an error."""
+        """Whether the result to be approved is an error (kind `deliver`)."""
         return self.request.is_error if isinstance(self.request, Approval) else None
 
     @property
     def definition(self) -> str:
-        """The fingerprint of the tool of a call that waits (kind `run`), which a permission for later calls is bound to; else empty."""
+        """Fingerprint of the tool whose call is to be approved (kind `run`); empty for other kinds.
+        A standing permission applies only while the tool has the same fingerprint.
+        """
         return self.request.definition if isinstance(self.request, Approval) else ""
 
     @property
     def deadline(self) -> str | None:
-        """Until when an answer counts, in RFC 3339: its deadline, or when another agent's own dialog asks; None where it has no end."""
-        return min(filter(None, (self.request.deadline, self.asker.ends if self.asker else "")), default=None)
+        """Deadline for an answer in RFC 3339: the question's own deadline, or the time when the
+        agent's own dialog takes over. None if there is none.
+        """
+        return min(
+            filter(None, (self.request.deadline, self.asker.ends if self.asker else "")),
+            default=None,
+        )
 
     @property
     def problem(self) -> str | None:
-        """The tool's objection to the previous answer, where it asks again because of that."""
+        """The tool's objection to the previous answer, if it asks again for that reason."""
         return self.request.problem if isinstance(self.request, InquiryRequest) else None
 
     def whole_digest(self, given: str) -> str:
-        """Return `digest` if `given` is at least its first 8 characters; otherwise return `given`, which then counts for nothing else."""
-        return self.digest if len(given) >= SHORT_DIGEST and self.digest.startswith(given.lower()) else given
+        """Return `digest` if `given` is its prefix of at least 8 characters, else return `given`
+        unchanged.
+        """
+        return (
+            self.digest
+            if len(given) >= SHORT_DIGEST and self.digest.startswith(given.lower())
+            else given
+        )
 
     def to_json(self) -> dict[str, Json]:
-        """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
+        """Return the JSON that the API, `inbox --json`, exit status 3 and `notify.command`
+        share.
+        """
         asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
         problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
         people: dict[str, Json] = {} if self.whose is None else {"people": self.whose.to_json()}
         about: dict[str, Json] = {"about": self.digest} if self.digest else {}
         edit: dict[str, Json] = {} if self.edit is None else {"edit": self.edit.to_json()}
-        refused: dict[str, Json] = {"refused_before": [each.to_json() for each in self.refusals]} if self.refusals else {}
+        refused: dict[str, Json] = (
+            {"refused_before": [each.to_json() for each in self.refusals]} if self.refusals else {}
+        )
         deadline: dict[str, Json] = {} if self.deadline is None else {"deadline": self.deadline}
-        result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
-        digest: dict[str, Json] = {"digest": self.digest} if self.digest else {}  # `about` is the older name
+        result: dict[str, Json] = (
+            {}
+            if self.content is None
+            else {"content": self.content, "is_error": bool(self.is_error)}
+        )
+        digest: dict[str, Json] = (
+            {"digest": self.digest} if self.digest else {}
+        )  # `about` is the older name of `digest`
         return {
             "id": self.id,
             "conversation": self.conversation,
@@ -363,7 +498,12 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             "question_id": self.question_id,
             "question": self.question.to_json(),
             "answer_schema": self.answer_schema,
-            "form": None if self.form is None else {"total": self.form.total, "questions": [*map(_whole, self.form.questions)]},
+            "form": None
+            if self.form is None
+            else {
+                "total": self.form.total,
+                "questions": [*map(_with_option_objects, self.form.questions)],
+            },
             "tool": self.tool,
             "arguments": self.arguments,
             "asked_at": self.asked_at,
@@ -380,22 +520,32 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
 
 def arguments_sha256(arguments: Json) -> str:
-    """Return what binds an approval to the exact arguments that run."""
+    """Return the digest that binds an approval to the exact arguments of a call."""
     return sha256(canonical(arguments))
 
 
 def result_sha256(content: str, *, is_error: bool, images: Sequence[Image]) -> str:
-    """Return the digest of a result that waits to be delivered."""
-    return sha256(canonical([content, is_error, *([image.media_type, image.data] for image in images)]))
+    """Return the digest of a result to be delivered."""
+    return sha256(
+        canonical([content, is_error, *([image.media_type, image.data] for image in images)])
+    )
 
 
 def answers_sha256(questions: Sequence[Question[Any]], answers: Mapping[str, Json]) -> str:
-    """Return the digest of answers that wait for review, with the texts of their questions."""
-    return sha256(canonical([[question.id, question.text, answers[question.id]] for question in questions if question.id in answers]))
+    """Return the digest of answers to be reviewed, together with the texts of their questions."""
+    return sha256(
+        canonical(
+            [
+                [question.id, question.text, answers[question.id]]
+                for question in questions
+                if question.id in answers
+            ]
+        )
+    )
 
 
-def _whole(question: dict[str, Json]) -> Json:
-    """Return a question of a form with its options as objects, as those of a single question are."""
+def _with_option_objects(question: dict[str, Json]) -> Json:
+    """Return a question of a form with its options as objects, like those of a single question."""
     kind = question.get("answer_type")
     options = kind.get("options") if isinstance(kind, Mapping) else None
     if not isinstance(kind, Mapping) or not isinstance(options, list):
@@ -407,23 +557,53 @@ def _option(option: Json) -> Json:
     return option if isinstance(option, Mapping) else {"value": option}
 
 
+def recorded_form(question: OpenQuestion) -> Form | None:
+    """Return the form of a question. None if the question is not one of several, or if a newer
+    version has written the form.
+    """
+    if question.form is None:
+        return None
+    from midturn.question.form import Form
+
+    try:
+        return Form.from_record(list(question.form.questions), review=question.form.review)
+    except QuestionError:
+        return None
+
+
 def holds_secret(question: OpenQuestion) -> bool:
-    """Say whether the question, or one of its form, is a secret: those are answered where the turn runs."""
-    return isinstance(question.question.answer_type, SecretType) or bool(secrets_of_form(question.form))
+    """Return whether the question, or another question of its form, is a secret. Such questions
+    can be answered only where the turn runs.
+    """
+    return isinstance(question.question.answer_type, SecretType) or bool(
+        secrets_of_form(question.form)
+    )
 
 
 def secrets_of_form(form: FormAuthored | None) -> frozenset[str]:
-    """Return the ids of the questions of a form that are secrets, whatever version wrote it."""
-    return frozenset(str(asked.get("id")) for asked in form.questions if _is_secret(asked.get("answer_type"))) if form else frozenset()
+    """Return the ids of the secret questions of a form. Another version of midturn may have written
+    the form.
+    """
+    return (
+        frozenset(
+            str(asked.get("id")) for asked in form.questions if _is_secret(asked.get("answer_type"))
+        )
+        if form
+        else frozenset()
+    )
 
 
 def _is_secret(answer_type: Json) -> bool:
-    return answer_type == "secret" or (isinstance(answer_type, Mapping) and answer_type.get("type") == "secret")
+    return answer_type == "secret" or (
+        isinstance(answer_type, Mapping) and answer_type.get("type") == "secret"
+    )
 
 
 def recorded_at(event: Event) -> str:
-    """Return when the event was recorded as RFC 3339 in UTC; an unreadable time is returned as it stands."""
-    if re.fullmatch(_AS_WE_WRITE_IT, event.timestamp):
+    """Return the time when the event was recorded, as RFC 3339 in UTC. An unreadable time is
+    returned unchanged.
+    """
+    if re.fullmatch(_TIMESTAMP, event.timestamp):
         return event.timestamp
     try:
         return rfc3339(event.at)
@@ -431,34 +611,44 @@ def recorded_at(event: Event) -> str:
         return event.timestamp
 
 
-# Words of an approval -------------------------------------------------------------------------------------------------
+# Texts of approvals
+# --------------------------------------------------------------------------------------------------
 
 
-_TEXTS: Final = {"run": "Run {tool}?", "deliver": "Deliver the result of {tool}?", "review": "Send these answers?"}
+_TEXTS: Final = {
+    "run": "Run {tool}?",
+    "deliver": "Deliver the result of {tool}?",
+    "review": "Send these answers?",
+}
 
 
 def approval_text(kind: str, tool: str) -> str:
-    """Return what a person is asked to approve."""
+    """Return the question of an approval."""
     return _TEXTS.get(kind, f"Approve {kind} of {{tool}}?").replace("{tool}", tool)
 
 
 def asked_text(approval: Approval, tool: str) -> str:
-    """Return what was asked: what the tool had foretold, or the words of the approval."""
-    return approval_text(approval.kind, tool) if approval.question is None else approval.question.text
+    """Return the question that was asked: the question that the tool previewed, or the text of
+    the approval.
+    """
+    return (
+        approval_text(approval.kind, tool) if approval.question is None else approval.question.text
+    )
 
 
-# Values and blocks of text in Markdown --------------------------------------------------------------------------------
+# Values and code blocks in Markdown
+# --------------------------------------------------------------------------------------------------
 
 
 _BACKTICKS: Final = r"`+"
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return a block that shows `text` as it is, whatever backticks are in it."""
+    """Return a fenced code block for any text, including backticks."""
     fence = "`" * max(3, 1 + max(map(len, re.findall(_BACKTICKS, text)), default=0))
     return "\n".join((fence + language, text.removesuffix("\n"), fence))
 
 
 def shown(value: Json) -> str:
-    """Return a JSON value as a person writes it: text bare, everything else as JSON."""
+    """Return a JSON value for display: text without quotes, everything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

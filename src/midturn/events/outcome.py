@@ -1,4 +1,4 @@
-"""Outcomes of a tool: success, error, or a need for input."""
+"""Outcomes of a tool run: success, error, or questions to answer first."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from midturn.question.question import Question
 
 
 class Success(Struct, frozen=True):
-    """The tool is done; `content` is what the model reads, `images` what it sees, where it can; `warning` is for people, who see it once.
+    """The tool has finished.
 
     Args:
-        content: What the model reads.
+        content: The result that the model reads.
+        images: Images for the model, if it accepts images.
+        warning: A warning that people see once.
     """
 
     content: str
@@ -25,10 +27,12 @@ class Success(Struct, frozen=True):
 
 
 class ToolError(Struct, frozen=True):
-    """The tool failed; the model reads `message`. `trace` is for people, `transient` says that trying again may help.
+    """The tool has failed.
 
     Args:
-        message: What the model reads.
+        message: The error that the model reads.
+        trace: Traceback lines for people.
+        transient: Whether trying again may help.
     """
 
     message: str
@@ -37,10 +41,10 @@ class ToolError(Struct, frozen=True):
 
 
 class NeedsInput(Struct, frozen=True):
-    """The tool must know something first, and is run again with the answers. One question is a form of one.
+    """The tool needs answers, and runs again when it has them.
 
     Args:
-        form: The questions.
+        form: The questions. A single question becomes a form of one.
     """
 
     form: Form

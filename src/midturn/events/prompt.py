@@ -1,4 +1,4 @@
-"""A prompt: the question, its asker, its context, the replies that are possible, and what an approval is about."""
+"""Prompts: a question with its asker, context, possible replies, and the subject of an approval."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from midturn.question.people import People, time_left
 from midturn.question.question import Question
 from midturn.question.reply import DEFAULT_SCOPE, SCOPES, Scope
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The subject of an approval: a call (`CallSubject`), a result, answers
+# --------------------------------------------------------------------------------------------------
+# Subjects of approvals: a call (`CallSubject`), a result, answers
 
 
 class ResultSubject(Struct, frozen=True):
     """Subject of a `deliver` approval: the result that the model would read.
 
     Args:
-        call: The call that it is the result of.
+        call: The call that produced the result.
         content: The result.
-        is_error: Whether it is an error.
-        images: The pictures in it.
+        is_error: Whether the result is an error.
+        images: Images in the result.
     """
 
     call: ToolCall
@@ -36,11 +36,11 @@ class ResultSubject(Struct, frozen=True):
 
 
 class FormSubject(Struct, frozen=True):
-    """Subject of a `review`: the questions of the form, and the answers by question id: no secrets, and null for what was skipped.
+    """Subject of a `review`: the questions and answers of a form.
 
     Args:
         questions: The questions, in order.
-        answers: The answers.
+        answers: The answers by question id, without secrets. A skipped question has null.
     """
 
     questions: Sequence[Question[Any]]
@@ -51,76 +51,90 @@ Subject: TypeAlias = CallSubject | ResultSubject | FormSubject
 
 
 def reviewed_places(subject: FormSubject) -> list[int]:
-    """Return which questions of the form a review shows, by their places; what was never asked, because of its `when`, is left out."""
+    """Return the indexes of the questions that a review shows. Questions that were not asked
+    because of `when` are left out.
+    """
     answers = subject.answers
     return [
-        place
-        for place, question in enumerate(subject.questions)
+        index
+        for index, question in enumerate(subject.questions)
         if question.id in answers and (answers[question.id] is not None or question.optional)
     ]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A prompt: the question, its asker, its context, and the replies that are possible
+# --------------------------------------------------------------------------------------------------
+# Prompts
 
 
-def _nowhere() -> None:
+def _no_open_question() -> None:
     return None
 
 
-def _nothing_said(text: str, scope: Scope) -> tuple[str, ...]:
+def _no_description(text: str, scope: Scope) -> tuple[str, ...]:
     del text, scope
     return ()
 
 
 class RuleDraft(Struct, frozen=True):
-    """A standing permission that a person may write about calls such as this one.
+    """A standing permission that a person may grant for calls like this one.
 
     Args:
         text: The rule for calls with equal arguments, in TOML.
-        problem: Says why a rule cannot be written; empty if it can.
-        scopes: The scopes that it may have.
-        said: Describes a rule with a scope: the calls that it covers, where, and an example that it does not cover.
+        problem: Returns why a rule, given as TOML, is invalid; an empty text if it is valid.
+        scopes: The allowed scopes.
+        said: Describes a rule with a scope: the calls it covers, where it applies, and an example
+            it does not cover.
     """
 
     text: str
     problem: Callable[[str], str]
     scopes: tuple[Scope, ...] = SCOPES
-    said: Callable[[str, Scope], tuple[str, ...]] = _nothing_said
+    said: Callable[[str, Scope], tuple[str, ...]] = _no_description
 
     @property
     def first_scope(self) -> Scope:
-        """The scope that is chosen at first."""
+        """The initially selected scope."""
         return DEFAULT_SCOPE if DEFAULT_SCOPE in self.scopes else self.scopes[0]
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """One thing to ask a person.
-
-    `question` is what an approval asks, too (a boolean). `id` names it as `OpenQuestion.id` does, `event` is the `event_id` of its
-    request; `asked_by` is the header, computed from the source, and `label` a configured name that is only shown beside it.
-    `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
-    which is the beginning of the question's context: words from outside, to be quoted. `parameters` is what edited arguments must fit.
-    `people` are those whose question it is, where it is not anyone's.
-    `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers. `deadline` is until when an
-    answer counts (RFC 3339), and `time_left` says for people how long that is now; both are empty where that is open. `rule` is there where
-    a person may have calls such as this one run from now on, by a rule of their own configuration. `scopes` are the scopes that the
-    answer may have (`Answered.scope`); `definition` is the fingerprint of the tool of a call.
+    """One prompt for a person.
 
     Args:
-        kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a form).
-        subject: The call or the result that an approval is about, or the answers that are reviewed.
-        prefill: What the field begins with; `UNSET` where it is empty.
-        can_go_back: Whether `WentBack` may be replied.
-        can_reply: Whether `Replied` may be.
-        may_remember: Whether `remember` of `Answered` counts.
+        question: The question. An approval asks a boolean question.
+        kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a
+            form).
+        asked_by: Header with the asker, computed from the source.
+        subject: The subject of an approval or a review.
+        index: Position in the form as submitted, from 1.
+        total: Number of questions in the form.
+        prefill: Initial value of the field, or `UNSET`.
+        error: Reason why the previous reply was invalid.
+        can_go_back: Whether `WentBack` is allowed.
+        can_reply: Whether `Replied` is allowed.
+        may_remember: Whether the field `remember` of `Answered` has an effect.
+        always: Standing permissions that an external agent offers with a yes. Empty if the turn
+            itself remembers answers.
+        id: Address of the question, as `OpenQuestion.id`.
+        event: The `event_id` of the request.
         conversation: The id of the conversation.
         tool: The tool whose call asks.
         arguments: The arguments of that call.
-        digest: Digest of what an approval is about, as in `OpenQuestion.digest`.
+        label: The configured `prompt_label` and the progress of a vote, shown next to the header.
+        verdict: The comment of a model that reviewed the call. It is also the beginning of the
+            question's context. Mark it as text that was not written by midturn.
+        people: The people assigned to the question, if any.
+        parameters: JSON Schema for edited arguments.
+        rule: Set if a person may grant a standing permission for calls like this one.
+        scopes: The scopes allowed in `Answered.scope`.
+        definition: Fingerprint of the tool of a call.
+        deadline: Deadline for an answer in RFC 3339. Empty if there is none.
+        time_left: Returns the remaining time as text. Empty if there is no deadline.
+        digest: Digest of the subject of an approval, as in `OpenQuestion.digest`.
         refusals: Refusals of equal calls earlier in the turn.
-        exit_leaves_open: Whether Ctrl-C, the end of input and Escape leave the question open (`Deferred`) instead of ending the turn.
-        find_open: Finds what `open` returns.
+        exit_leaves_open: Whether Ctrl-C, the end of input and Escape leave the question open
+            (`Deferred`) instead of ending the turn.
+        find_open: Returns the value of the property `open`.
     """
 
     question: Question[Any]
@@ -152,19 +166,25 @@ class Prompt(Struct, frozen=True, kw_only=True):
     digest: str = ""
     refusals: tuple[Refusal, ...] = ()
     exit_leaves_open: bool = False
-    find_open: Callable[[], OpenQuestion | None] = _nowhere
+    find_open: Callable[[], OpenQuestion | None] = _no_open_question
 
     @property
     def open(self) -> OpenQuestion | None:
-        """The question as everyone outside the turn sees it, with `to_json()`; None where it cannot be answered from outside now."""
+        """The question as other interfaces see it, or None if it cannot be answered from outside
+        now.
+        """
         return self.find_open()
 
     def timed(self, asked_at: str, now: Callable[[], str]) -> Self:
-        """Return the prompt with how long there is left for an answer, where that has an end.
+        """Return the prompt with the time left for an answer, if it has a deadline.
 
         Args:
-            asked_at: When it was asked; empty where that is now.
-            now: Returns the time.
+            asked_at: Time of the request. Empty for now.
+            now: Returns the current time.
         """
         began = asked_at or (now() if self.deadline else "")
-        return replace(self, time_left=lambda: time_left(now(), began, self.deadline)) if self.deadline else self
+        return (
+            replace(self, time_left=lambda: time_left(now(), began, self.deadline))
+            if self.deadline
+            else self
+        )

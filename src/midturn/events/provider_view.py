@@ -1,4 +1,6 @@
-"""A provider's view of a conversation: turns mended where a process died, results right behind their calls. The log is never rewritten."""
+"""The provider's view of a conversation: every call has a result right after it, even if a
+process died. The log is not modified.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ import msgspec
 from msgspec import Struct
 
 from midturn.events import types as ev
-from midturn.events.codec import Start, clean, decode_event, decode_kind, decode_stream, decode_visible
+from midturn.events.codec import (
+    Start,
+    clean,
+    decode_event,
+    decode_kind,
+    decode_stream,
+    decode_visible,
+)
 from midturn.events.types import Event
 from midturn.events.window import (
     MAY_START,
@@ -29,28 +38,36 @@ from midturn.events.window import (
 )
 from midturn.question.json_value import Json
 
-# Cycles: the calls of one response, whose results must follow at once -------------------------------------------------
+# Cycle: the calls of one response and their results, which must directly follow the calls
+# -------------------------------------------------
 
 
 class Cycle:
-    """Follows a turn event by event. What stands in one batch was one response of the model, whatever the order of its parts."""
+    """Finds the ends of the cycles of a turn, event by event. Events of one batch belong to one
+    response of the model, in any order.
+    """
 
     def __init__(self) -> None:
         self._responding = False
         self._in_batch = False
 
     def ends_before(self, event: Event) -> bool:
-        """Take the next event; say whether all calls before it must have their results by now."""
-        ends = isinstance(event, ev.ChatRequest | ev.TurnEnd) or (not self._in_batch and self._speaks(event))
+        """Process the next event. Return whether all calls before this event must have results."""
+        ends = isinstance(event, ev.ChatRequest | ev.TurnEnd) or (
+            not self._in_batch and self._speaks(event)
+        )
         self._responding = isinstance(event, ev.ToolCallResponse) or (self._responding and not ends)
         self._in_batch = event.more > 0 and isinstance(event, ev.ChatResponse | ev.ToolCallRequest)
         return ends
 
     def _speaks(self, event: Event) -> bool:
-        return isinstance(event, ev.ChatResponse) or (self._responding and isinstance(event, ev.ToolCallRequest))
+        return isinstance(event, ev.ChatResponse) or (
+            self._responding and isinstance(event, ev.ToolCallRequest)
+        )
 
 
-# Repairs of a log for readers of the whole. The file itself is never rewritten ----------------------------------------
+# Repairs of a log for readers that need all events. The file is never modified
+# ---------------------------------------
 
 
 _RESPONSES: Final = (ev.InquiryAnswered, ev.InquiryCancelled, ev.InquiryRedacted)
@@ -58,10 +75,13 @@ _NOTES: Final = frozenset(get_args(ev.Note))
 
 
 class Repairs(Struct, frozen=True):
-    """Repairs of `sanitize`, by the `event_id`s concerned; false where the stream was whole.
+    """Repairs made by `sanitize`, as lists of `event_id`s.
 
-    `started` are the events before which a `turn_start` was missing, `interrupted` the calls that got a synthetic response,
-    `cancelled` the requests that got `cancelled: user`, `dropped` the responses that no request asked for.
+    Evaluates to false if nothing was repaired.
+
+    `started`: events before which a `turn_start` was missing. `interrupted`: calls that got a
+    synthetic response. `cancelled`: requests that got a `cancelled: user` response. `dropped`:
+    responses without a request.
     """
 
     started: tuple[str, ...] = ()
@@ -82,16 +102,17 @@ class Repairs(Struct, frozen=True):
 
 
 def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
-    """Return a well-formed stream, and what had to be done to it.
+    """Return a well-formed stream, and the repairs that were needed.
 
-    It starts with a `turn_start`; every call of a finished turn has a response; inquiries are whole inside their turn. Of the open turn
-    only responses without a request are dropped. Nothing that a provider sees is lost, and a second pass changes nothing.
+    It starts with a `turn_start`. Every call of a finished turn has a response, and every request
+    has its response in the same turn. In the open turn, only responses without a request are
+    dropped. No event that a provider sees is lost. Repairing the result again changes nothing.
 
     Args:
         events: The events as they were read, oldest first.
     """
     events = list(events)
-    whole: list[Event] = []
+    repaired: list[Event] = []
     repairs = Repairs()
     for number, window in enumerate(turns(events)):
         content, started = (window.events, Repairs()) if number else _start(window.events)
@@ -100,21 +121,24 @@ def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
         if not window.open:
             content, cancelled = _cancel_requests(content)
             content, answered = _answer_calls(content)
-            for _ in content:  # where ids repeat, a new response may take the place of another's
+            # if ids repeat, adding a response can change the pairs, so the check is repeated
+            for _ in content:
                 if not pair_calls(content).unanswered:
                     break
                 content, more = _answer_calls(content)
                 answered += more
             repairs += cancelled + answered
-        whole += content
-    return whole or events, repairs
+        repaired += content
+    return repaired or events, repairs
 
 
 def interrupted(call: ev.ToolCallRequest) -> ev.ToolCallResponse:
-    """Return the synthetic response of a call that has none; the same call always gets the same one."""
+    """Return the synthetic response for a call without one. It is always the same for the same
+    call.
+    """
     return ev.ToolCallResponse(
         timestamp=call.timestamp,
-        event_id=_beside(call, "interrupted"),
+        event_id=_derived_id(call, "interrupted"),
         id=call.id,
         call=call.event_id,
         content=ev.INTERRUPTED,
@@ -122,17 +146,17 @@ def interrupted(call: ev.ToolCallRequest) -> ev.ToolCallResponse:
     )
 
 
-def _beside(event: Event, what: str) -> str:
-    """Derive an id for a synthetic event: no two events get the same one, and no run of it differs."""
-    return f"{event.event_id}:{what}" if event.event_id else ""
+def _derived_id(event: Event, suffix: str) -> str:
+    """Derive a unique and reproducible id for a synthetic event."""
+    return f"{event.event_id}:{suffix}" if event.event_id else ""
 
 
 def _start(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
-    """Put the first turn's `turn_start` before everything else of it; make one where it is missing."""
+    """Move the `turn_start` of the first turn to its beginning, or create it if it is missing."""
     place = next((place for place, event in enumerate(events) if starts_turn(event)), None)
     if place is not None:
         return (events[place], *events[:place], *events[place + 1 :]), Repairs()
-    start = ev.TurnStart(timestamp=events[0].timestamp, event_id=_beside(events[0], "start"))
+    start = ev.TurnStart(timestamp=events[0].timestamp, event_id=_derived_id(events[0], "start"))
     return (start, *events), Repairs(started=(events[0].event_id,))
 
 
@@ -145,66 +169,102 @@ def _drop_orphans(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
 
 
 def _orphaned_notes(events: Sequence[Event]) -> list[int]:
-    """Return the places of votes and other notes on requests that are not there."""
-    if _NOTES.isdisjoint(map(type, events)):  # as usual
+    """Return the indexes of votes and other notes whose request is missing."""
+    if _NOTES.isdisjoint(map(type, events)):  # fast path: no votes or other notes
         return []
     asked = {event.id for event in events if isinstance(event, ev.InquiryRequest | ev.Approval)}
-    return [place for place, event in enumerate(events) if isinstance(event, ev.Note) and event.id not in asked]
+    return [
+        place
+        for place, event in enumerate(events)
+        if isinstance(event, ev.Note) and event.id not in asked
+    ]
 
 
 def _cancel_requests(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
-    """Cancel what was never answered: behind every response that has the same id, for pairs are found in order."""
+    """Cancel unanswered requests. The cancellation comes after all responses with the same id,
+    since these are paired in order.
+    """
     unanswered = pair_inquiries(events).unanswered
     cancelled: dict[int, list[Event]] = {}
     for place in sorted(unanswered):
         request = cast("ev.InquiryRequest", events[place])
-        behind = max([place, *(at for at, event in enumerate(events) if isinstance(event, _RESPONSES) and event.id == request.id)])
-        response = ev.InquiryCancelled(timestamp=request.timestamp, event_id=_beside(request, "cancelled"), id=request.id, reason="user")
+        behind = max(
+            [
+                place,
+                *(
+                    at
+                    for at, event in enumerate(events)
+                    if isinstance(event, _RESPONSES) and event.id == request.id
+                ),
+            ]
+        )
+        response = ev.InquiryCancelled(
+            timestamp=request.timestamp,
+            event_id=_derived_id(request, "cancelled"),
+            id=request.id,
+            reason="user",
+        )
         cancelled.setdefault(behind, []).append(response)
-    whole = [one for place, event in enumerate(events) for one in (event, *cancelled.get(place, ()))]
-    return whole, Repairs(cancelled=tuple(events[place].event_id for place in sorted(unanswered)))
+    repaired = [
+        repaired_event
+        for place, event in enumerate(events)
+        for repaired_event in (event, *cancelled.get(place, ()))
+    ]
+    return repaired, Repairs(
+        cancelled=tuple(events[place].event_id for place in sorted(unanswered))
+    )
 
 
 def _answer_calls(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
-    """Give every call without a response a synthetic one, before anything else is said."""
+    """Add a synthetic response for every call without one, before the next message or response."""
     unanswered = pair_calls(events).unanswered
-    whole: list[Event] = []
-    due: list[ev.ToolCallRequest] = []
+    repaired: list[Event] = []
+    pending: list[ev.ToolCallRequest] = []
     cycle = Cycle()
     for place, event in enumerate(events):
         if cycle.ends_before(event):
-            whole += map(interrupted, due)
-            due = []
-        whole.append(event)
+            repaired += map(interrupted, pending)
+            pending = []
+        repaired.append(event)
         if place in unanswered and isinstance(event, ev.ToolCallRequest):
-            due.append(event)
-    whole += map(interrupted, due)
-    return whole, Repairs(interrupted=tuple(events[place].event_id for place in sorted(unanswered)))
+            pending.append(event)
+    repaired += map(interrupted, pending)
+    return repaired, Repairs(
+        interrupted=tuple(events[place].event_id for place in sorted(unanswered))
+    )
 
 
 def provider_view(events: Iterable[Event]) -> list[ev.VisibleEvent]:
-    """Return the visible events, so that every provider accepts them: each call has exactly one response, before anything else is said.
+    """Return the visible events in a form that every provider accepts: each call has exactly one
+    response, before anything else.
 
-    A call without a response, in the open turn too, gets a synthetic one. A response that stands too late moves to its place; one that
-    belongs to no call is left out.
+    A call without a response, also in the open turn, gets a synthetic one. A late response moves to
+    its call. A response without a call is left out.
     """
     if isinstance(events, TurnByTurn):
         return events.provider_view()
-    events = events if isinstance(events, (list, Sequence)) else list(events)  # asking a class for `Sequence` is slow
-    whole = whole_view(events)
-    return [event for window in turns(events) for event in _turn_view(window.events)] if whole is None else whole
+    # `list` is checked first, because the check for `Sequence` is slow
+    events = events if isinstance(events, (list, Sequence)) else list(events)
+    well_formed = well_formed_view(events)
+    return (
+        [event for window in turns(events) for event in _turn_view(window.events)]
+        if well_formed is None
+        else well_formed
+    )
 
 
 def last_user_request(events: Sequence[Event]) -> ev.ChatRequest | None:
-    """Return what the user asked for last."""
+    """Return the user's latest message."""
     for event in reversed(events):
         if isinstance(event, ev.ChatRequest):
             return event
     return None
 
 
-def whole_view(events: Iterable[Event | Start]) -> list[ev.VisibleEvent] | None:
-    """Return the visible events as they are, where each call has its response in its place; else None."""
+def well_formed_view(events: Iterable[Event | Start]) -> list[ev.VisibleEvent] | None:
+    """Return the visible events unchanged if every call has its response in the right place,
+    else None.
+    """
     view: list[Any] = []
     waiting: dict[str, str] = {}
     answered = False
@@ -221,7 +281,7 @@ def whole_view(events: Iterable[Event | Start]) -> list[ev.VisibleEvent] | None:
                 return None
             answered = True
         elif kind is not ev.ChatResponse and kind is not ev.ChatRequest:
-            if waiting and kind in _ENDING:
+            if waiting and kind in _ENDS_CALLS:
                 return None
             continue
         elif waiting:
@@ -230,56 +290,61 @@ def whole_view(events: Iterable[Event | Start]) -> list[ev.VisibleEvent] | None:
     return None if waiting else view
 
 
-_ENDING: Final = (Start, ev.TurnStart, ev.TurnEnd, ev.OpaqueEvent)
-"""Behind these, or what they may stand for, no call of before gets its response."""
+_ENDS_CALLS: Final = (Start, ev.TurnStart, ev.TurnEnd, ev.OpaqueEvent)
+"""After these events, an earlier call gets no response. An opaque event may be a start or an end
+of a turn.
+"""
 
 
 def _turn_view(events: Sequence[Event]) -> list[ev.VisibleEvent]:
-    whole = whole_view(events)
-    return mended_view(events) if whole is None else whole
+    well_formed = well_formed_view(events)
+    return repaired_view(events) if well_formed is None else well_formed
 
 
-def mended_view(events: Sequence[Event]) -> list[ev.VisibleEvent]:
-    """Return the visible events of one turn, each call with its response behind it."""
+def repaired_view(events: Sequence[Event]) -> list[ev.VisibleEvent]:
+    """Return the visible events of one turn, with each response after its call."""
     pairing = pair_calls(events)
     asked_by = {response: request for request, response in pairing.responses.items()}
     view: list[ev.VisibleEvent] = []
-    due: dict[int, ev.ToolCallResponse] = {}
+    pending: dict[int, ev.ToolCallResponse] = {}
     cycle = Cycle()
     for place, event in enumerate(events):
         if cycle.ends_before(event):
-            view += due.values()
-            due = {}
+            view += pending.values()
+            pending = {}
         if isinstance(event, ev.ToolCallResponse):
-            if response := due.pop(asked_by.get(place, -1), None):
+            if response := pending.pop(asked_by.get(place, -1), None):
                 view.append(response)
         elif ev.visible(event):
             view.append(cast("ev.VisibleEvent", event))
         if isinstance(event, ev.ToolCallRequest):
-            due[place] = _result(events, pairing.responses.get(place), event)
-    return [*view, *due.values()]
+            pending[place] = _result(events, pairing.responses.get(place), event)
+    return [*view, *pending.values()]
 
 
-def _result(events: Sequence[Event], place: int | None, call: ev.ToolCallRequest) -> ev.ToolCallResponse:
-    """Return the response of a call, under the id by which the provider knows the call."""
+def _result(
+    events: Sequence[Event], place: int | None, call: ev.ToolCallRequest
+) -> ev.ToolCallResponse:
+    """Return the response of a call, with the id that the provider uses for the call."""
     if place is None:
         return interrupted(call)
     response = cast("ev.ToolCallResponse", events[place])
     return response if response.id == call.id else msgspec.structs.replace(response, id=call.id)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The events of a conversation held for writing: finished turns stay as they were read, and a provider's view of them is computed once
+# --------------------------------------------------------------------------------------------------
+# The events of a conversation that is open for writing. Finished turns are kept as bytes, and their
+# provider view is computed once.
 
 
-_LATE = 65_536  # bytes
+_TAIL_BYTES = 65_536  # number of bytes at the end of the file that are decoded first
 
 
-class Past:
-    """The whole lines before the last turn of `file`."""
+class HistoryPrefix:
+    """The lines of `file` before the last turn of the conversation."""
 
-    def __init__(self, lines: bytes, file: str, before: Past | None = None) -> None:
-        """Keep lines; `before` is what is known of their beginning."""
+    def __init__(self, lines: bytes, file: str, before: HistoryPrefix | None = None) -> None:
+        """Store the lines. `before` is an earlier prefix of them, whose computed view is reused."""
         self._lines = lines
         self._file = file
         self._before = before
@@ -289,14 +354,18 @@ class Past:
 
     @property
     def size(self) -> int:
-        """Number of bytes that this keeps."""
+        """Size in bytes."""
         return len(self._lines)
 
-    def grown(self, lines: bytes, file: str) -> Past:
-        """Return the past that is in a file by now: this one, or one that begins like this, so that what is known of it stays known."""
+    def grown(self, lines: bytes, file: str) -> HistoryPrefix:
+        """Return the current prefix of the file: this object, or a new one that reuses its
+        computed view.
+        """
         if file == self._file and lines == self._lines:
             return self
-        return Past(lines, file, self if file == self._file and lines.startswith(self._lines) else None)
+        return HistoryPrefix(
+            lines, file, self if file == self._file and lines.startswith(self._lines) else None
+        )
 
     @cached_property
     def events(self) -> list[Event]:
@@ -304,45 +373,54 @@ class Past:
         return decode_stream(self._lines, self._file)
 
     def latest_first(self) -> Iterator[Event]:
-        """Yield the events from the end on: the last ones are read alone, and all only for a reader that goes further."""
-        begin = self._lines.find(b"\n", -_LATE) + 1 if len(self._lines) > _LATE else 0
-        late: list[Event] = []
-        if "events" not in vars(self) and (begin or len(self._lines) <= _LATE):
-            late = decode_stream(self._lines[begin:], self._file, self._lines.count(b"\n", 0, begin) + 1)
-            yield from reversed(late)
-            if not begin:
+        """Yield the events, newest first. The last ones are decoded first, and all others only
+        if they are needed.
+        """
+        tail_start = (
+            self._lines.find(b"\n", -_TAIL_BYTES) + 1 if len(self._lines) > _TAIL_BYTES else 0
+        )
+        tail: list[Event] = []
+        if "events" not in vars(self) and (tail_start or len(self._lines) <= _TAIL_BYTES):
+            tail = decode_stream(
+                self._lines[tail_start:], self._file, self._lines.count(b"\n", 0, tail_start) + 1
+            )
+            yield from reversed(tail)
+            if not tail_start:
                 return
-        yield from reversed(self.events[: len(self.events) - len(late)])
+        yield from reversed(self.events[: len(self.events) - len(tail)])
 
     @cached_property
     def deltas(self) -> list[Json]:
-        """Values set by flags in them; no other event is made for it."""
+        """Values set by flags. Other events are not decoded."""
         return config_deltas(decode_kind(self._lines, "config_delta"))
 
     @cached_property
     def standing(self) -> tuple[ev.Standing, ...]:
-        """Decisions in them that hold for the rest of the conversation; no other event is decoded for it."""
+        """Standing decisions. Other events are not decoded."""
         return standing_decisions(decode_kind(self._lines, "standing"))
 
     @cached_property
     def view(self) -> list[ev.VisibleEvent]:
-        """The events as a provider sees them."""
+        """The events that a provider sees."""
         before, self._before = self._before, None
-        known = before.view if before and "view" in vars(before) else []
-        rest = self._lines[before.size :] if before and known else self._lines
-        decoded = decode_visible(rest) if rest else []  # what reads events is not made for a conversation that has none yet
-        view = None if decoded is None else whole_view(decoded)
-        return provider_view(self.events) if view is None else [*known, *view]
+        earlier_view = before.view if before and "view" in vars(before) else []
+        rest = self._lines[before.size :] if before and earlier_view else self._lines
+        decoded = (
+            decode_visible(rest) if rest else []
+        )  # a new conversation has no lines, and creating the decoder is slow
+        view = None if decoded is None else well_formed_view(decoded)
+        return provider_view(self.events) if view is None else [*earlier_view, *view]
 
     @cached_property
     def length(self) -> int:
         """Number of events."""
         lines = self._lines.count(b"\n")
-        return lines if self._lines.count(b"}\n") == lines else len(self.events)  # else there may be blank ones
+        # a line that does not end with `}` may be blank, so only decoding can count the events
+        return lines if self._lines.count(b"}\n") == lines else len(self.events)
 
     @cached_property
     def has_begun(self) -> bool:
-        """Whether anything is said or done in it."""
+        """Whether the prefix contains any events besides settings."""
         position = 0
         while position < len(self._lines):
             end = self._lines.index(b"\n", position)
@@ -353,14 +431,17 @@ class Past:
         return False
 
 
-NO_PAST = Past(b"", "")
+NO_PAST = HistoryPrefix(b"", "")
 
 
 class EventLog(TurnByTurn, Sequence[Event]):
-    """A view of a list that goes on growing, which can be read and not changed."""
+    """A read-only view of a growing list of events."""
 
-    def __init__(self, events: list[Event], past: Past = NO_PAST) -> None:
-        """Show `events`, which stay with the maker of the list, behind a `past`; where there is one, they begin with a turn."""
+    def __init__(self, events: list[Event], past: HistoryPrefix = NO_PAST) -> None:
+        """Create a view of `past` followed by `events`, a list that the caller may extend later.
+
+        If `past` is not empty, `events` starts with a turn.
+        """
         self._events = events
         self._past = past
         self._seen: list[ev.VisibleEvent] | None = None
@@ -369,14 +450,24 @@ class EventLog(TurnByTurn, Sequence[Event]):
         self._start = self._looked_to = 0
 
     def last_turn(self) -> Window | None:
-        """Return the last turn. Nothing of the past is looked at for it, but for whether anything was said there."""
+        """Return the last turn.
+
+        Earlier events are not decoded, only searched for the beginning of a turn.
+        """
         if self._last[0] != len(self._events):
-            whole = not self._past or self._past.has_begun
-            self._last = len(self._events), turn_from(self._events, self._last_start()) if whole else last_turn(list(self))
+            starts_own_turn = not self._past or self._past.has_begun
+            self._last = (
+                len(self._events),
+                (
+                    turn_from(self._events, self._last_start())
+                    if starts_own_turn
+                    else last_turn(list(self))
+                ),
+            )
         return self._last[1]
 
     def _last_start(self) -> int:
-        """Return the place at which the last turn starts: each event is looked at once for it."""
+        """Return the index where the last turn starts. Each event is checked once."""
         for place in range(max(1, self._looked_to), len(self._events)):
             event = self._events[place]
             if event.__class__ in MAY_START and starts_turn(event):
@@ -385,7 +476,7 @@ class EventLog(TurnByTurn, Sequence[Event]):
         return self._start
 
     def provider_view(self) -> list[ev.VisibleEvent]:
-        """Return what a provider sees. What is over is found out once."""
+        """Return the events that a provider sees. The view of finished turns is computed once."""
         start = self._last_start()
         seen = self._past.view if self._seen is None else self._seen
         if start > self._seen_to:
@@ -395,11 +486,11 @@ class EventLog(TurnByTurn, Sequence[Event]):
         return [*seen, *provider_view(self._events[start:])]
 
     def config_deltas(self) -> list[Json]:
-        """Return what flags set."""
+        """Return the values set by flags."""
         return [*self._past.deltas, *config_deltas(self._events)]
 
     def standing_decisions(self) -> tuple[ev.Standing, ...]:
-        """Return the decisions that hold for the rest of the conversation."""
+        """Return the standing decisions of the conversation."""
         return (*self._past.standing, *standing_decisions(self._events))
 
     @overload
@@ -424,18 +515,18 @@ class EventLog(TurnByTurn, Sequence[Event]):
         return chain(self._past.events, self._events) if self._past else iter(self._events)
 
     def __reversed__(self) -> Iterator[Event]:
-        return self._into_the_past() if self._past else reversed(self._events)
+        return self._newest_first() if self._past else reversed(self._events)
 
-    def _into_the_past(self) -> Iterator[Event]:
-        """Yield the latest first; the past is read only if a reader goes so far."""
+    def _newest_first(self) -> Iterator[Event]:
+        """Yield the events, newest first. Earlier turns are decoded only if they are needed."""
         yield from reversed(self._events)
         yield from self._past.latest_first()
 
     def __eq__(self, other: object) -> bool:
-        """Compare event by event, with any sequence."""
+        """Compare with any sequence, event by event."""
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented  # pyright: ignore[reportUnknownArgumentType]
 
-    __hash__ = None  # type: ignore[assignment]  # it grows
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return repr(list(self))

@@ -1,20 +1,22 @@
-"""A turn as it is told: one entry for each event that says something, with what belongs to it.
+"""Transcript entries: one per visible event, with the related events attached.
 
-Theory of operation
-===================
+A transcript, an audit trail, the web page, an export, an editor and tracing show the same
+conversation in different ways. Each needs the related events: the result of a call, the call of a
+result, the answer to a question, the question of an answer. `TranscriptBuilder` finds them, using
+the pairs of requests and responses from `events/window.py`, so that its users only need to
+`match` on the type of an entry.
 
-A teller shows a conversation to people or to another system: a transcript, an audit trail, the page, an export, an editor, spans. It needs
-of an event what other events say: of a call its result, of a result its call, of a question its answer, of an answer its question. `Story`
-finds that out once, by the pairs of `events/window.py`, so that a teller matches entries and has no tables of its own.
+References to earlier entries are set at once, so a running turn can be shown event by event
+(`TranscriptBuilder.take`). References to later events, such as the answer to a question, are
+filled in when these events arrive. `transcript_entries` returns the complete entries of a turn
+that was read.
 
-**Backwards at once, forwards later.** An entry knows what came before it as soon as it is there: so a turn that runs is told event by event
-(`Story.take`). What comes after it, such as the answer to a question, is filled in when it comes: so a turn that was read is told whole
-(`told`), where each entry has everything.
+Any sequence of events is accepted, as in `TurnRecord.apply`. A response without a request becomes
+an entry without a reference. A repeated line of a call, a result or a question returns the same
+entry again.
 
-**What may come.** Anything, as in `TurnRecord.apply`. A response without a request is an entry that belongs to nothing; a call, a
-result or a question whose line stands there twice is one entry, which comes twice.
-
-An entry says what is recorded. What adds up to a decision (what is open, ready, too late) is the business of `TurnView`, and of no teller.
+Entries show recorded events. `TurnView` computes derived state, such as which questions are open or
+too late.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.events import types as ev
-from midturn.events.window import Pairing, is_foretold, starts_turn
+from midturn.events.window import RequestPairs, starts_turn, was_previewed
 from midturn.question.json_value import Json
 
 
 class WordsEntry(Struct, frozen=True, eq=False):
-    """Words of the user (`request`), or a part of what the model said; `text` is empty where that is a value (`structured`)."""
+    """The user's message (`request`), or a part of the model's response. `text` is empty for a
+    `structured` value.
+    """
 
     event: ev.ChatRequest | ev.ChatResponse
     kind: Literal["request", "message", "reasoning", "structured"]
@@ -40,13 +44,26 @@ class WordsEntry(Struct, frozen=True, eq=False):
 
 
 class NoteEntry(Struct, frozen=True, eq=False, kw_only=True):
-    """A note on a request: a vote (`yes`, `no`, or a yes that is `taken back`), an edit (`proposed`, `edit refused`), or who was told.
+    """A note on a request: a vote, an edit, a reassignment or a notification.
 
-    `to` are the people and groups it names, `by` who has made it; `number` counts reminders and escalations, `about` says what was told.
+    `kind` of a vote is `yes`, `no` or `taken back`; of an edit, `proposed` or `edit refused`. `to`
+    lists the named people and groups, `by` is the author, `number` counts reminders and
+    escalations, and `about` is the subject of a notification.
     """
 
     event: ev.Note
-    kind: Literal["yes", "no", "taken back", "proposed", "edit refused", "passed on", "reminded", "escalated", "told", "not told"]
+    kind: Literal[
+        "yes",
+        "no",
+        "taken back",
+        "proposed",
+        "edit refused",
+        "passed on",
+        "reminded",
+        "escalated",
+        "told",
+        "not told",
+    ]
     to: tuple[str, ...] = ()
     by: ev.AnsweredBy | None = None
     reason: str | None = None
@@ -56,7 +73,7 @@ class NoteEntry(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class RequestEntry(Struct, eq=False):
-    """A question: its call, what was noted on it, and its response once there is one."""
+    """A question with its call, its notes, and its response if there is one."""
 
     event: ev.InquiryRequest
     call: CallEntry | None = None
@@ -65,7 +82,9 @@ class RequestEntry(Struct, eq=False):
 
 
 class ApprovalEntry(Struct, eq=False):
-    """A line about a permission, a delivery or a review; `thread` has all lines of its turn about the same one, in order."""
+    """An event of an approval. `thread` contains all events of its turn about the same approval,
+    in order.
+    """
 
     event: ev.Approval
     call: CallEntry | None = None
@@ -74,22 +93,22 @@ class ApprovalEntry(Struct, eq=False):
 
     @property
     def waits(self) -> bool:
-        """Whether this line puts it to people."""
+        """Whether this event asks for the approval (`waiting`) instead of deciding it."""
         return self.event.state == "waiting"
 
     @property
     def put(self) -> ev.Approval | None:
-        """The line that last put it to people; None where no one had to wait."""
-        return next((one for one in reversed(self.thread) if one.state == "waiting"), None)
+        """The latest event that asked people, or None if no one was asked."""
+        return next((event for event in reversed(self.thread) if event.state == "waiting"), None)
 
     @property
     def decision(self) -> ev.Approval | None:
-        """The last decision of it."""
-        return next((one for one in reversed(self.thread) if one.state != "waiting"), None)
+        """The latest decision."""
+        return next((event for event in reversed(self.thread) if event.state != "waiting"), None)
 
 
 class CallEntry(Struct, eq=False):
-    """A call of a tool: what was asked in it and decided about it, in order, and its result once there is one."""
+    """A tool call with its questions and approvals, in order, and its result if there is one."""
 
     event: ev.ToolCallRequest
     result: ev.ToolCallResponse | None = None
@@ -98,27 +117,29 @@ class CallEntry(Struct, eq=False):
 
 
 class ResultEntry(Struct, frozen=True, eq=False):
-    """The result of a call; `call` is None where there is no such call."""
+    """The result of a call. `call` is None if the call is missing."""
 
     event: ev.ToolCallResponse
     call: CallEntry | None = None
 
 
 class ResponseEntry(Struct, frozen=True, eq=False):
-    """The response to a question; `request` is None where there is no such question, or it was answered before."""
+    """The response to a question. `request` is None if the question is missing or was answered
+    before.
+    """
 
     event: ev.InquiryResponse
     request: RequestEntry | None = None
 
 
 class SettingsEntry(Struct, frozen=True, eq=False):
-    """Values set by flags; None where something else is known of the asker."""
+    """Values set by flags. `delta` is None if the event describes an external agent instead."""
 
     event: ev.ConfigDelta
 
 
 class UnreadEntry(Struct, frozen=True, eq=False):
-    """A line that cannot be read, or is of a kind that is not known."""
+    """An event that cannot be read or has an unknown type."""
 
     event: ev.OpaqueEvent
 
@@ -130,25 +151,34 @@ class EndEntry(Struct, frozen=True, eq=False):
 
 
 Entry: TypeAlias = (
-    WordsEntry | CallEntry | ResultEntry | RequestEntry | ResponseEntry | ApprovalEntry | NoteEntry | SettingsEntry | UnreadEntry | EndEntry
+    WordsEntry
+    | CallEntry
+    | ResultEntry
+    | RequestEntry
+    | ResponseEntry
+    | ApprovalEntry
+    | NoteEntry
+    | SettingsEntry
+    | UnreadEntry
+    | EndEntry
 )
 
 
-def told(events: Iterable[ev.Event]) -> list[Entry]:
-    """Return the entries of one turn, or of a whole stream, each with everything that belongs to it."""
-    story = Story()
-    return [entry for event in events if (entry := story.take(event)) is not None]
+def transcript_entries(events: Iterable[ev.Event]) -> list[Entry]:
+    """Return the entries of one turn or of a whole stream, each with all related events."""
+    builder = TranscriptBuilder()
+    return [entry for event in events if (entry := builder.take(event)) is not None]
 
 
-class Story:
-    """Follows a conversation, event by event. Nothing of one turn belongs to another."""
+class TranscriptBuilder:
+    """Builds entries event by event. Entries of different turns are never related."""
 
     def __init__(self) -> None:
         self._begin()
 
     def _begin(self) -> None:
         self._place = 0
-        self._called, self._asked = Pairing(), Pairing()
+        self._called, self._asked = RequestPairs(), RequestPairs()
         self._calls: dict[str, CallEntry] = {}
         self._calls_at: dict[int, CallEntry] = {}
         self._early: list[RequestEntry | ApprovalEntry] = []
@@ -158,8 +188,8 @@ class Story:
         self._notes: dict[str, list[NoteEntry]] = {}
         self._results: dict[str, ResultEntry] = {}
 
-    def take(self, event: ev.Event) -> Entry | None:  # noqa: PLR0911  one return a kind of event
-        """Return the entry of the next event; None of one that says nothing."""
+    def take(self, event: ev.Event) -> Entry | None:  # noqa: PLR0911  one return per kind of event
+        """Return the entry of the next event, or None if the event is not shown."""
         self._place += 1
         match event:
             case ev.ChatRequest():
@@ -176,7 +206,14 @@ class Story:
                 return self._response(event)
             case ev.Approval():
                 return self._approval(event)
-            case ev.Vote() | ev.Proposal() | ev.Reassigned() | ev.Reminded() | ev.Escalated() | ev.Notified():
+            case (
+                ev.Vote()
+                | ev.Proposal()
+                | ev.Reassigned()
+                | ev.Reminded()
+                | ev.Escalated()
+                | ev.Notified()
+            ):
                 return self._note(event)
             case ev.ConfigDelta():
                 return SettingsEntry(event)
@@ -197,7 +234,9 @@ class Story:
         return entry
 
     def _belongs(self, entry: RequestEntry | ApprovalEntry) -> None:
-        """Give a question or a decision to its call; where another program has written it before the call, once that is there."""
+        """Attach a question or an approval to its call. If the call comes later, the entry is
+        attached when the call arrives.
+        """
         call = entry.call = self._calls.get(entry.event.call)
         if call is None:
             if entry.event.call:
@@ -248,10 +287,10 @@ class Story:
         return entry
 
     def _noted(self, id: str) -> Sequence[NoteEntry]:
-        """Return a new list, which holds what will be noted from here on."""
-        noted: list[NoteEntry] = []
-        self._notes[id] = noted
-        return noted
+        """Return a new list that collects the later notes on this request."""
+        notes: list[NoteEntry] = []
+        self._notes[id] = notes
+        return notes
 
 
 def _said(event: ev.ChatResponse) -> WordsEntry:
@@ -259,18 +298,27 @@ def _said(event: ev.ChatResponse) -> WordsEntry:
         return WordsEntry(event, "reasoning", event.reasoning)
     if event.message is not None:
         return WordsEntry(event, "message", event.message)
-    return WordsEntry(event, "structured", value=None if event.structured is UNSET else event.structured)
+    return WordsEntry(
+        event, "structured", value=None if event.structured is UNSET else event.structured
+    )
 
 
 def note_entry(note: ev.Note) -> NoteEntry:
-    """Return a note as it is told."""
+    """Return the entry of a note."""
     match note:
         case ev.Vote(answered_by=by, reason=reason, arguments=arguments):
             kind = "taken back" if note.withdrawn else "yes" if note.answer else "no"
             return NoteEntry(event=note, kind=kind, by=by, reason=reason, arguments=arguments)
         case ev.Proposal(answered_by=by, reason=reason, arguments=arguments, people=people):
             kind = "edit refused" if note.state == "refused" else "proposed"
-            return NoteEntry(event=note, kind=kind, to=people.ask if people else (), by=by, reason=reason, arguments=arguments)
+            return NoteEntry(
+                event=note,
+                kind=kind,
+                to=people.ask if people else (),
+                by=by,
+                reason=reason,
+                arguments=arguments,
+            )
         case ev.Reassigned(to=to, answered_by=by, reason=reason):
             return NoteEntry(event=note, kind="passed on", to=to, by=by, reason=reason)
         case ev.Reminded(to=to, number=number):
@@ -278,41 +326,66 @@ def note_entry(note: ev.Note) -> NoteEntry:
         case ev.Escalated(to=to, number=number):
             return NoteEntry(event=note, kind="escalated", to=to, number=number)
         case ev.Notified(to=to, about=about, error=error):
-            return NoteEntry(event=note, kind="told" if error is None else "not told", to=to, reason=error, about=about)
+            return NoteEntry(
+                event=note,
+                kind="told" if error is None else "not told",
+                to=to,
+                reason=error,
+                about=about,
+            )
 
 
-# One event of a turn that goes on --------------------------------------------------------------------------------------
+# Entries of the newest event of a running turn
+# --------------------------------------------------------------------------------------------------
 
 
-def entry_among(events: Sequence[ev.Event], event: ev.Event) -> RequestEntry | ResponseEntry | ApprovalEntry | None:
-    """Return the entry of the newest event of a turn that was read up to here; None of one that neither asks nor answers.
+def entry_among(
+    events: Sequence[ev.Event], event: ev.Event
+) -> RequestEntry | ResponseEntry | ApprovalEntry | None:
+    """Return the entry of the newest event of a turn, or None if it is not a question, an answer or
+    an approval.
 
-    It is found from the end, so that what came before costs nothing.
+    `events` is the turn up to this event. The turn is searched from the end, so that the time
+    does not depend on its length.
     """
     match event:
         case ev.InquiryRequest():
             return RequestEntry(event)
         case ev.InquiryAnswered() | ev.InquiryCancelled() | ev.InquiryRedacted():
-            asked = (RequestEntry(found) for found in reversed(events) if isinstance(found, ev.InquiryRequest) and found.id == event.id)
+            asked = (
+                RequestEntry(found)
+                for found in reversed(events)
+                if isinstance(found, ev.InquiryRequest) and found.id == event.id
+            )
             return ResponseEntry(event, next(asked, None))
         case ev.Approval():
-            same = (found for found in reversed(events) if isinstance(found, ev.Approval) and found.id == event.id)
-            put = next((found for found in same if found.state == "waiting"), None)
-            return ApprovalEntry(event, thread=[event] if put is None or put is event else [put, event])
+            approvals = (
+                found
+                for found in reversed(events)
+                if isinstance(found, ev.Approval) and found.id == event.id
+            )
+            waiting = next((found for found in approvals if found.state == "waiting"), None)
+            return ApprovalEntry(
+                event, thread=[event] if waiting is None or waiting is event else [waiting, event]
+            )
         case _:
             return None
 
 
 def agreed(events: Iterable[ev.Event]) -> frozenset[str]:
-    """Return the `event_id`s of the requests that were answered when their call was permitted: one question for one thing."""
-    given_in: dict[str, ev.Approval] = {}
+    """Return the `event_id`s of the questions that a person answered by allowing the call: the
+    person was shown the question, because the tool had previewed it.
+    """
+    permissions: dict[str, ev.Approval] = {}
     found: set[str] = set()
     for event in events:
         match event:
             case ev.Approval(kind="run", state="approved") if event.question is not None:
-                given_in[event.call] = event
-            case ev.InquiryRequest() if (given := given_in.get(event.call)) is not None and is_foretold(given, event):
-                del given_in[event.call]
+                permissions[event.call] = event
+            case ev.InquiryRequest() if (
+                permission := permissions.get(event.call)
+            ) is not None and was_previewed(permission, event):
+                del permissions[event.call]
                 found.add(event.event_id)
             case _:
                 pass

@@ -1,6 +1,7 @@
-"""The events of a conversation, one small class for each kind, and the subset that a provider may see."""
+"""The event types of a conversation, and the subset that a provider sees."""
 
-# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+# No `from __future__ import annotations`: msgspec would compile each annotation from its text at
+# every start.
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -14,15 +15,16 @@ from midturn.question.json_value import Json, JsonObject
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 
-# Source of a question: decided by the code path that ran the tool, by nothing else ------------------------------------
+# Source of a question, determined only by the code path that ran the tool
+# --------------------------------------------
 
 
 class Source(Struct, frozen=True, omit_defaults=True):
-    """`tool` (with its registered name), `assistant`, `user`, or `other` (with a name); tags of newer versions are kept.
+    """The source of a question.
 
     Args:
-        source: The kind: one of these words.
-        name: The name, where there is one.
+        source: `tool`, `assistant`, `user` or `other`. Values of newer versions are kept.
+        name: The registered name of a tool, or the name of another source.
     """
 
     source: str
@@ -30,16 +32,16 @@ class Source(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def tool(cls, name: str) -> "Source":
-        """Return the source of every local tool, MCP tool and Python function.
+        """Return the source of a local tool, an MCP tool or a Python function.
 
         Args:
-            name: The name under which it is registered.
+            name: The registered name of the tool.
         """
         return cls("tool", name)
 
     @property
     def header(self) -> str:
-        """The name of the asker at a prompt: `Assistant`, or the tool's registered name."""
+        """The name shown as the asker: `Assistant`, or the tool's registered name."""
         return "Assistant" if self.source == "assistant" else self.name or self.source
 
 
@@ -47,11 +49,12 @@ ASSISTANT = Source("assistant")
 USER = Source("user")
 
 
-# Images in the result of a call ---------------------------------------------------------------------------------------
+# Images in the result of a call
+# --------------------------------------------------------------------------------------------------
 
 
 class Image(Struct, frozen=True):
-    """One: its media type, and its bytes in base64."""
+    """An image: its media type, and its bytes in base64."""
 
     media_type: str
     data: str
@@ -66,17 +69,19 @@ _T = TypeVar("_T")
 
 
 def always(value: _T) -> _T:
-    """Give a field a default that is written although defaults are omitted."""
+    """Give a field a default that is written to disk although other defaults are omitted."""
     return msgspec.field(default_factory=repeat(value).__next__)
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One line of a conversation.
+    """One event, which is one line of a conversation's log.
 
-    The machine leaves `timestamp` empty (the recorder stamps it) and takes `event_id` from the iterator that it was given.
-    `more` counts the events of the same batch that follow. A timestamp stays the text that was read, legacy form included.
-    `requires` is the oldest version that may go on with the turn, where that matters: an older one would let something pass that it does
-    not know of. No event is part of a cycle, so the garbage collector need not look at the thousands of a long conversation (`gc=False`).
+    The turn leaves `timestamp` empty; the recorder sets it. `event_id` comes from the turn's id
+    generator. `more` is the number of events that follow in the same batch. A timestamp keeps the
+    text that was read, also in the legacy form. `requires` is the oldest version that may continue
+    the turn, if older versions would ignore something important. Events are never part of a
+    reference cycle, so they are excluded from garbage collection (`gc=False`), which matters for
+    long conversations.
     """
 
     timestamp: str = ""
@@ -87,27 +92,29 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def type(self) -> str:
-        """The kind of this event, as on disk."""
+        """The event type, as on disk."""
         return cast("str", self.__struct_config__.tag)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the event as the JSON object that is on disk."""
+        """Return the event as the JSON object on disk."""
         return cast("dict[str, Json]", msgspec.to_builtins(self, enc_hook=encode_custom))
 
     @property
     def at(self) -> datetime:
-        """Time of the record: RFC 3339, or the legacy `YYYY-MM-DD HH:MM:SS.ffffff` in UTC (trailing zeros may be cut)."""
+        """Time of the record: RFC 3339, or the legacy `YYYY-MM-DD HH:MM:SS.ffffff` in UTC,
+        possibly without trailing zeros.
+        """
         moment = datetime.fromisoformat(_padded(self.timestamp))
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def encode_custom(value: Any) -> Json:
-    """Encode what msgspec does not know: a question in an event."""
+    """Encode values that msgspec does not know: a question in an event."""
     return cast("Json", value.to_json())
 
 
 def _padded(timestamp: str) -> str:
-    """Fill up fractions of a second that were written with trailing zeros cut."""
+    """Restore the trailing zeros that were cut from a fraction of a second."""
     seconds, dot, fraction = timestamp.partition(".")
     if not dot:
         return timestamp
@@ -117,13 +124,16 @@ def _padded(timestamp: str) -> str:
 
 
 class AnsweredBy(Struct, frozen=True, omit_defaults=True):
-    """The answerer: `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`), `cached`, `default`.
+    """The responder of a question.
 
-    A rule about the arguments of a call is `configuration`, with the file and line of the rule as its `origin`.
+    `by` is `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`),
+    `cached`, `default`, or `configuration` for a rule about a call's arguments, with the rule's
+    file and line as `origin`. Other values are kept.
 
-    `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`), `user` who it was, as the embedding
-    program knows: the person's name, with the `login` or the account where that is another one. A `policy` is a prompter of the program
-    that stands for no person, an `agent` a program that answers for itself. Other tags are kept.
+    `via` is how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`). `user`
+    is the person's name, as the embedding program knows it, and `login` the account if it differs.
+    A `policy` is a prompter of the program that does not represent a person. An `agent` is a
+    program that answers on its own behalf.
     """
 
     by: str
@@ -136,15 +146,18 @@ class AnsweredBy(Struct, frozen=True, omit_defaults=True):
 
     @property
     def was_asked(self) -> bool:
-        """Whether a prompt was answered, by a person or by a policy of the program, and not by what is configured or remembered."""
+        """Whether a person or a policy of the program answered a prompt, rather than a
+        configured or remembered answer.
+        """
         return self.by in ("user", "policy")
 
 
 class Parent(Struct, frozen=True, omit_defaults=True):
-    """The call that an agent's turn runs in: a tool of another agent has started it.
+    """The call inside which an agent's turn runs, if a tool of another agent started the turn.
 
-    `child` is the event there that names this turn. `root` is the conversation at the top, where everything goes on, `depth` how far
-    below it this turn is.
+    `child` is the event in the outer conversation that refers to this turn. `root` is the
+    outermost conversation, from which all turns are continued. `depth` is the number of levels
+    below the outermost conversation.
     """
 
     conversation: str
@@ -154,10 +167,13 @@ class Parent(Struct, frozen=True, omit_defaults=True):
     depth: int = 1
 
 
-class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_start"):
-    """A turn begins. `key` is the name that another program's loop has given it, to find it again.
+class TurnStart(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_start"
+):
+    """The start of a turn. `key` is an id that another program's loop assigned, to find the turn
+    again.
 
-    `parent` is there where it runs inside a tool of another agent.
+    `parent` is set if the turn runs inside a tool of another agent.
     """
 
     key: str = ""
@@ -165,13 +181,16 @@ class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
 
 TurnStatus: TypeAlias = Literal["completed", "ended_by_user", "failed"]
-"""The values that we write; another one is read as it stands."""
+"""The values that this version writes. Other values are kept."""
 
 
-class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_end"):
-    """A turn is over: `completed`, `ended_by_user` or `failed` (with `error`). Without it, the last turn is open.
+class TurnEnd(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_end"
+):
+    """The end of a turn: `completed`, `ended_by_user` or `failed` (with `error`). Without this
+    event, the last turn is open.
 
-    `ended_by` is who has ended it in place of an answer.
+    `ended_by` is the person who ended the turn instead of answering.
     """
 
     status: str
@@ -179,41 +198,54 @@ class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="t
     ended_by: AnsweredBy | None = None
 
 
-class Suspended(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="suspended"):
-    """A run stopped for people although there were answers that it had not been told of in a new event: it has taken them all in.
+class Suspended(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="suspended"
+):
+    """A run stopped to wait for people. It had processed new answers, but had recorded no event
+    of its own after them.
 
-    `through` is the last event that the run had seen. Only an answer that comes later makes the turn ready again.
+    `through` is the last event that the run had processed. Only a later answer makes the turn ready
+    again.
     """
 
     through: str = ""
 
 
-class ConfigDelta(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="config_delta"):
-    """Values set by flags for this conversation; legacy streams write it in more than one shape."""
+class ConfigDelta(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="config_delta"
+):
+    """Values set by flags for this conversation. Legacy streams use several formats."""
 
     delta: Json = None
 
 
-class ChatRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_request"):
-    """The user's message; with `schema`, an answer of that shape is wanted."""
+class ChatRequest(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_request"
+):
+    """The user's message. With `schema`, the response must follow that JSON Schema."""
 
     content: str
     author: str | None = None
     schema: JsonObject | None = None
 
 
-class ChatResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_response"):
-    """One part of what the model answered: exactly one of `message`, `reasoning`, `structured`."""
+class ChatResponse(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_response"
+):
+    """One part of the model's response: exactly one of `message`, `reasoning` and `structured`."""
 
     message: str | None = None
     reasoning: str | None = None
     structured: Json | UnsetType = UNSET
 
 
-class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_request"):
-    """The call as the model sent it, once. `arguments` is an object, or the text that the model sent where that was not a JSON object.
+class ToolCallRequest(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_request"
+):
+    """A call as the model sent it. `arguments` is an object, or the model's text if the text was
+    not a JSON object.
 
-    Its `event_id` is the identity of the call: a provider may reuse `id`, even inside a cycle.
+    Its `event_id` identifies the call, because a provider may reuse `id`, even within one response.
     """
 
     id: str
@@ -222,16 +254,18 @@ class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 Said: TypeAlias = ChatResponse | ToolCallRequest
-"""A part of what a model answered: a text, its reasoning, a value, or a call."""
+"""A part of a model's response: text, reasoning, a value or a call."""
 
 
 class ToolCall(Struct, frozen=True):
-    """A call as it runs. `event` is the `event_id` of its request: the identity of a call.
+    """A call as it runs.
 
     Args:
-        id: What the provider calls it.
+        event: The `event_id` of the call's request, which identifies the call.
+        id: The provider's id.
         name: The name of the tool.
-        arguments: The arguments as they run: an object, or the words of the model where it wrote none.
+        arguments: The arguments: an object, or the model's text if the text was not a JSON
+            object.
     """
 
     event: str
@@ -240,8 +274,14 @@ class ToolCall(Struct, frozen=True):
     arguments: Json
 
 
-class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_response"):
-    """The result that the model reads. `call` is the request's `event_id` (absent in legacy streams), `images` are pictures in it."""
+class ToolCallResponse(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_response"
+):
+    """The result that the model reads.
+
+    `call` is the request's `event_id` (missing in legacy streams). `images` are images in the
+    result.
+    """
 
     id: str
     content: str = always("")
@@ -251,18 +291,20 @@ class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 INTERRUPTED: Final = "Tool call interrupted before it finished."
-"""The result that a model reads of a call that has none."""
+"""The result that a model reads for a call that has no result."""
 
 
 ChildState: TypeAlias = Literal["running", "waiting", "done"]
-"""The values that we write; another one is read as it stands."""
+"""The values that this version writes. Other values are kept."""
 
 
 class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="child"):
-    """A tool has another agent run a turn, in `conversation`. It is recorded before that turn begins, and found again by what it says.
+    """A tool starts a turn of another agent, in `conversation`. Recorded before that turn begins.
 
-    `agent` is which agent it is, `text_sha256` what it is told, `occurrence` counts the equal runs of the call. When this turn is left to
-    people, later events about the child (`of` is the first one's `event_id`) say its `state`: it is `waiting` for people, too, or `done`.
+    `agent` names the other agent, `text_sha256` is the digest of its input, and `occurrence` counts
+    equal runs within the call. These three fields identify the child when the tool runs again.
+    When this turn is suspended, further `child` events record the `state` of the child: `waiting`
+    for people, or `done`. Their `of` is the `event_id` of the first event.
     """
 
     call: str
@@ -274,10 +316,24 @@ class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="typ
     state: str = always("running")
 
 
-class FormAuthored(Struct, frozen=True, omit_defaults=True):
-    """The whole form as authored: on the first request of a form of several questions, or of one that is reviewed.
+class CallValue(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="call_value"
+):
+    """A value that the tool of a call keeps for its later runs (`ctx.keep`). The last value with a
+    name counts. It is not sent to providers, and never contains a secret of the call.
+    """
 
-    `questions` are wire objects. `review` says whether the answers are seen once more before they are sent, no matter who gives them.
+    call: str
+    name: str
+    value: Json
+
+
+class FormAuthored(Struct, frozen=True, omit_defaults=True):
+    """The whole form as authored, on the first request of a form with several questions or with a
+    review.
+
+    `questions` are JSON objects. `review` says whether the answers are reviewed before they are
+    sent, no matter who answers.
     """
 
     total: int
@@ -285,12 +341,16 @@ class FormAuthored(Struct, frozen=True, omit_defaults=True):
     review: bool = True
 
 
-class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"):
-    """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id` are absent in legacy streams.
+class InquiryRequest(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"
+):
+    """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id`
+    are missing in legacy streams.
 
-    `problem` is what its tool had against the answer before, for which it asks again; `deadline` says until when an answer
-    counts (RFC 3339), `people` whose question it is. They stand beside the question, and are no part of it. `configured` people are named
-    by a configuration: who answers has to be in there at that time.
+    `problem` is the tool's objection to the previous answer, if it asks again. `deadline` is in RFC
+    3339. `people` are assigned to the question. These fields are not part of the question itself.
+    `configured` is set if a configuration names the people: a person must still be listed in it
+    when answering.
     """
 
     id: str
@@ -308,10 +368,13 @@ class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_f
     configured: bool = False
 
 
-class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
-    """The answer, as the tool receives it. A redacted response has a class of its own: it cannot hold one.
+class InquiryAnswered(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"
+):
+    """The answer, as the tool receives it. Redacted responses have a separate class without an
+    answer.
 
-    `votes` are the votes that made it, by their `event_id`.
+    `votes` are the `event_id`s of the votes that led to it.
     """
 
     outcome: Literal["answered"] = always("answered")
@@ -323,16 +386,24 @@ class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
     votes: tuple[str, ...] = ()
 
 
-class InquiryCancelled(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
-    """No answer. `reason` is a tag of docs/recording.md; a tag of a newer version is kept, and never produced."""
+class InquiryCancelled(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"
+):
+    """A question closed without an answer.
+
+    `reason` is one of the values in docs/reference/events.md. Values of newer versions are kept,
+    but never written.
+    """
 
     outcome: Literal["cancelled"] = always("cancelled")
     id: str
     reason: str
 
 
-class InquiryRedacted(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
-    """A secret was answered; the answer was never written."""
+class InquiryRedacted(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"
+):
+    """A secret was answered. The answer was never written."""
 
     outcome: Literal["redacted"] = always("redacted")
     id: str
@@ -340,10 +411,10 @@ class InquiryRedacted(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 InquiryResponse: TypeAlias = InquiryAnswered | InquiryCancelled | InquiryRedacted
-"""The response to an inquiry; `isinstance` takes it, too.
+"""A response to an inquiry. Can be used with `isinstance`.
 
-A union, and no base class: only of a union does the type checker see that a `match` names every kind. `ChatResponse` and `ToolCallResponse`
-share nothing with these but the word, and no code asks for all of them at once.
+This is a union rather than a base class, so that the type checker verifies that a `match` covers
+every kind.
 """
 CancelReason: TypeAlias = Literal[
     "user",
@@ -359,32 +430,55 @@ CancelReason: TypeAlias = Literal[
     "superseded",
     "deadline",
 ]
-NO_ONE_THERE: Final[tuple[CancelReason, ...]] = ("no_prompt_backend", "no_default", "detached_denied")
-"""Why a question was closed that a human who is there could have answered."""
-STANDS: Final[dict[str, Json]] = {"stands": "assistant"}
-"""Metadata of the request that escalation put to a person, where nobody was there: the model's answer before it is the answer."""
+DETACHED_REASONS: Final[tuple[CancelReason, ...]] = (
+    "no_prompt_backend",
+    "no_default",
+    "detached_denied",
+)
+"""Reasons for closing a question that an attached person could have answered."""
+MODEL_ANSWER_IS_FINAL: Final[dict[str, Json]] = {"stands": "assistant"}
+"""Metadata of an escalated request if no one was attached. The model's previous answer is then
+final.
+"""
 
 
-ApprovalState: TypeAlias = Literal["waiting", "approved", "skipped", "edited", "superseded", "expired"]
-"""The values that we write; another one is read as it stands."""
+ApprovalState: TypeAlias = Literal[
+    "waiting", "approved", "skipped", "edited", "superseded", "expired"
+]
+"""The values that this version writes. Other values are kept."""
 
 
-class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"):
-    """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped`, `edited`, `superseded` or `expired`.
+class Approval(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"
+):
+    """A step of an approval.
 
-    It is `superseded` when it was decided where midturn could not see it. `arguments_sha256` binds an approved run to its exact
-    bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries its `content`, `is_error` and `images`.
-    `form` says which form a review is about, where its call asked several at once: the id of the form's first inquiry.
-    `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
-    `kept` is what another agent keeps of a yes that is `remembered`, as it was shown.
-    A review that a person `skipped` was replied to, in the words of `reason`: nothing was sent.
-    `rule` is the place of the rule that had a person asked about the run, `deadline` until when a yes counts that is waited for (RFC 3339),
-    `people` whose decision it is while it waits (`configured` as of a question), and `votes` the votes that made a
-    decision, by their `event_id`.
-    `definition` is the fingerprint of the tool of a call that waits, and `is_local` says that a file of the workspace defines it.
-    `any_arguments` says, of a run that waits, that no rule of its tool depends on the arguments: who may decide the call may also edit it.
-    Without it, only a process that knows the rules can tell who may decide the edited call.
-    `arguments_schema` is the JSON Schema that edited arguments of a run that waits have to fit.
+    Attributes:
+        kind: `run`, `deliver` or `review`.
+        state: `waiting`, `approved`, `skipped`, `edited`, `superseded` (decided outside midturn) or
+            `expired`. A review that a person replied to is `skipped`, and `reason` is the reply.
+        kept: The standing permission that an external agent grants if the approval is
+            `remembered`.
+        arguments_sha256: Binds an approved run to its exact arguments.
+        arguments: The new arguments of an `edited` run.
+        content: The result of a waiting delivery, or the new content of an `edited` delivery.
+        is_error: Whether the result of a waiting delivery is an error.
+        images: The images of a waiting delivery.
+        form: Id of the first inquiry of the form under review, if several forms of the call are
+            open together.
+        question: The question that the tool previewed, shown instead of the standard text of a run
+            approval; `question_id` is its id.
+        rule: File and line of the rule that requires the approval.
+        deadline: Time until which an approval counts (RFC 3339).
+        people: The people assigned while the approval waits. `configured` has the same meaning as
+            for a question.
+        votes: The `event_id`s of the votes that decided it.
+        definition: Fingerprint of the tool of a waiting call.
+        is_local: Whether a file of the workspace defines that tool.
+        any_arguments: Whether the rules of the tool are the same for all arguments. The people who
+            may decide a waiting call may then also edit it. Otherwise, only a process that knows
+            the rules can determine who may decide the edited call.
+        arguments_schema: JSON Schema for edited arguments of a waiting run.
     """
 
     id: str
@@ -415,18 +509,28 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
 
     @property
     def is_reply(self) -> bool:
-        """Whether a person said something else at a review instead of sending the answers."""
-        return self.kind == "review" and self.state == "skipped" and self.answered_by is not None and self.answered_by.was_asked
+        """Whether a person replied to a review instead of sending the answers."""
+        return (
+            self.kind == "review"
+            and self.state == "skipped"
+            and self.answered_by is not None
+            and self.answered_by.was_asked
+        )
 
 
-# Decisions that hold for the rest of a conversation ----------------------------------------------------------------------
+# Standing decisions, which apply to the rest of a conversation
+# --------------------------------------------------------
 
 
-class Standing(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="standing"):
-    """A decision that holds for the rest of the conversation: a permission for calls of `tool`, or the answer to one of its questions.
+class Standing(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="standing"
+):
+    """A decision for the rest of the conversation: a permission for calls of `tool`, or the answer
+    to one of its questions.
 
-    `id` is the approval or the inquiry with which it was given. A permission has a `rule`, and the `definition` (fingerprint) of the tool.
-    An answer has the `question_id`, and the `question_sha256` of the question as it was shown: to another question it is no answer.
+    `id` is the approval or inquiry that created it. A permission has a `rule`, and the `definition`
+    (fingerprint) of the tool. An answer has the `question_id` and the `question_sha256` of the
+    question as shown, so that it is not used for a changed question.
     """
 
     id: str
@@ -439,14 +543,17 @@ class Standing(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     answered_by: AnsweredBy | None = None
 
 
-# Notes on a request: `id` is that of the inquiry or the approval that they are about. None of them answers it ---------------
+# Notes on a request, which are not answers. `id` names the inquiry or approval
+# -----------------------------
 
 
 class Vote(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="vote"):
-    """One person's yes or no, where several have to say yes. A later one of the same person takes the place of an earlier one.
+    """A person's vote, yes or no, if several people have to approve. A vote replaces an earlier
+    vote of the same person.
 
-    `withdrawn` takes the person's yes back. `arguments` are an edit of the call: it is what is voted on from here on, so that it voids
-    the votes before; `sha256` is that of the arguments of a call that a yes is about.
+    `withdrawn` removes the person's yes vote. `arguments` contains an edit of the call. An edit
+    voids the earlier votes, and later votes are about the edited call. `sha256` is the digest of
+    the arguments that a yes vote refers to.
     """
 
     id: str
@@ -459,18 +566,23 @@ class Vote(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type
 
 
 ProposalState: TypeAlias = Literal["unchecked", "open", "refused"]
-"""The values that we write; another one is read as it is stored."""
+"""The values that this version writes. Other values are kept."""
 
 
-class Proposal(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="proposal"):
-    """An edit of a call that its editor may not decide alone. It is about the approval `id`; `answered_by` is the editor.
+class Proposal(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="proposal"
+):
+    """An edit of a call that its editor may not decide alone. `id` is the approval; `answered_by`
+    is the editor.
 
-    `state` says what became of it:
+    `state` is one of:
 
-    - `unchecked`: the process that recorded the edit does not know the rules of the tool. The process that runs the turn reads them next.
-    - `open`: from here on, `people` decide about the new `arguments`, under the rule at `rule` and for its `reason`. Votes and
-      reassignments before it are void.
-    - `refused`: the new arguments may not run, for the given `reason`. What was asked before is asked again.
+    - `unchecked`: the process that recorded the edit does not know the rules of the tool. The
+      process that runs the turn evaluates the rules next.
+    - `open`: from now on, `people` decide about the new `arguments`, as required by `rule` (file
+      and line) for its `reason`. Earlier votes and reassignments are void.
+    - `refused`: the new arguments may not run, for the given `reason`. The previous request is open
+      again.
     """
 
     id: str
@@ -483,8 +595,10 @@ class Proposal(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     reason: str | None = None
 
 
-class Reassigned(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reassigned"):
-    """A person has passed the question on: from now on it is put to these people and groups."""
+class Reassigned(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reassigned"
+):
+    """A person reassigned the question to these people and groups."""
 
     id: str
     to: tuple[str, ...]
@@ -492,10 +606,13 @@ class Reassigned(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field
     answered_by: AnsweredBy | None = None
 
 
-class Reminded(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reminded"):
-    """A reminder was sent to the people who are asked; `number` counts the reminders. Recorded after a service accepted it.
+class Reminded(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reminded"
+):
+    """A reminder was sent to the assigned people. Recorded after a service accepted it. `number`
+    counts the reminders.
 
-    Versions before 0.3 recorded it before sending.
+    Versions before 0.3 recorded this event before they sent the reminder.
     """
 
     id: str
@@ -503,20 +620,27 @@ class Reminded(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     to: tuple[str, ...] = ()
 
 
-class Escalated(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="escalated"):
-    """The question is put to other people, too; `number` says which of its escalations this is, from 1. Recorded before they are told."""
+class Escalated(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="escalated"
+):
+    """The question was also assigned to other people. `number` counts the escalations. Recorded
+    before these people are notified.
+    """
 
     id: str
     number: int
     to: tuple[str, ...] = ()
 
 
-class Notified(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="notified"):
-    """Outcome of one attempt to notify people, recorded after it.
+class Notified(
+    Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="notified"
+):
+    """The outcome of one attempt to notify people, recorded after the attempt.
 
-    `about` is `asked`, `reassigned`, `reminded` or `escalated` (`sent` for the card of a channel), and `number` counts the notices about
-    it. `error` says why the attempt failed; without it, every address accepted the notice. `retry_at` is the time of the next attempt
-    after a failure (RFC 3339); empty if there is none.
+    `about` is `asked`, `reassigned`, `reminded` or `escalated` (`sent` for the card of a
+    channel), and `number` counts the notifications of that kind. `error` says why the attempt
+    failed. It is empty if every address accepted the notification. `retry_at` is the time of the
+    next attempt after a failure (RFC 3339), or empty.
     """
 
     id: str
@@ -528,7 +652,7 @@ class Notified(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
 
 
 Note: TypeAlias = Vote | Proposal | Reassigned | Reminded | Escalated | Notified
-"""A note on a request; `isinstance` takes it, too."""
+"""A note on a request. Can be used with `isinstance`."""
 
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})
@@ -536,22 +660,29 @@ NEVER_REDACTED: Final = frozenset({"answer", "reason"})
 
 
 PEOPLE_AND_DEADLINES: Final = "0.2"
-"""The version from which on whose question it is, and until when, is heeded: an older one would let anyone answer, at any time."""
+"""The oldest version that enforces assignments and deadlines. Older versions let anyone answer
+at any time.
+"""
 
 
 PROPOSALS: Final = "0.3"
-"""The version from which edits are proposals: an older one would count a yes to the edited call for the original call."""
+"""The oldest version that supports proposals. Older versions would apply an approval of the
+edited call to the original call.
+"""
 
 
 def required_by(deadline: str, people: People | None) -> str:
-    """Return the oldest version that may go on with a turn in which something is asked so; empty where any may."""
+    """Return the oldest version that may continue a turn with this deadline and these people.
+    Empty if any version may.
+    """
     return PEOPLE_AND_DEADLINES if deadline or people else ""
 
 
 class OpaqueEvent(Event, frozen=True, kw_only=True):
-    """An event of an unknown kind, or one of a known kind that breaks its rules: kept byte for byte in `raw`, and sent nowhere.
+    """An event of an unknown type, or an invalid event. `raw` contains the bytes of the event.
+    The event is not sent anywhere.
 
-    `problem` says what is wrong with it; it is empty for a kind that is merely unknown.
+    `problem` says what is invalid. It is empty if the event is valid but has an unknown type.
     """
 
     kind: str
@@ -560,57 +691,67 @@ class OpaqueEvent(Event, frozen=True, kw_only=True):
 
     @property
     def type(self) -> str:
-        """The kind of this event, as on disk (empty where there is none)."""
+        """The event type as on disk, or empty."""
         return self.kind
 
     def to_json(self) -> dict[str, Json]:
-        """Return the event as the JSON object that was read; where that is none, its bytes as `raw`, and the `problem`.
+        """Return the JSON object that was read. For an event that is not a JSON object, return
+        the bytes as `raw`, and the `problem`.
 
-        An answer that was edited into a `redacted` response stays behind.
+        If someone edited an answer into a `redacted` response, the answer is removed.
         """
         try:
             fields = msgspec.json.decode(self.raw, type=dict[str, Any])
-        except (ValueError, RecursionError):  # msgspec's errors and Unicode's are ValueErrors
-            return {"type": self.kind, "problem": self.problem, "raw": bytes(self.raw).decode("utf-8", "replace")}
+        except (ValueError, RecursionError):  # errors of msgspec and of Unicode are ValueErrors
+            return {
+                "type": self.kind,
+                "problem": self.problem,
+                "raw": bytes(self.raw).decode("utf-8", "replace"),
+            }
         redacted = self.kind == "inquiry_response" and fields.get("outcome") == "redacted"
-        return {name: value for name, value in fields.items() if not (redacted and name in NEVER_REDACTED)}
+        return {
+            name: value
+            for name, value in fields.items()
+            if not (redacted and name in NEVER_REDACTED)
+        }
 
 
 VisibleEvent: TypeAlias = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
 
-_ALLOWED: Final = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
+_VISIBLE_TYPES: Final = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 
 
 def visible(event: Event) -> bool:
-    """Say whether providers are sent this event."""
-    return isinstance(event, _ALLOWED)
+    """Return whether providers receive this event."""
+    return isinstance(event, _VISIBLE_TYPES)
 
 
-# What events say, each kind read here: other modules ask these, or a `TurnView` for what adds up to more ----------------------
+# Simple queries on events. Use these, or a `TurnView` for derived state
+# -------------------------------------------------
 
 
 def user_requests(events: Iterable[Event]) -> Iterator[ChatRequest]:
-    """Yield what the user asked for, in the order of the events."""
+    """Yield the user's messages, in order."""
     return (event for event in events if isinstance(event, ChatRequest))
 
 
 def model_responses(events: Iterable[Event]) -> Iterator[ChatResponse]:
-    """Yield what the model said."""
+    """Yield the parts of the model's responses."""
     return (event for event in events if type(event) is ChatResponse)
 
 
 def call_requests(events: Iterable[Event]) -> Iterator[ToolCallRequest]:
-    """Yield the calls that the model made."""
+    """Yield the model's calls."""
     return (event for event in events if isinstance(event, ToolCallRequest))
 
 
 def call_results(events: Iterable[Event]) -> Iterator[ToolCallResponse]:
-    """Yield what the model reads of its calls."""
+    """Yield the results of calls."""
     return (event for event in events if isinstance(event, ToolCallResponse))
 
 
-def said_to_model(event: Event) -> str | None:
-    """Return what the user says, or a result; None of an event that says nothing to the model."""
+def model_input_text(event: Event) -> str | None:
+    """Return the text that this event sends to the model (a user message or a result), or None."""
     return event.content if isinstance(event, ChatRequest | ToolCallResponse) else None
 
 
@@ -620,22 +761,26 @@ def inquiry_requests(events: Iterable[Event]) -> Iterator[InquiryRequest]:
 
 
 def put_to_people(events: Iterable[Event]) -> Iterator[InquiryRequest | Approval]:
-    """Yield the questions, and everything about permissions, deliveries and reviews."""
+    """Yield the questions and approvals."""
     return (event for event in events if isinstance(event, InquiryRequest | Approval))
 
 
 def deadlines(events: Iterable[Event]) -> Iterator[str]:
-    """Yield the deadlines of what is put to people; an empty text where there is none."""
-    return (event.deadline for event in events if type(event) is InquiryRequest or type(event) is Approval)
+    """Yield the deadline of each question and approval; empty if it has no deadline."""
+    return (
+        event.deadline
+        for event in events
+        if type(event) is InquiryRequest or type(event) is Approval
+    )
 
 
 def delta_events(events: Iterable[Event]) -> Iterator[ConfigDelta]:
-    """Yield the events of what flags set."""
+    """Yield the events with values set by flags."""
     return (event for event in events if isinstance(event, ConfigDelta))
 
 
 def turn_keys(events: Iterable[Event]) -> Iterator[str]:
-    """Yield the keys that other programs have given to turns that begin here."""
+    """Yield the keys of the turns that start in these events."""
     return (event.key for event in events if isinstance(event, TurnStart))
 
 
@@ -645,15 +790,19 @@ def turn_ends(events: Iterable[Event]) -> Iterator[TurnEnd]:
 
 
 def answered_by_model(event: Event) -> bool:
-    """Say whether a model answered a question here."""
-    return isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
+    """Return whether a model answered a question in this event."""
+    return (
+        isinstance(event, InquiryAnswered)
+        and event.answered_by is not None
+        and event.answered_by.by == "assistant"
+    )
 
 
 def is_opaque(event: Event) -> bool:
-    """Say whether an event is kept as the bytes that were read."""
+    """Return whether an event is stored as raw bytes."""
     return isinstance(event, OpaqueEvent)
 
 
 def problem_in(event: Event) -> str:
-    """Say what could not be read of an event; empty where nothing is wrong with it."""
+    """Return why an event is invalid, or an empty text."""
     return event.problem if isinstance(event, OpaqueEvent) else ""

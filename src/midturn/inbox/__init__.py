@@ -1,1 +1,3 @@
-"""Open questions, as every interface uses them: list, answer question by question, notify, and go on with turns that are answered."""
+"""Open questions for every interface: list them, answer them one at a time, send notices, and
+resume answered turns.
+"""

@@ -1,4 +1,6 @@
-"""A person who answers in an open turn, run by a process or not: each reply is durable before the next question is shown."""
+"""Answer the questions of a stored turn one at a time. Each reply is durable before the next
+question is shown.
+"""
 
 from __future__ import annotations
 
@@ -12,71 +14,104 @@ from midturn.errors import AnswerError, Problem
 from midturn.events.open_question import Address, OpenQuestion
 from midturn.events.prompt import Prompt
 from midturn.events.types import AnsweredBy, Event
-from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
+from midturn.question.reply import (
+    Answered,
+    Deferred,
+    Edited,
+    EndedTurn,
+    Replied,
+    Reply,
+    Submitted,
+    Unavailable,
+    WentBack,
+)
 from midturn.stores.answer_service import check_that_it_lasts
 from midturn.stores.batch import event_ids, stamped
 from midturn.stores.ending import check_ending
 from midturn.stores.nested_conversations import end_family
-from midturn.stores.port import HeldBy, LastTurn
+from midturn.stores.port import LastTurn, LockedBy
 from midturn.stores.store import ConversationStore
 from midturn.turn.pending import pending
 from midturn.turn.view import went_on
 from midturn.turn.visit import Visit
 
-_STEP = 0.05  # seconds between two looks at whether a reply that was handed over is on record
+# seconds between checks whether a queued reply was recorded by the process that holds the lock
+_POLL_INTERVAL = 0.05
 
 
 class StoredVisit:
-    """One visit of a stored conversation, from an open question to the end of its form.
+    """Answers an open question of a stored conversation, and the remaining questions of its form.
 
-    The conversation is held for one append at a time. Where another process has written meanwhile, the visit catches up by replaying. To a
-    process that holds the conversation, one reply at a time is handed over, and the visit goes on with what that process asks next.
+    The conversation is locked only while a reply is appended. If another process has written events
+    since the last reply, the session replays these events first. If another process holds the lock,
+    the session queues one reply at a time for that process, and continues with the next question of
+    that process.
 
     Args:
-        store: Where the conversation is.
+        store: Store that contains the conversation.
         question: The open question.
-        turn: The last turn of its conversation.
-        who: Who answers, and how; recorded.
+        turn: Events of the last turn of the conversation.
+        who: The person who answers, and the interface used. Recorded with each reply.
 
     Raises:
-        NotOpen: No such question waits.
-        AlreadyAnswered: Another answer came first.
-        PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool.
+        NotOpen: The question is not open.
+        AlreadyAnswered: The question was answered before.
+        PersonNeeded: A tool started this process, and the store belongs to a workspace or to the
+            user.
     """
 
-    def __init__(self, store: ConversationStore, question: OpenQuestion, turn: Sequence[Event], who: AnsweredBy) -> None:
+    def __init__(
+        self,
+        store: ConversationStore,
+        question: OpenQuestion,
+        turn: Sequence[Event],
+        who: AnsweredBy,
+    ) -> None:
         store.require_person()
         self._store = store
         self._question = question
         self._conversation = question.conversation
         self._who = who
-        self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation, store.admission.people_of(turn))
+        self._visit = Visit(
+            turn,
+            question.request.event_id,
+            event_ids(),
+            question.conversation,
+            store.admission.people_of(turn),
+        )
         self._is_over = False
         self._turn = turn
         self._seen = turn[-1].event_id
 
     def prompt(self) -> Prompt | None:
-        """Return what to show next; None when the form is done."""
+        """Return the prompt to show next, or None when the form is complete."""
         prompt = None if self._is_over else self._visit.prompt()
-        asked = next((event for event in self._turn if prompt and event.event_id == prompt.event), None)
+        asked = next(
+            (event for event in self._turn if prompt and event.event_id == prompt.event), None
+        )
         return prompt and prompt.timed(asked.timestamp if asked else "", now)
 
     async def take(self, reply: Reply) -> None:
-        """Record what the person did.
+        """Record a reply.
 
         Raises:
-            AnswerError: It does not fit; the same prompt is to be shown again.
-            NotAllowed: It is not for this person to answer, or not theirs alone to end.
-            NotOpen: The turn has gone on meanwhile, and waits for something else.
-            AlreadyAnswered: It was answered meanwhile, perhaps at the terminal of the process that holds the conversation.
-            StoreError: It cannot be written.
+            AnswerError: The reply is invalid. Show the same prompt again.
+            NotAllowed: This person may not answer the question, or may not end the turn alone.
+            NotOpen: The turn has advanced and asks another question.
+            AlreadyAnswered: Another person has answered the question, for example at the terminal
+                of the process that holds the lock.
+            StoreError: The reply cannot be written.
         """
-        await self._store.taken_over(self._conversation)
+        await self._store.ensure_drained(self._conversation)
         if isinstance(reply, EndedTurn):
-            await check_ending(self._store.port, self._store.admission, self._conversation, self._who)
+            await check_ending(
+                self._store.port, self._store.admission, self._conversation, self._who
+            )
         at = Address(self._conversation, self._question.request.event_id)
         prompt = self._visit.prompt()
-        digest = prompt.digest if prompt else ""  # of what was shown, which may be another thing by now
+        digest = (
+            prompt.digest if prompt else ""
+        )  # fingerprint of the prompt that the person saw, because the prompt may have changed
         taken: list[Event] = []
 
         def decide(turn: LastTurn) -> Sequence[Event]:
@@ -89,7 +124,7 @@ class StoredVisit:
             self._turn = turn.events
             return taken
 
-        if isinstance(await self._store.port.settle(self._conversation, decide), HeldBy):
+        if isinstance(await self._store.port.settle(self._conversation, decide), LockedBy):
             await self._hand_over(reply, digest)
             return
         self._seen = taken[-1].event_id
@@ -97,12 +132,18 @@ class StoredVisit:
             await end_family(self._store.port, SYSTEM, self._turn)
 
     async def _hand_over(self, reply: Reply, digest: str) -> None:
-        """Give a reply to the process that holds the conversation, and see what it asks next."""
+        """Queue a reply for the process that holds the lock, and load the next question of that
+        process.
+        """
         how = _as_given(reply, self._question.kind)
-        await self._store.answer(self._question.id, via=self._who.via or "api", user=self._who.user, digest=digest, **how)
+        await self._store.answer(
+            self._question.id, via=self._who.via or "api", user=self._who.user, digest=digest, **how
+        )
         last = await self._store.port.look(self._conversation)
-        while isinstance(last, HeldBy) and any(one.event_id == self._question.request.event_id for one in last.turn.handed):
-            await pause(_STEP)
+        while isinstance(last, LockedBy) and any(
+            one.event_id == self._question.request.event_id for one in last.turn.handed
+        ):
+            await pause(_POLL_INTERVAL)
             last = await self._store.port.look(self._conversation)
         asked = _asked_next(last.turn.events, self._question)
         if asked is None:
@@ -110,22 +151,37 @@ class StoredVisit:
             return
         self._question = asked
         people = self._store.admission.people_of(last.turn.events)
-        self._visit = Visit(last.turn.events, asked.request.event_id, event_ids(), self._conversation, people)
+        self._visit = Visit(
+            last.turn.events, asked.request.event_id, event_ids(), self._conversation, people
+        )
         self._seen = last.turn.events[-1].event_id
 
 
 def _asked_next(turn: Sequence[Event], answered: OpenQuestion) -> OpenQuestion | None:
-    """Return the question of the same form that waits now, or its review; None where the form is done."""
+    """Return the open question that follows in the same form, or the review of the form.
+
+    Return None when the form is complete.
+    """
     if answered.form is None:
         return None
-    asked = [question for question in pending(turn, answered.conversation) if question.request.call == answered.request.call]
-    asked = [question for question in asked if question.request.event_id != answered.request.event_id]  # a yes of one of several people
-    same = (question for question in asked if question.kind == "review" or question.form == answered.form)
+    asked = [
+        question
+        for question in pending(turn, answered.conversation)
+        if question.request.call == answered.request.call
+    ]
+    asked = [
+        question for question in asked if question.request.event_id != answered.request.event_id
+    ]  # a question that needs more votes is still open
+    same = (
+        question
+        for question in asked
+        if question.kind == "review" or question.form == answered.form
+    )
     return next((replace(question, form=answered.form) for question in same), None)
 
 
 def _as_given(reply: Reply, kind: str) -> dict[str, Any]:
-    """Return what `store.answer` takes for a reply at a prompt."""
+    """Return a reply as keyword arguments of `store.answer`."""
     match reply:
         case Answered(value, reason=reason, remember=remember, scope=scope, rule=rule):
             how = {"value": value} if kind == "tool" else {"approve": value is True}
@@ -141,7 +197,9 @@ def _as_given(reply: Reply, kind: str) -> dict[str, Any]:
         case Submitted():
             return {"approve": True}
         case Deferred():
-            raise AnswerError([Problem("", "The question was left open, so there is nothing to record.")])
+            raise AnswerError(
+                [Problem("", "The question was left open, so there is nothing to record.")]
+            )
         case Unavailable():
             raise AnswerError([Problem("", "No one was there to answer.")])
         case _ as other:

@@ -1,13 +1,17 @@
-"""Deliveries of notices, kept in the store: one server sends a notice, a failed one is tried again, and a restart changes neither.
+"""Stored state of notices. Several servers share the work, failed notices are retried, and no
+notice is lost in a restart.
 
-Each delivery is kept under `notice/<name>` in the key-value part of the store (`StorePort.beside`):
+Each delivery has a key under `notice/` in the key-value part of the store (`StorePort.beside`):
 
-    notice/<service>/<question>             the notice of `notify.urls`, or of the browsers of one server
-    notice/<service>/begun                  since when this service is notified: earlier questions are not sent
-    notice/people/<question>/<about>-<n>    a notice to the people of a question, until its outcome is in the log
+    notice/<service>/<question>           a notice to `notify.urls` or to the browsers of a server
+    notice/<service>/begun                time since which the service is notified; questions from
+                                          before are not sent
+    notice/people/<question>/<about>-<n>  a notice to the people of a question, until its outcome is
+                                          in the log
 
-A server claims a delivery for `LEASE` seconds before it sends, and keeps the outcome before it releases the claim. If the server dies in
-between, another one sends the notice again: the people may receive it twice, but never not at all.
+A server claims a delivery for `LEASE` seconds before it sends, and stores the outcome before it
+releases the claim. If the server dies in between, another server sends the notice again. Each
+notice is therefore delivered at least once.
 """
 
 from __future__ import annotations
@@ -27,31 +31,38 @@ from midturn.question.people import after
 from midturn.turn.notices import RETRY_DELAYS
 
 LEASE: Final = 60.0
-"""Seconds after which another server sends a notice whose sender has not kept an outcome."""
+"""Seconds after which another server may send a notice, if its sender has stored no outcome."""
 SEND_TIMEOUT: Final = 45.0
-"""Seconds after which a service that does not answer has failed; less than `LEASE`."""
+"""Seconds to wait for a service before the attempt counts as failed. Must be less than `LEASE`."""
 GRACE_PERIOD: Final = 10.0
-"""Seconds for which a server that is stopped waits for the outcome of a notice that it is sending."""
-_ROOT: Final = "notice"
+"""Seconds that a stopping server waits for the outcome of a notice in progress."""
+_KEY_PREFIX: Final = "notice"
 T = TypeVar("T")
 
 
 class Sending(Struct, frozen=True):
-    """Outcome of one attempt: fingerprints of the addresses that have accepted the notice, and descriptions of those that have not."""
+    """Outcome of one attempt.
+
+    It contains fingerprints of the addresses that accepted the notice, and descriptions of the
+    addresses that did not.
+    """
 
     accepted: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
     @property
     def error(self) -> str | None:
-        """The error for the log; None if every address has accepted the notice."""
-        return f"not taken by {', '.join(self.failed)}" if self.failed else None
+        """Error text for the log, or None if every address has accepted the notice."""
+        return f"not accepted by {', '.join(self.failed)}" if self.failed else None
 
 
 class NoticeDelivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """State of a delivery. `tries` counts the attempts, `retry_at` is the time of the next one, `error` is that of the last one.
+    """State of a delivery.
 
-    `holder` may send it until `until`. `accepted` are the addresses that are not sent the notice again. `is_over`: nothing more is sent.
+    `holder` is the server that may send the notice until the time `until`. `tries` counts the
+    attempts, `retry_at` is the time of the next attempt, and `error` is the error of the last
+    attempt. `accepted` lists fingerprints of addresses that are skipped in later attempts. If
+    `is_over` is true, no attempt follows.
     """
 
     holder: str = ""
@@ -74,10 +85,11 @@ class NoticeDelivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-async def recorded(attempt: Coroutine[Any, Any, None]) -> None:
-    """Run an attempt and the record of its outcome.
+async def run_to_completion(attempt: Coroutine[Any, Any, None]) -> None:
+    """Run `attempt`, which sends a notice and records the outcome.
 
-    A server that is stopped meanwhile waits up to `GRACE_PERIOD` for it: a notice that was sent and not recorded would be sent again.
+    If the server stops meanwhile, wait up to `GRACE_PERIOD` seconds, because a notice without a
+    recorded outcome would be sent again.
     """
     task = asyncio.ensure_future(attempt)
     try:
@@ -89,15 +101,16 @@ async def recorded(attempt: Coroutine[Any, Any, None]) -> None:
 
 
 async def run_all(work: Iterable[Coroutine[Any, Any, object]]) -> None:
-    """Run several at once and wait until all have ended, also if one fails or this is cancelled. Raises the first error.
+    """Run coroutines concurrently and wait until all have ended.
 
-    `asyncio.gather` returns with the first that ends when it is cancelled, and leaves the others behind.
+    Also wait if one of them fails or if this call is cancelled. Raise the first error. In contrast,
+    a cancelled `asyncio.gather` returns while some of its tasks still run.
     """
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         await asyncio.gather(*tasks)
     except asyncio.CancelledError:
-        raise  # each has been cancelled
+        raise  # `gather` has already cancelled the tasks
     except BaseException:
         for task in tasks:
             task.cancel()
@@ -107,27 +120,30 @@ async def run_all(work: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 class Begun(Struct, frozen=True):
-    """Since when a service is notified (RFC 3339)."""
+    """Time since which a service is notified (RFC 3339)."""
 
     at: str
 
 
 def fingerprint(address: str) -> str:
-    """Return a short name for an address, which does not contain a password that the address may contain."""
+    """Return a short hash of an address.
+
+    The address may contain a password, which the hash does not reveal.
+    """
     return hashlib.sha256(address.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 class Deliveries:
-    """The deliveries of one service in a store. `now` returns the time in RFC 3339."""
+    """Deliveries of one service in a store. `now` returns the current time in RFC 3339."""
 
     def __init__(self, port: Port, service: str, now: Callable[[], str]) -> None:
         self._port = port
-        self._prefix = f"{_ROOT}/{service}/"
+        self._prefix = f"{_KEY_PREFIX}/{service}/"
         self._now = now
         self._holder = secrets.token_hex(8)
 
     async def claim(self, name: str) -> tuple[NoticeDelivery, bool]:
-        """Return a delivery, and whether this server may send it now or record its outcome.
+        """Return a delivery, and whether this server may now send it or record its outcome.
 
         Raises:
             Busy: Another process holds the lock of this delivery.
@@ -135,54 +151,70 @@ class Deliveries:
         """
         key = f"{self._prefix}{name}"
         async with self._port.store.port.alone(key):
-            found = (await self._find(key, NoticeDelivery)) or NoticeDelivery()
+            found = (await self._read_key(key, NoticeDelivery)) or NoticeDelivery()
             now = self._now()
-            if found.is_over or found.retry_at > now or (found.until > now and found.holder != self._holder):
+            if (
+                found.is_over
+                or found.retry_at > now
+                or (found.until > now and found.holder != self._holder)
+            ):
                 return found, found.is_over
             claimed = replace(found, holder=self._holder, until=after(now, LEASE))
-            await self._keep(key, claimed)
+            await self._write(key, claimed)
         return claimed, True
 
     async def settle(self, name: str, delivery: NoticeDelivery) -> None:
-        """Keep the outcome of an attempt, and release the claim."""
-        await self._keep(f"{self._prefix}{name}", delivery)
+        """Store the outcome of an attempt and release the claim."""
+        await self._write(f"{self._prefix}{name}", delivery)
 
     async def remove(self, name: str) -> None:
-        """Remove a delivery."""
+        """Delete a delivery."""
         await self._port.keep(f"{self._prefix}{name}", None)
 
     async def names(self) -> Mapping[str, NoticeDelivery]:
         """Return all deliveries by name."""
         kept = await self._port.kept(self._prefix)
-        read = {name.removeprefix(self._prefix): _read(content, NoticeDelivery) for name, content in kept.items()}
-        return {name: delivery for name, delivery in read.items() if delivery is not None and name != _BEGUN}
+        read = {
+            name.removeprefix(self._prefix): _read(content, NoticeDelivery)
+            for name, content in kept.items()
+        }
+        return {
+            name: delivery
+            for name, delivery in read.items()
+            if delivery is not None and name != _BEGUN
+        }
 
     async def remove_except(self, before: Collection[str], questions: Collection[str]) -> None:
-        """Remove those of the deliveries `before` whose question is not open: one that was open later than `before` was read is kept."""
+        """Delete the deliveries in `before` whose question is no longer open.
+
+        Deliveries that were created later are not affected.
+        """
         for name in before:
             if name.partition("/")[0] not in questions:
                 await self.remove(name)
 
-    async def begun(self, earlier: Sequence[str] | None) -> str:
-        """Return since when the service is notified; from now on if this is not kept yet.
+    async def notified_since(self, earlier: Sequence[str] | None) -> str:
+        """Return the time since which the service is notified. On the first call, store the current
+        time.
 
         Args:
-            earlier: Questions that an earlier version has sent; None if it has not sent any. With them, every other question is sent.
+            earlier: Questions that an earlier version has sent, or None if it has sent none. If
+                given, all other questions are sent, regardless of their age.
         """
         key = f"{self._prefix}{_BEGUN}"
         async with self._port.store.port.alone(key):
-            if found := await self._find(key, Begun):
+            if found := await self._read_key(key, Begun):
                 return found.at
             for question in earlier or ():
                 await self.settle(question, NoticeDelivery(is_over=True))
             begun = Begun(self._now() if earlier is None else "")
-            await self._keep(key, begun)
+            await self._write(key, begun)
         return begun.at
 
-    async def _find(self, key: str, kind: type[T]) -> T | None:
+    async def _read_key(self, key: str, kind: type[T]) -> T | None:
         return _read((await self._port.kept(key)).get(key), kind)
 
-    async def _keep(self, key: str, value: Struct) -> None:
+    async def _write(self, key: str, value: Struct) -> None:
         await self._port.keep(key, msgspec.json.encode(value))
 
 
@@ -190,7 +222,7 @@ _BEGUN: Final = "begun"
 
 
 def _read(content: bytes | None, kind: type[T]) -> T | None:
-    """Return a value that was kept; None if there is none, or another program has written it."""
+    """Decode a stored value. Return None if it is missing or was written by another program."""
     try:
         return None if content is None else msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""The open questions of all conversations as they stand now."""
+"""The current open questions of all conversations, and a feed of their changes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import logging
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import aclosing, suppress
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -21,16 +21,17 @@ from midturn.inbox.store_access import Port
 from midturn.question.json_value import Json
 from midturn.stores.watching import StoreChange, Watch, times_to_look
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What has changed, in order: told to everybody who listens, and for a while to those who come back
+# --------------------------------------------------------------------------------------------------
+# The feed: changes in order, sent to all subscribers and stored for a while for subscribers that
+# reconnect
 
 
 ChangeKind: TypeAlias = Literal["asked", "changed", "answered", "withdrawn", "turn_ended"]
-_KEPT = 1_000
+_MAX_FEED_EVENTS = 1_000
 
 
 class FeedEvent(Struct, frozen=True):
-    """One thing that happened; `wire` is it as a server-sent event."""
+    """One change of the open questions. `wire` is the change as a server-sent event."""
 
     number: int
     kind: ChangeKind
@@ -38,27 +39,39 @@ class FeedEvent(Struct, frozen=True):
 
 
 class Feed:
-    """Numbers what happens, and keeps the last of it. A number is good for one run of the server only, and says which."""
+    """Numbers the changes and stores the latest changes.
+
+    Each ID contains the name of the server run that issued it, and is valid only in that run.
+    """
 
     def __init__(self) -> None:
         self._run = secrets.token_hex(4)
-        self._kept: deque[FeedEvent] = deque(maxlen=_KEPT)
+        self._kept: deque[FeedEvent] = deque(maxlen=_MAX_FEED_EVENTS)
         self._last = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self.closed = False
 
     def publish(self, kind: ChangeKind, data: dict[str, Json]) -> None:
-        """Tell everybody."""
+        """Send a change to all subscribers."""
         self._last += 1
         self._kept.append(FeedEvent(self._last, kind, self.wire(kind, data)))
         self._wake()
 
     def wire(self, kind: ChangeKind, data: dict[str, Json]) -> bytes:
-        """Write a server-sent event under the last number."""
-        return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self._run.encode(), self._last, kind.encode(), msgspec.json.encode(data))
+        """Return a server-sent event with the number of the last change."""
+        return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
+            self._run.encode(),
+            self._last,
+            kind.encode(),
+            msgspec.json.encode(data),
+        )
 
     def place(self, last_event_id: str | None) -> int | None:
-        """Return where a watcher goes on that has seen `last_event_id`; None where what came since is not all kept."""
+        """Return the number after which a subscriber continues whose last received ID is
+        `last_event_id`.
+
+        Return None if some of the later changes are no longer stored.
+        """
         run, _, number = (last_event_id or "").partition("-")
         if run != self._run or not (number.isascii() and number.isdecimal()):
             return None
@@ -68,18 +81,20 @@ class Feed:
 
     @property
     def last(self) -> int:
-        """The number of the last change."""
+        """Number of the last change."""
         return self._last
 
     @property
     def id(self) -> str:
-        """The number of the last change, as browsers send it back."""
+        """ID of the last change, in the form that browsers send back."""
         return f"{self._run}-{self._last}"
 
     async def follow(self, after: int) -> AsyncGenerator[FeedEvent | None]:
-        """Yield every change after a number, as it comes, until `close`; None now and then, where nothing happens."""
+        """Yield each change after number `after` until `close`. Yield None regularly while
+        nothing changes.
+        """
+        news = self._changed
         while not self.closed:
-            news = self._news
             missed = [change for change in self._kept if change.number > after]
             for change in missed:
                 yield change
@@ -87,95 +102,145 @@ class Feed:
             if missed:
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(news.wait(), _TICK)
+                await asyncio.wait_for(news.wait(), _IDLE_CHECK_INTERVAL)
+            # taken before the yield, to notice a change that is published during the yield
+            news = self._changed
             if after == self._last:
                 yield None
 
     def close(self) -> None:
-        """Let everybody go who listens."""
+        """End all subscriptions."""
         self.closed = True
         self._wake()
 
     def look(self) -> None:
-        """Let everybody who listens find out whether they still may."""
+        """Wake all subscribers, so that they check again whether they may receive changes."""
         self._wake()
 
+    def woken(self) -> Coroutine[Any, Any, Literal[True]]:
+        """Return a coroutine that waits for the next change, `look` or `close` after this call."""
+        return self._changed.wait()
+
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
-_TICK = 0.5  # seconds after which who listens looks whether they still may
+# seconds between checks whether an idle subscriber may still receive changes; `Feed.look` causes a
+# check at once
+_IDLE_CHECK_INTERVAL = 5.0
 
 
 _LOG = logging.getLogger(__name__)
-_AFTER_TROUBLE = 0.5  # seconds until the next look
-_SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
-_REMEMBERED = 500  # titles: several pages of the inbox
+_RETRY_DELAY = 0.5  # seconds between a failed scan and the next scan
+# pause between scans, as a multiple of the duration of a scan, so that scanning takes at most a
+# fifth of the time
+_IDLE_FACTOR = 4
+_MAX_TITLES = 500  # maximum number of cached titles: enough for several pages of the inbox
 
 
 MOST: Final = 500
-"""How many open questions are counted, and shown in the order of their age: of more, the oldest conversations come first."""
+"""Maximum number of open questions that are counted and sorted by age.
+
+If there are more, the list starts with the oldest conversations.
+"""
 
 
 class Waiting(Struct, frozen=True):
-    """Open questions, the oldest first; `has_more` where there are others."""
+    """Open questions, the oldest first. `has_more` is true if the list is incomplete."""
 
     questions: list[OpenQuestion]
     has_more: bool = False
 
     @property
     def count(self) -> str:
-        """How many there are, for people; nothing where there are none."""
+        """The number of open questions as text, such as `12` or `500+`. Empty if there are none."""
         return f"{len(self.questions)}{'+' if self.has_more else ''}" if self.questions else ""
 
 
-class Board:
-    """Looks at the store whenever something may have happened there; what it finds changed, it tells its `feed`."""
+class OpenQuestionList:
+    """Lists the open questions of a store.
+
+    The store is scanned after each change, and the differences are published in `feed`.
+    """
 
     def __init__(self, port: Port) -> None:
         self.port = port
         self.feed = Feed()
         self.listeners: list[Callable[[StoreChange], None]] = []
-        """Those in this process who hear of each change."""
+        """Callbacks that receive each change in this process."""
         self._watch = Watch(port, port)
         self._titles: OrderedDict[str, str] = OrderedDict()
-        self._looked_at = 0.0
-        self._took = 0.0
-        self._unread = Outage(_LOG, "the open questions can be read again")
-        self._looking = asyncio.Lock()
-        self._watching: asyncio.Task[None] | None = None
+        self._last_scan = 0.0
+        self._scan_seconds = 0.0
+        self._outage = Outage(_LOG, "the open questions can be read again")
+        self._scan_lock = asyncio.Lock()
+        self._watch_task: asyncio.Task[None] | None = None
 
     @property
     def seen(self) -> str:
-        """What a page that is drawn now has seen, as an id of the feed; empty where no one listens yet, and so nothing is kept."""
-        return self.feed.id if self._looked_at else ""
+        """Feed ID that a page rendered now has seen.
+
+        Empty before the first scan, because no changes are stored yet.
+        """
+        return self.feed.id if self._last_scan else ""
 
     async def waiting(self, most: int = MOST) -> Waiting:
-        """Return what is open now, the oldest first; where there is more, so many questions of the oldest conversations."""
+        """Return at most `most` open questions, the oldest first.
+
+        If there are more, the result contains the questions of the oldest conversations.
+        """
         found = await self.port.pending(limit=most + 1)
         if len(found) > most:
             return Waiting(found[:most], has_more=True)
         return Waiting(sorted(found, key=lambda question: question.asked_at))
 
     async def waiting_in(self, conversation: str) -> list[OpenQuestion]:
-        """Return what one conversation asks; those inside of its tools are others."""
-        return [question for question in await self.port.pending(conversation) if question.conversation == conversation]
+        """Return the open questions of a conversation, without questions of its nested
+        conversations.
+        """
+        return [
+            question
+            for question in await self.port.pending(conversation)
+            if question.conversation == conversation
+        ]
 
     async def find(self, id: str) -> OpenQuestion | None:
-        """Return a question that is open, as it is now: only its own conversation is looked at."""
+        """Return an open question in its current state, or None if it is not open.
+
+        Only the conversation of the question is read.
+        """
         at = parse_address(id)
         if at is None:
             return None
-        return next((question for question in await self.port.pending(at.conversation) if question.id == id), None)
+        return next(
+            (
+                question
+                for question in await self.port.pending(at.conversation)
+                if question.id == id
+            ),
+            None,
+        )
 
     async def asked_again(self, question: OpenQuestion) -> OpenQuestion | None:
-        """Return what the call of a question waits for now, where that is another one."""
+        """Return the open question of the same tool call, if it is not the given question.
+
+        Otherwise return None.
+        """
         waiting = await self.port.pending(question.conversation)
-        return next((one for one in waiting if one.request.call == question.request.call and one.id != question.id), None)
+        return next(
+            (
+                one
+                for one in waiting
+                if one.request.call == question.request.call and one.id != question.id
+            ),
+            None,
+        )
 
     async def titles(self, conversations: Iterable[str]) -> dict[str, str]:
-        """Return what conversations are called; nothing of those that are gone, or cannot be read: the number is a name, too."""
+        """Return the titles of conversations by id. The title is empty if a conversation is
+        deleted or cannot be read.
+        """
         wanted = set(conversations)
         if missing := wanted.difference(self._titles):
             try:
@@ -184,76 +249,95 @@ class Board:
                 found = {}
             self._titles |= {conversation: found.get(conversation, "") for conversation in missing}
         named = {conversation: self._titles[conversation] for conversation in wanted}
-        while len(self._titles) > _REMEMBERED:
+        while len(self._titles) > _MAX_TITLES:
             self._titles.popitem(last=False)
         return named
 
     async def fresh(self) -> None:
-        """Look from now on, and have told what has changed by now, unless that was done less long ago than it takes."""
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(self._look_on())
-        if not self._looked_at or time.monotonic() - self._looked_at > self._took:
+        """Start watching the store if needed, and scan the store.
+
+        The scan is skipped if the last scan is recent: its age is less than the duration of a scan.
+        """
+        if self._watch_task is None or self._watch_task.done():
+            self._watch_task = asyncio.create_task(self._watch_store())
+        if not self._last_scan or time.monotonic() - self._last_scan > self._scan_seconds:
             await self.look()
 
     async def look(self) -> None:
-        """Find out what is open now, and tell what has changed."""
-        async with self._looking:
-            if not self._looked_at:
-                await self.port.stirred(0)  # it listens from now on
+        """Scan the store for open questions and publish the changes."""
+        async with self._scan_lock:
+            if not self._last_scan:
+                await self.port.wait_for_change(
+                    0
+                )  # start the change watcher before the first scan, so that no change is missed
             begun = time.monotonic()
             changes = await self._watch.look()
-            self._unread.over()
-            self._looked_at = time.monotonic()
-            self._took = self._looked_at - begun
+            self._outage.over()
+            self._last_scan = time.monotonic()
+            self._scan_seconds = self._last_scan - begun
             for change in changes:
-                self._tell(change)
+                self._publish(change)
 
     async def look_again(self) -> None:
-        """Look because something was recorded: what was done is done, even where the store cannot be read right then."""
-        if not self._looked_at:  # no one listens who could hear of it
+        """Scan after an event was recorded.
+
+        Errors are only logged, because recording the event succeeded.
+        """
+        if not self._last_scan:  # no scan has been made yet, so there are no subscribers
             return
         try:
             await self.look()
         except MidturnError as error:
-            self._unread.noticed("the open questions cannot be read: %r", error)
+            self._outage.noticed("the open questions cannot be read: %r", error)
 
-    async def stirrings(self) -> AsyncGenerator[bool]:
-        """Yield True whenever something may have happened in the store, and False now and then where nothing does, until `stop`."""
+    async def wake_ups(self) -> AsyncGenerator[bool]:
+        """Yield True after each change of the store.
+
+        Yield False regularly while nothing changes. End after `stop`.
+        """
         async with aclosing(times_to_look(self.port)) as times:
-            stirred = asyncio.ensure_future(anext(times))
+            changed = asyncio.ensure_future(anext(times))
+            woken = asyncio.ensure_future(self.feed.woken())
             try:
                 while not self.feed.closed:
-                    await asyncio.wait({stirred}, timeout=_TICK)
-                    if not stirred.done():
+                    await asyncio.wait(
+                        {changed, woken},
+                        timeout=_IDLE_CHECK_INTERVAL,
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    if woken.done():  # before the yield, to notice a wake-up during the yield
+                        woken = asyncio.ensure_future(self.feed.woken())
+                    if not changed.done():
                         yield False
                         continue
-                    await stirred
+                    await changed
                     yield True
-                    stirred = asyncio.ensure_future(anext(times))
+                    changed = asyncio.ensure_future(anext(times))
             finally:
-                stirred.cancel()
-                await asyncio.gather(stirred, return_exceptions=True)
+                changed.cancel()
+                woken.cancel()
+                await asyncio.gather(changed, woken, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Stop looking, and let everybody go who listens."""
+        """Stop watching the store and end all subscriptions."""
         self.feed.close()
-        if self._watching:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        if self._watch_task:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
 
-    async def _look_on(self) -> None:
+    async def _watch_store(self) -> None:
         since = 0
         while not self.feed.closed:
             try:
-                is_first, since = not self._looked_at, await self.port.stirred(since)
+                is_first, since = not self._last_scan, await self.port.wait_for_change(since)
                 await self.look()
             except MidturnError as error:
-                self._unread.noticed("the open questions cannot be read: %r", error)
-                await asyncio.sleep(_AFTER_TROUBLE)
+                self._outage.noticed("the open questions cannot be read: %r", error)
+                await asyncio.sleep(_RETRY_DELAY)
             else:
-                await asyncio.sleep(0.0 if is_first else self._took * _SHARE)
+                await asyncio.sleep(0.0 if is_first else self._scan_seconds * _IDLE_FACTOR)
 
-    def _tell(self, change: StoreChange) -> None:
+    def _publish(self, change: StoreChange) -> None:
         for listener in self.listeners:
             listener(change)
         match change:
@@ -262,8 +346,8 @@ class Board:
             case StoreChange(kind="turn_ended"):
                 self.feed.publish("turn_ended", {"conversation": change.conversation})
             case StoreChange(kind="answered" | "withdrawn" as kind):
-                told = change.to_json()
-                del told["kind"]
-                self.feed.publish(kind, told)
-            case _:  # the page does not ask for every event
+                data = change.to_json()
+                del data["kind"]
+                self.feed.publish(kind, data)
+            case _:  # other events do not concern the page
                 pass

@@ -1,4 +1,6 @@
-"""Other frameworks, one small file each, on top of `Inquirer`: their tools ask as ours do. Each needs the extra of its name."""
+"""Adapters for other frameworks, based on `Inquirer`. The tools of these frameworks ask with
+`midturn.ask`. Each adapter needs the extra with the same name.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def needs_extra(extra: str, package: str) -> Generator[None]:
-    """Import the package of a framework in this block; if it is not installed, the error says which extra is missing.
+    """Import the package of a framework in this block. If it is missing, raise an error that names
+    the extra to install.
 
     Raises:
         ModuleNotFoundError: The package is not installed.

@@ -1,4 +1,4 @@
-"""The event loop of a thread, for programs without asyncio."""
+"""The default event loop of a thread, for programs without asyncio."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ T = TypeVar("T")
 
 
 def run_in_default_loop(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
-    """Run work to its end in the default event loop of this thread, which stays open as long as the thread runs.
+    """Run a coroutine in the default event loop of this thread. The loop stays open until the
+    thread ends.
 
-    The synchronous functions of the frameworks use this loop, too: clients and locks that a first run has made are bound to it.
+    The synchronous functions of the frameworks use the same loop. Clients and locks of the first
+    run are bound to this loop, so later runs must also use it.
 
     Args:
-        work: The work. What interrupts the wait for it, such as Ctrl-C, cancels it.
-        name: The name of the function that blocks, for the error.
-        instead: What to write instead where an event loop is running.
+        work: The coroutine. It is cancelled if the wait is interrupted, for example by Ctrl-C.
+        name: Name of the blocking function, for the error message.
+        instead: Alternative that the error message names if an event loop is running.
 
     Raises:
         RuntimeError: An event loop is running in this thread.
@@ -44,7 +46,7 @@ def run_in_default_loop(work: Coroutine[Any, Any, T], name: str, instead: str) -
 
 
 class _Closer:
-    """Closes an event loop when the thread that it belongs to has ended."""
+    """Closes an event loop when its thread has ended."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -53,17 +55,21 @@ class _Closer:
         self._loop.close()
 
 
-_OF_THREAD = threading.local()
+_THREAD_LOCAL = threading.local()
 
 
 def _default_loop() -> asyncio.AbstractEventLoop:
-    """Return the default event loop of this thread; made here if there is none, it is closed with the thread."""
+    """Return the default event loop of this thread. If there is none, create one that is closed
+    when the thread ends.
+    """
     loop: asyncio.AbstractEventLoop | None = None
     with warnings.catch_warnings(), suppress(RuntimeError):
-        warnings.simplefilter("ignore", DeprecationWarning)  # some versions of Python warn about the first use in the main thread
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # raised by some Python versions on first use in the main thread
         loop = asyncio.get_event_loop()
     if loop is None or loop.is_closed():
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        _OF_THREAD.closer = _Closer(loop)
+        _THREAD_LOCAL.closer = _Closer(loop)
     return loop

@@ -1,4 +1,6 @@
-"""Interrupts of LangChain's `HumanInTheLoopMiddleware` and the decisions that it takes, by their shape: LangChain is not imported."""
+"""Interrupts of LangChain's `HumanInTheLoopMiddleware`, and the decisions that this middleware
+expects. The interrupts are recognized without importing LangChain.
+"""
 
 from __future__ import annotations
 
@@ -18,116 +20,166 @@ from midturn.runtime.external_loop import CallContent
 from midturn.tools.returned import Rejected
 
 RESPONSE = "response"
-"""The id of the question where a person answers on behalf of a tool."""
+"""Id of the question in which a person gives the result of a tool."""
 
 
-class Action(Struct, frozen=True):
-    """A call that a person decides about; `allowed` are the decisions that the middleware takes."""
+class ReviewedCall(Struct, frozen=True):
+    """A call that a person decides about. `allowed` are the decisions that the middleware
+    accepts.
+    """
 
     name: str
     arguments: JsonObject
     allowed: frozenset[str]
     description: str = ""
     schema: JsonObject | None = None
-    """JSON Schema of the arguments, where the interrupt has it."""
+    """JSON Schema of the arguments, if the interrupt contains it."""
 
 
 class LangchainReview(Struct, frozen=True):
-    """The calls of one interrupt. `is_single`: its answer is one decision, and not a list of them."""
+    """The calls of one interrupt. If `is_single`, the interrupt expects one decision, not a list
+    of decisions.
+    """
 
-    actions: tuple[Action, ...]
+    actions: tuple[ReviewedCall, ...]
     is_single: bool = False
 
 
 def review_of(value: object, schema: object) -> LangchainReview | None:
-    """Return what an interrupt of the middleware asks; None of another interrupt."""
+    """Return the review of an interrupt of the middleware, or None for any other interrupt."""
     asked = fields(value)
     if asked.get("type") == "tool_approval" and isinstance(asked.get("name"), str):
-        return LangchainReview((_action(asked, frozenset(_decisions_in(schema)), _edited_schema(schema)),), is_single=True)
+        return LangchainReview(
+            (_reviewed_call(asked, frozenset(_allowed_decisions(schema)), _edited_schema(schema)),),
+            is_single=True,
+        )
     requests, configs = asked.get("action_requests"), asked.get("review_configs")
     if not isinstance(requests, list) or not isinstance(configs, list) or not requests:
         return None
     allowed = {
-        str(fields(config).get("action_name")): fields(config).get("allowed_decisions", ()) for config in cast("list[object]", configs)
+        str(fields(config).get("action_name")): fields(config).get("allowed_decisions", ())
+        for config in cast("list[object]", configs)
     }
     named = [fields(request) for request in cast("list[object]", requests)]
-    return LangchainReview(tuple(_action(request, frozenset(map(str, allowed.get(str(request.get("name")), ())))) for request in named))
+    return LangchainReview(
+        tuple(
+            _reviewed_call(request, frozenset(map(str, allowed.get(str(request.get("name")), ()))))
+            for request in named
+        )
+    )
 
 
-async def decided(inquirer: Inquirer, action: Action, call_id: str, schema: JsonObject | None) -> dict[str, Json]:
-    """Return a person's decision about a call, as the middleware takes it: asked as a permission, whose arguments may be edited.
+async def decide(
+    inquirer: Inquirer, action: ReviewedCall, call_id: str, schema: JsonObject | None
+) -> dict[str, Json]:
+    """Ask for permission to run a call and return the decision in the middleware's format. The
+    person may edit the arguments.
 
-    An edit that does not fit `schema`, the JSON Schema of the arguments, is refused to its author.
+    Edited arguments that do not match `schema`, the JSON Schema of the arguments, are rejected
+    immediately.
 
     Raises:
-        Suspended: It is not decided yet.
-        CallEnded: A person has ended the turn, or has said no where the middleware takes no rejection.
+        Suspended: The call is not decided yet.
+        CallEnded: A person has ended the turn, or has refused the call although the middleware
+            does not accept a rejection.
     """
     if not action.allowed & {"approve", "edit"}:
-        return await _responded(inquirer, action, call_id)
+        return await _ask_for_result(inquirer, action, call_id)
 
     async def run(call: InquirerCall) -> dict[str, Json]:
         arguments = call.context.arguments
         is_edited = not json_equal(arguments, action.arguments)
         if is_edited and "edit" not in action.allowed:
-            raise Rejected(f"The arguments of `{action.name}` were edited, which is not among its allowed decisions. It did not run.")
+            raise Rejected(
+                f"The arguments of `{action.name}` were edited, which is not among its allowed"
+                " decisions. It did not run."
+            )
         if is_edited or "approve" not in action.allowed:
             return {"type": "edit", "edited_action": {"name": action.name, "args": arguments}}
         return {"type": "approve"}
 
-    content = await inquirer.run(action.name, call_id, action.arguments, run, occurrence=1, permission=True, schema=schema)
+    content = await inquirer.run(
+        action.name, call_id, action.arguments, run, occurrence=1, permission=True, schema=schema
+    )
     if content.turn_ended:
-        raise _ended(content)
+        raise _turn_ended(content)
     if not content.is_error:
-        return _read(content)
+        return _read_decision(content)
     if "reject" not in action.allowed:
-        allow = f"{content} The middleware takes no rejection of `{action.name}`: add `reject` to its `allowed_decisions`. Nothing runs."
+        allow = (
+            f"{content} The middleware takes no rejection of `{action.name}`: add `reject` to its"
+            " `allowed_decisions`. Nothing runs."
+        )
         raise CallEnded(allow, is_error=True)
     return {"type": "reject", "message": str(content)}
 
 
-async def _responded(inquirer: Inquirer, action: Action, call_id: str) -> dict[str, Json]:
-    """Ask a person for the result of a tool that people answer for."""
-    question = Question.text(RESPONSE, f"What is the result of `{action.name}`?", context=action.description or None)
+async def _ask_for_result(
+    inquirer: Inquirer, action: ReviewedCall, call_id: str
+) -> dict[str, Json]:
+    """Ask a person for the result of a tool whose only allowed decision is a response."""
+    question = Question.text(
+        RESPONSE, f"What is the result of `{action.name}`?", context=action.description or None
+    )
 
     async def run(call: InquirerCall) -> dict[str, Json]:
         return {"type": "respond", "message": await call.ask(question)}
 
     content = await inquirer.run(action.name, call_id, action.arguments, run, occurrence=1)
     if content.turn_ended:
-        raise _ended(content)
-    return _read(content) if not content.is_error else {"type": "respond", "message": str(content)}
+        raise _turn_ended(content)
+    return (
+        _read_decision(content)
+        if not content.is_error
+        else {"type": "respond", "message": str(content)}
+    )
 
 
-def _ended(content: CallContent) -> CallEnded:
+def _turn_ended(content: CallContent) -> CallEnded:
     return CallEnded(content, is_error=content.is_error, turn_ended=True)
 
 
-def _read(content: CallContent) -> dict[str, Json]:
-    (decision,) = (line for line in content.split("\n") if line.startswith("{"))  # the note about an edit comes before it
+def _read_decision(content: CallContent) -> dict[str, Json]:
+    (decision,) = (
+        line for line in content.split("\n") if line.startswith("{")
+    )  # the content may start with a note about an edit
     return msgspec.json.decode(decision, type=dict[str, Any])
 
 
-def _action(request: Mapping[str, Any], allowed: frozenset[str], schema: JsonObject | None = None) -> Action:
+def _reviewed_call(
+    request: Mapping[str, Any], allowed: frozenset[str], schema: JsonObject | None = None
+) -> ReviewedCall:
     description = request.get("description")
     arguments = json_object(request.get("args", request.get("arguments")))
-    return Action(str(request["name"]), arguments, allowed, description if isinstance(description, str) else "", schema)
+    return ReviewedCall(
+        str(request["name"]),
+        arguments,
+        allowed,
+        description if isinstance(description, str) else "",
+        schema,
+    )
 
 
-def _decisions_in(schema: object) -> Sequence[str]:
-    """Return the kinds of decisions that a JSON Schema allows: the constants of the property `type`, one in each of its branches."""
+def _allowed_decisions(schema: object) -> Sequence[str]:
+    """Return the kinds of decisions that a JSON Schema allows. They are the constants of the
+    property `type` in the schema's branches.
+    """
     found: list[str] = []
     for branch in _branches(schema):
         kind = fields(fields(branch.get("properties")).get("type"))
-        found += [str(kind["const"])] if "const" in kind else [str(value) for value in kind.get("enum", ())]
+        found += (
+            [str(kind["const"])]
+            if "const" in kind
+            else [str(value) for value in kind.get("enum", ())]
+        )
     return found
 
 
 def _edited_schema(schema: object) -> JsonObject | None:
-    """Return the JSON Schema of the arguments of an edit, if the schema of the decisions has it."""
+    """Return the JSON Schema of edited arguments, if the schema of the decisions contains it."""
     for branch in _branches(schema):
-        action = _target(schema, fields(branch.get("properties")).get("edited_action"))
-        arguments = _target(schema, fields(action.get("properties")).get("args"))
+        action = _resolve(schema, fields(branch.get("properties")).get("edited_action"))
+        arguments = _resolve(schema, fields(action.get("properties")).get("args"))
         if "properties" in arguments:
             return json_object({**arguments, "$defs": fields(schema).get("$defs", {})})
     return None
@@ -135,10 +187,13 @@ def _edited_schema(schema: object) -> JsonObject | None:
 
 def _branches(schema: object) -> Sequence[Mapping[str, Any]]:
     known = fields(schema)
-    return [_target(schema, branch) for branch in [*known.get("oneOf", ()), *known.get("anyOf", ())] or [known]]
+    return [
+        _resolve(schema, branch)
+        for branch in [*known.get("oneOf", ()), *known.get("anyOf", ())] or [known]
+    ]
 
 
-def _target(schema: object, part: object) -> Mapping[str, Any]:
-    """Return a part of a schema, or the definition that it refers to."""
+def _resolve(schema: object, part: object) -> Mapping[str, Any]:
+    """Return a part of a schema. If the part is a reference, return the referenced definition."""
     named = str(fields(part).get("$ref", "")).rpartition("/")[2]
     return fields(fields(fields(schema).get("$defs")).get(named)) or fields(part)

@@ -1,11 +1,14 @@
-"""midturn in LangGraph: nodes ask, calls inside of them run once, and the graph's own interrupts are answered where all questions are.
+"""midturn in LangGraph: nodes can ask questions, tool calls in nodes run once, and interrupts of
+the graph are answered like other questions.
 
 ```python
-state = await invoke(graph, mt.Inquirer(store, conversation), {"service": "shop"}, {"configurable": {"thread_id": "7"}})
+inquirer = mt.Inquirer(store, conversation)
+state = await invoke(graph, inquirer, {"service": "shop"}, {"configurable": {"thread_id": "7"}})
 ```
 
-The graph needs a checkpointer. Where questions are open, `Suspended` is raised, and nothing is lost: call `invoke` again, with the same
-arguments, when they are answered. `stream` is `graph.astream`, and `invoke_sync` is `graph.invoke`, in the same way.
+The graph needs a checkpointer. If questions are open, `Suspended` is raised. After they are
+answered, call `invoke` again with the same arguments. `stream` corresponds to `graph.astream`,
+and `invoke_sync` to `graph.invoke`.
 """
 
 from __future__ import annotations
@@ -29,19 +32,25 @@ from midturn.integrations.langgraph_run import (
     TOOL_CALL,
     WAITS,
     Graph,
+    GraphMessage,
     GraphRun,
-    Invoked,
-    InvokedInThread,
-    Message,
+    InvokedGraph,
+    InvokedGraphInThread,
     Steps,
-    Streamed,
+    StreamedGraph,
     StreamGraph,
     SyncGraph,
     configurable,
     current_run,
     schema_of_tool,
 )
-from midturn.integrations.langgraph_values import as_json, content_blocks, json_object, read_object, recorded_text
+from midturn.integrations.langgraph_values import (
+    as_json,
+    content_blocks,
+    json_object,
+    read_object,
+    recorded_text,
+)
 from midturn.question.json_value import JsonObject, canonical
 from midturn.question.question import Question
 from midturn.question.text import sha256
@@ -64,16 +73,18 @@ T = TypeVar("T")
 Returned: TypeAlias = ToolMessage | Command[Any]
 Execute: TypeAlias = Callable[[ToolCallRequest], Returned]
 AsyncExecute: TypeAlias = Callable[[ToolCallRequest], Awaitable[Returned]]
-_COMMAND = "(a command to the graph) "
-"""Begins the recorded text of a tool's result that is a `Command`: the command itself follows, as LangGraph serializes it, in base64."""
+_COMMAND_PREFIX = "(a command to the graph) "
+"""Prefix of the recorded text if a tool's result is a `Command`. The command follows, serialized
+by LangGraph, in base64.
+"""
 _SERIALIZER = JsonPlusSerializer()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Run a graph
+# --------------------------------------------------------------------------------------------------
+# Running a graph
 
 
-async def invoke(  # noqa: PLR0913  (a public signature)
+async def invoke(
     graph: Graph,
     inquirer: Inquirer,
     given: object,
@@ -85,38 +96,52 @@ async def invoke(  # noqa: PLR0913  (a public signature)
     on_open: OnOpen = "error",
     **options: Any,
 ) -> dict[str, Any]:
-    """Run a graph to its end, and have its interrupts answered; where it was interrupted before, go on there.
+    """Run a graph to its end and answer its interrupts. An interrupted graph is resumed.
 
-    An interrupt is asked as what it holds: a question from `ask`, the type of its `response_schema`, or else a text. The graph goes on when
-    all that it waits for is answered; then its nodes begin anew, as LangGraph has it, and get the answers.
+    Each interrupt is asked as a question. An interrupt from `ask` contains the question. Any
+    other interrupt asks for a value of its `response_schema`, or for a text if it has no schema.
+    The graph continues when all interrupts are answered. LangGraph then restarts the interrupted
+    nodes, which receive the answers.
 
     Args:
         graph: The compiled graph, with a checkpointer.
-        inquirer: Who asks, on the conversation that keeps the questions: one for each thread.
-        given: What the graph begins with. To go on with an open turn, pass the same again, or None.
-        config: Its configuration; `thread_id` names the thread.
-        text: What the user said, for the record. Without it, the last message of the user in `given["messages"]` is recorded.
-        key: Your own name for the turn, as of `Inquirer.turn`.
-        author: The user whose message it is; recorded.
-        on_open: What becomes of a new message while the graph waits: `error` refuses it with `TurnOpen`; `reply` records it as the reply to
-            the open questions that `author` may answer, and the graph goes on without it as an input. Approvals, secrets and questions of
-            others stay open; if there are no other questions, `TurnOpen` lists them.
-        options: Whatever else `graph.ainvoke` takes, such as `context`.
+        inquirer: Asks the questions. Use one conversation for each thread of the graph.
+        given: Input of the graph. To resume an open turn, pass the same input again, or None.
+        config: Configuration of the graph. `thread_id` is the id of the thread.
+        text: Message of the user, for the record. Default: the last message of the user in
+            `given["messages"]`.
+        key: Your own key of the turn. See `Inquirer.turn`.
+        author: Name of the user who sent the message. It is recorded.
+        on_open: How to handle a new message while the graph waits. `error` raises `TurnOpen`.
+            `reply` records the message as the reply to the open questions that `author` may answer,
+            and the graph continues without the message as an input. Approvals, secrets and
+            questions for other people stay open; if there are no other questions, `TurnOpen` lists
+            them.
+        options: Further arguments of `graph.ainvoke`, such as `context`.
 
     Returns:
         The state of the graph.
 
     Raises:
-        Suspended: Questions are open; `pending` lists them.
-        CallEnded: A person has ended the turn in place of an answer; or has replied to a question of `ask`, which does not catch that.
-        TurnOpen: The open turn of the conversation began with another message, which would be lost here; `pending` lists what is open.
-        ConfigError: `given` is a `Command` with `resume`; a graph inside of this one asks and keeps no checkpoints; or `on_open`
-            is another word, or comes with a key.
+        Suspended: Questions are open. `pending` lists them.
+        CallEnded: A person has ended the turn, or has replied with a message to a question of
+            `ask` and the node did not catch it.
+        TurnOpen: The conversation has an open turn with another message. `pending` lists its open
+            questions.
+        ConfigError: `given` is a `Command` with `resume`; a nested graph asks a question but
+            keeps no checkpoints; `on_open` is invalid, or is combined with a key.
     """
-    return await _run(Invoked(graph, options), graph, inquirer, given, config, Message(text, author, key, on_open))
+    return await _run(
+        InvokedGraph(graph, options),
+        graph,
+        inquirer,
+        given,
+        config,
+        GraphMessage(text, author, key, on_open),
+    )
 
 
-def invoke_sync(  # noqa: PLR0913  (a public signature)
+def invoke_sync(
     graph: SyncGraph,
     inquirer: Inquirer,
     given: object,
@@ -128,29 +153,40 @@ def invoke_sync(  # noqa: PLR0913  (a public signature)
     on_open: OnOpen = "error",
     **options: Any,
 ) -> dict[str, Any]:
-    """Run a graph whose nodes and checkpointer are not async, with `graph.invoke`, in a program without an event loop (see `invoke`).
+    """Run a graph with synchronous nodes and checkpointer, in a program without an event loop.
+    Synchronous form of `invoke`.
 
-    The graph runs in threads beside the inquirer. Its nodes use `ask` and `call_sync`, its `ToolNode` has `tool_call_sync`.
+    The graph runs in threads, next to the inquirer's event loop. Its nodes use `ask` and
+    `call_sync`, and its `ToolNode` needs `tool_call_sync`.
 
     Args:
         graph: The compiled graph, with a checkpointer.
-        inquirer: Who asks, as of `invoke`.
-        given: What the graph begins with, as of `invoke`.
-        config: Its configuration; `thread_id` names the thread.
-        text: What the user said, as of `invoke`.
-        key: Your own name for the turn, as of `Inquirer.turn`.
-        author: The user whose message it is; recorded.
-        on_open: What becomes of a new message while the graph waits, as of `invoke`.
-        options: Whatever else `graph.invoke` takes, such as `context`.
+        inquirer: Asks the questions. See `invoke`.
+        given: Input of the graph. See `invoke`.
+        config: Configuration of the graph. `thread_id` is the id of the thread.
+        text: Message of the user. See `invoke`.
+        key: Your own key of the turn. See `Inquirer.turn`.
+        author: Name of the user who sent the message. It is recorded.
+        on_open: How to handle a new message while the graph waits. See `invoke`.
+        options: Further arguments of `graph.invoke`, such as `context`.
 
     Raises:
-        RuntimeError: An event loop is running in this thread; use `await invoke(…)` there.
+        RuntimeError: An event loop is running in this thread; use `await invoke(…)` instead.
     """
     refuse_inside_a_loop("invoke_sync", "await invoke(…)")
-    return in_a_loop(_run(InvokedInThread(graph, options), graph, inquirer, given, config, Message(text, author, key, on_open)))
+    return in_a_loop(
+        _run(
+            InvokedGraphInThread(graph, options),
+            graph,
+            inquirer,
+            given,
+            config,
+            GraphMessage(text, author, key, on_open),
+        )
+    )
 
 
-def stream(  # noqa: PLR0913  (a public signature)
+def stream(
     graph: StreamGraph,
     inquirer: Inquirer,
     given: object,
@@ -162,180 +198,226 @@ def stream(  # noqa: PLR0913  (a public signature)
     on_open: OnOpen = "error",
     **options: Any,
 ) -> AbstractAsyncContextManager[FrameworkStream[Any, dict[str, Any]]]:
-    """Run a graph as `invoke` does, and watch it.
+    """Run a graph like `invoke`, and stream its events.
 
-    Write `async with stream(…) as events: async for event in events: …`. The events are the chunks of `graph.astream`, with `Asked`,
-    `QuestionAnswered`, `ToolStarted` and `ToolFinished` of midturn between them. If the graph was interrupted and everything is answered,
-    it goes on in the same stream. At the end, `events.result` is its state. Leaving the block early stops the run and leaves the turn open.
-    Errors are those of `invoke`, raised while iterating.
+    Write `async with stream(…) as events: async for event in events: …`. The events are the
+    chunks of `graph.astream` and midturn's `Asked`, `QuestionAnswered`, `ToolStarted` and
+    `ToolFinished`. If the graph is interrupted and all its questions are answered, the graph
+    continues in the same stream. At the end, `events.result` is the state of the graph. Leaving
+    the block early stops the run and leaves the turn open. Errors are the same as those of
+    `invoke`, raised during iteration.
 
     Args:
         graph: The compiled graph, with a checkpointer.
-        inquirer: Who asks, as of `invoke`.
-        given: What the graph begins with, as of `invoke`.
-        config: Its configuration; `thread_id` names the thread.
-        text: What the user said, as of `invoke`.
-        key: Your own name for the turn, as of `Inquirer.turn`.
-        author: The user whose message it is; recorded.
-        on_open: What becomes of a new message while the graph waits, as of `invoke`.
-        options: Whatever else `graph.astream` takes, such as `stream_mode` and `subgraphs`.
+        inquirer: Asks the questions. See `invoke`.
+        given: Input of the graph. See `invoke`.
+        config: Configuration of the graph. `thread_id` is the id of the thread.
+        text: Message of the user. See `invoke`.
+        key: Your own key of the turn. See `Inquirer.turn`.
+        author: Name of the user who sent the message. It is recorded.
+        on_open: How to handle a new message while the graph waits. See `invoke`.
+        options: Further arguments of `graph.astream`, such as `stream_mode` and `subgraphs`.
     """
-    message = Message(text, author, key, on_open)
-    return framework_stream(inquirer, lambda emit: _run(Streamed(graph, emit, options), graph, inquirer, given, config, message))
+    message = GraphMessage(text, author, key, on_open)
+    return framework_stream(
+        inquirer,
+        lambda emit: _run(
+            StreamedGraph(graph, emit, options), graph, inquirer, given, config, message
+        ),
+    )
 
 
-async def _run(steps: Steps, graph: object, inquirer: Inquirer, given: object, config: RunnableConfig, message: Message) -> dict[str, Any]:
-    return cast("dict[str, Any]", await GraphRun(graph, inquirer).to_its_end(steps, given, config, message))
+async def _run(
+    steps: Steps,
+    graph: object,
+    inquirer: Inquirer,
+    given: object,
+    config: RunnableConfig,
+    message: GraphMessage,
+) -> dict[str, Any]:
+    return cast(
+        "dict[str, Any]", await GraphRun(graph, inquirer).to_its_end(steps, given, config, message)
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Ask, and make calls, in nodes
+# --------------------------------------------------------------------------------------------------
+# Questions and calls in nodes
 
 
 def ask(question: Question[T]) -> T:
-    """Ask in a node or in a tool, sync or async: interrupt the graph with the question, and return the answer when it begins anew.
+    """Ask a question in a node or a tool, sync or async. The graph is interrupted. When the
+    question is answered, the node restarts and receives the answer.
 
-    The answer is that of the record to this very question, in this node and this call of a tool: never one that was given to another.
+    An answer is used only for the same question, node and tool call.
 
     Args:
         question: The question.
 
     Raises:
-        CallEnded: There is no answer: a person has replied instead. `content` is what the model is to read.
-        RuntimeError: The graph does not run in `invoke`.
+        CallEnded: A person has replied with a message instead of an answer. `content` is the text
+            for the model.
+        RuntimeError: The graph was not started by `invoke`.
     """
     run, shown = current_run(), question.to_json()
     place, tool = str(configurable().get("checkpoint_ns", "")), TOOL_CALL.get()
-    identity = sha256(canonical([place, None if tool is None else [tool.name, tool.id], as_json(shown)]))[:16]
+    identity = sha256(
+        canonical([place, None if tool is None else [tool.name, tool.id], as_json(shown)])
+    )[:16]
     number = run.occurrence(identity)
-    name, arguments = (INTERRUPT, {"value": as_json(shown)}) if tool is None or name_problem(tool.name) else (tool.name, tool.arguments)
+    name, arguments = (
+        (INTERRUPT, {"value": as_json(shown)})
+        if tool is None or name_problem(tool.name)
+        else (tool.name, tool.arguments)
+    )
     made = {"tool": name, "id": f"{place}:{identity}:{number}", "arguments": arguments}
     while (content := run.result_of(name, str(made["id"]), cast("JsonObject", arguments))) is None:
         run.note_waiting()
-        interrupt({QUESTION: shown, "call": made})  # returns for what this node has waited for before
+        interrupt(
+            {QUESTION: shown, "call": made}
+        )  # returns immediately if this interrupt was resumed before
     read = {} if content.is_error else read_object(str(content))
     if "answer" not in read:
         raise CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
     return question.typed(read["answer"])
 
 
-async def call(tool: str, arguments: JsonObject, function: Callable[[InquirerCall], object], *, id: str = "1") -> CallContent:
-    """Make a call of a tool in a node, once, however often the node begins anew; the function asks with `midturn.ask(…)`.
+async def call(
+    tool: str, arguments: JsonObject, function: Callable[[InquirerCall], object], *, id: str = "1"
+) -> CallContent:
+    """Call a tool in a node. The tool runs once, even if the node restarts. Its function can ask
+    with `midturn.ask(…)`.
 
     Args:
-        tool: The name of the tool.
-        arguments: Its arguments.
-        function: What the tool does, sync or async.
-        id: Tells calls of one node apart that are equal otherwise: without it, the second of two equal calls returns the result of the
-            first.
+        tool: Name of the tool.
+        arguments: Arguments of the call.
+        function: Implementation of the tool, sync or async.
+        id: Distinguishes equal calls in one node. Without it, the second of two equal calls
+            returns the result of the first.
 
     Returns:
-        What the model is to read, as it is recorded.
+        The recorded text for the model.
 
     Raises:
-        RuntimeError: The graph does not run in `invoke`.
+        RuntimeError: The graph was not started by `invoke`.
     """
     try:
-        return await current_run().inquirer.run(tool, f"{_place()}:{id}", arguments, function, occurrence=1)
-    except Suspended:
-        return _interrupted(tool)
-
-
-def call_sync(tool: str, arguments: JsonObject, function: Callable[[InquirerCall], object], *, id: str = "1") -> CallContent:
-    """Make a call of a tool in a node that is not async, see `call`.
-
-    Args:
-        tool: The name of the tool.
-        arguments: Its arguments.
-        function: What the tool does, sync or async.
-        id: Tells calls of one node apart that are equal otherwise, as of `call`.
-
-    Raises:
-        RuntimeError: An event loop is running in this thread, use `await call(…)` there; or the graph does not run in `invoke_sync`.
-    """
-    run = current_run()
-    try:
-        return run.wait_for(
-            run.inquirer.run(tool, f"{_place()}:{id}", arguments, function, occurrence=1), "`await call(…)` of this adapter"
+        return await current_run().inquirer.run(
+            tool, f"{_node_namespace()}:{id}", arguments, function, occurrence=1
         )
     except Suspended:
         return _interrupted(tool)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The calls of a ToolNode
+def call_sync(
+    tool: str, arguments: JsonObject, function: Callable[[InquirerCall], object], *, id: str = "1"
+) -> CallContent:
+    """Call a tool in a synchronous node. See `call`.
+
+    Args:
+        tool: Name of the tool.
+        arguments: Arguments of the call.
+        function: Implementation of the tool, sync or async.
+        id: Distinguishes equal calls in one node. See `call`.
+
+    Raises:
+        RuntimeError: An event loop is running in this thread (use `await call(…)` instead), or the
+            graph was not started by `invoke_sync`.
+    """
+    run = current_run()
+    try:
+        return run.wait_for(
+            run.inquirer.run(tool, f"{_node_namespace()}:{id}", arguments, function, occurrence=1),
+            "`await call(…)` of this adapter",
+        )
+    except Suspended:
+        return _interrupted(tool)
+
+
+# --------------------------------------------------------------------------------------------------
+# Calls of a ToolNode
 
 
 async def tool_call(request: ToolCallRequest, execute: AsyncExecute) -> Returned:
-    """Make the calls of a `ToolNode` calls of the inquirer: `ToolNode(tools, awrap_tool_call=adapter.tool_call)`.
+    """Run the calls of a `ToolNode` through the inquirer: `ToolNode(tools,
+    awrap_tool_call=adapter.tool_call)`.
 
-    Its tools ask with `midturn.ask(…)`, people see the tool and its arguments, `Rejected` is an error that the model reads, and a call that
-    has its result is not run again. With LangChain's `create_agent`: `middleware=[wrap_tool_call(adapter.tool_call)]`.
+    The tools can ask with `midturn.ask(…)`. A question shows the tool and the arguments of the
+    call. If a tool raises `Rejected`, the model reads the error. A call with a recorded result
+    does not run again. With LangChain's `create_agent`, use
+    `middleware=[wrap_tool_call(adapter.tool_call)]`.
 
     Args:
         request: The call.
-        execute: What runs the tool.
+        execute: Runs the tool.
 
     Raises:
-        RuntimeError: The graph does not run in `invoke`.
-        StoreError: The call has run, the graph has lost its result, and that was too large to be recorded; no tool runs.
+        RuntimeError: The graph was not started by `invoke`.
+        StoreError: The call has run, but its result was too large to record and the graph has
+            lost it. The tool does not run again.
     """
-    return await _called(request, execute, permission=False)
+    return await _run_tool_call(request, execute, permission=False)
 
 
 def tool_call_sync(request: ToolCallRequest, execute: Execute) -> Returned:
-    """Make the calls of a `ToolNode` that is not async calls of the inquirer: `ToolNode(tools, wrap_tool_call=adapter.tool_call_sync)`.
+    """Run the calls of a synchronous `ToolNode` through the inquirer: `ToolNode(tools,
+    wrap_tool_call=adapter.tool_call_sync)`.
 
-    It is for graphs that run in `invoke_sync`. Its tools ask with `midturn.ask_sync(…)`. See `tool_call`.
+    For graphs started by `invoke_sync`. The tools ask with `midturn.ask_sync(…)`. See
+    `tool_call`.
 
     Args:
         request: The call.
-        execute: What runs the tool.
+        execute: Runs the tool.
 
     Raises:
-        RuntimeError: The graph does not run in `invoke_sync`.
-        StoreError: The call has run, the graph has lost its result, and that was too large to be recorded; no tool runs.
+        RuntimeError: The graph was not started by `invoke_sync`.
+        StoreError: The call has run, but its result was too large to record and the graph has
+            lost it. The tool does not run again.
     """
-    return _called_sync(request, execute, permission=False)
+    return _run_tool_call_sync(request, execute, permission=False)
 
 
 def permission_for(*tools: str) -> Callable[[ToolCallRequest, AsyncExecute], Awaitable[Returned]]:
-    """Return a `tool_call` that asks a person first whether calls of these tools may run.
+    """Return a `tool_call` that asks a person for permission before it runs one of these tools.
 
-    Write `ToolNode(tools, awrap_tool_call=adapter.permission_for("pay"))`. The person may edit the arguments, which have to fit the schema
-    of the tool, and the model reads the arguments that ran before the result. Calls of other tools run without permission.
+    Write `ToolNode(tools, awrap_tool_call=adapter.permission_for("pay"))`. The person may edit
+    the arguments. Edited arguments must match the tool's schema, and the model reads them before
+    the result. Other tools run without permission.
 
     Args:
-        tools: The names of the tools.
+        tools: Names of the tools.
     """
 
     async def wrapper(request: ToolCallRequest, execute: AsyncExecute) -> Returned:
-        return await _called(request, execute, permission=request.tool_call["name"] in tools)
+        return await _run_tool_call(request, execute, permission=request.tool_call["name"] in tools)
 
     return wrapper
 
 
 def permission_for_sync(*tools: str) -> Callable[[ToolCallRequest, Execute], Returned]:
-    """Return a `tool_call_sync` that asks a person first whether calls of these tools may run (see `permission_for`).
+    """Return a `tool_call_sync` that asks a person for permission before it runs one of these
+    tools. See `permission_for`.
 
     Args:
-        tools: The names of the tools.
+        tools: Names of the tools.
     """
 
     def wrapper(request: ToolCallRequest, execute: Execute) -> Returned:
-        return _called_sync(request, execute, permission=request.tool_call["name"] in tools)
+        return _run_tool_call_sync(request, execute, permission=request.tool_call["name"] in tools)
 
     return wrapper
 
 
-async def _called(request: ToolCallRequest, execute: AsyncExecute, *, permission: bool) -> Returned:
+async def _run_tool_call(
+    request: ToolCallRequest, execute: AsyncExecute, *, permission: bool
+) -> Returned:
     made = _ToolNodeCall(request, permission=permission)
 
     async def run(call: InquirerCall) -> object:
         try:
             return made.recorded(await execute(made.request_of(call)))
-        except (GraphBubbleUp, Exception) as error:  # noqa: BLE001  see `left_by`
-            raise made.left_by(error) from None
+        except (GraphBubbleUp, Exception) as error:  # noqa: BLE001  see `exception_for`
+            raise made.exception_for(error) from None
 
     try:
         content = await made.asked(run)
@@ -344,9 +426,11 @@ async def _called(request: ToolCallRequest, execute: AsyncExecute, *, permission
     return made.result(content)
 
 
-def _called_sync(request: ToolCallRequest, execute: Execute, *, permission: bool) -> Returned:
+def _run_tool_call_sync(
+    request: ToolCallRequest, execute: Execute, *, permission: bool
+) -> Returned:
     made = _ToolNodeCall(request, permission=permission)
-    context = copy_context()  # the tool finds its node in it
+    context = copy_context()  # the context contains the running node, which the tool needs
 
     def inside(call: InquirerCall) -> Returned:
         CALL.set(call)
@@ -355,32 +439,38 @@ def _called_sync(request: ToolCallRequest, execute: Execute, *, permission: bool
     def run(call: InquirerCall) -> object:
         try:
             return made.recorded(context.run(inside, call))
-        except (GraphBubbleUp, Exception) as error:  # noqa: BLE001  see `left_by`
-            raise made.left_by(error) from None
+        except (GraphBubbleUp, Exception) as error:  # noqa: BLE001  see `exception_for`
+            raise made.exception_for(error) from None
 
     try:
-        content = made.run.wait_for(made.asked(run), "`awrap_tool_call=adapter.tool_call` or `permission_for`")
+        content = made.run.wait_for(
+            made.asked(run), "`awrap_tool_call=adapter.tool_call` or `permission_for`"
+        )
     except Suspended:
         return _interrupted(made.name)
     return made.result(content)
 
 
 class _ToolNodeCall:
-    """One call of a `ToolNode`, with what its tool has returned in this process."""
+    """One call of a `ToolNode`, with the value that its tool has returned in this process."""
 
     def __init__(self, request: ToolCallRequest, *, permission: bool) -> None:
         self.run = current_run()
-        self._place = _place()
+        self._node_namespace = _node_namespace()
         self._request = request
         self._permission = permission
         self.name, self._id = request.tool_call["name"], str(request.tool_call["id"])
         self._arguments = json_object(request.tool_call["args"])
-        identity = sha256(canonical(["call", self._place, self.name, self._id, self._arguments]))
-        self._occurrence = self.run.occurrence(identity, request.tool_call)  # a wrapper around may try the same call again
+        identity = sha256(
+            canonical(["call", self._node_namespace, self.name, self._id, self._arguments])
+        )
+        self._occurrence = self.run.occurrence(
+            identity, request.tool_call
+        )  # a wrapper that retries passes the same request object; this is the same call
         self._returned: Returned | list[Returned] | None = None
 
     async def asked(self, run: Callable[[InquirerCall], object]) -> CallContent:
-        """Make the call of the inquirer.
+        """Run the call through the inquirer.
 
         Raises:
             Suspended: No one is there to answer now.
@@ -388,7 +478,7 @@ class _ToolNodeCall:
         """
         content = await self.run.inquirer.run(
             self.name,
-            f"{self._place}:{self._id}",
+            f"{self._node_namespace}:{self._id}",
             self._arguments,
             run,
             occurrence=self._occurrence,
@@ -401,18 +491,22 @@ class _ToolNodeCall:
         return content
 
     def request_of(self, call: InquirerCall) -> ToolCallRequest:
-        """Return the call as it runs: with the arguments of the model, or with those of a person."""
+        """Return the request with the arguments that the tool receives. They are those of the
+        model, or the edited arguments.
+        """
         edited = edited_arguments(call, self._arguments)
         if edited is None:
             return self._request
         return self._request.override(tool_call={**self._request.tool_call, "args": dict(edited)})
 
-    def left_by(self, error: BaseException) -> BaseException:
-        """Return what an exception of the tool is to the inquirer: it leaves the graph as without midturn, and the call is made again."""
+    def exception_for(self, error: BaseException) -> BaseException:
+        """Return the exception for the inquirer. A `CallUnfinished` passes the original error to
+        the graph, and the call can be repeated.
+        """
         return error if isinstance(error, MidturnError | Rejected) else CallUnfinished(error)
 
     def recorded(self, returned: Returned | list[Returned]) -> str:
-        """Return the text that is recorded of a result.
+        """Return the text to record for a result.
 
         Raises:
             Rejected: The result is an error.
@@ -422,60 +516,69 @@ class _ToolNodeCall:
             if returned.status == "error":
                 raise Rejected(recorded_text(returned))
             return recorded_text(returned)
-        return _COMMAND + base64.b64encode(_SERIALIZER.dumps_typed(returned)[1]).decode()
+        return _COMMAND_PREFIX + base64.b64encode(_SERIALIZER.dumps_typed(returned)[1]).decode()
 
     def result(self, content: CallContent) -> Any:
-        """Return what the graph gets: what the tool has returned, or what is recorded.
+        """Return the result for the graph: the returned value, or one rebuilt from the record.
 
         Raises:
-            StoreError: A command is not recorded whole.
+            StoreError: A recorded command is incomplete.
         """
         returned = self._returned
-        if returned is not None and (not isinstance(returned, ToolMessage) or recorded_text(returned) == str(content)):
+        if returned is not None and (
+            not isinstance(returned, ToolMessage) or recorded_text(returned) == str(content)
+        ):
             return returned
         note, text = _note_and_text(str(content))
-        if text.startswith(_COMMAND) and not content.is_error:
+        if text.startswith(_COMMAND_PREFIX) and not content.is_error:
             return self._command(text)
         read = content_blocks(text)
         if note:
-            read = [{"type": "text", "text": note}, *cast("list[Any]", read)] if isinstance(read, list) else str(content)
+            read = (
+                [{"type": "text", "text": note}, *cast("list[Any]", read)]
+                if isinstance(read, list)
+                else str(content)
+            )
         status = "error" if content.is_error else "success"
         return ToolMessage(read, name=self.name, tool_call_id=self._id, status=status)
 
     def _command(self, text: str) -> Any:
-        """Return a command that is recorded, or a list with commands.
+        """Rebuild a recorded command, or a list with commands.
 
         Raises:
-            StoreError: It is not recorded whole.
+            StoreError: The record is incomplete.
         """
         try:
-            returned: object = _SERIALIZER.loads_typed(("msgpack", base64.b64decode(text.removeprefix(_COMMAND), validate=True)))
-        except Exception as error:  # noqa: BLE001  whatever the serializer raises of bytes that are cut
+            returned: object = _SERIALIZER.loads_typed(
+                ("msgpack", base64.b64decode(text.removeprefix(_COMMAND_PREFIX), validate=True))
+            )
+        except Exception as error:  # noqa: BLE001  the serializer may raise anything for truncated bytes
             returned = error
         if isinstance(returned, Command | list):
             return cast("object", returned)
         self.run.failure = StoreError(
-            f"The call `{self.name}` ({self._id}) has run. Its result was a command to the graph, which was too large to be recorded. "
-            "No tool was run. Apply what it does with `graph.aupdate_state(…)`, or begin another thread."
+            f"The call `{self.name}` ({self._id}) has run. Its result was a command to the graph,"
+            " which was too large to be recorded. No tool was run. Apply what it does with"
+            " `graph.aupdate_state(…)`, or begin another thread."
         )
         raise self.run.failure
 
 
 def _note_and_text(content: str) -> tuple[str, str]:
-    """Return the note about an edit at the beginning of a result, empty if there is none, and the rest."""
+    """Split a result into the note about edited arguments (empty if there is none) and the rest."""
     if not content.startswith(RAN_EDITED):
         return "", content
     note, _, text = content.partition("\n")
     return note, text
 
 
-def _place() -> str:
-    """Return what tells the node that runs now from others."""
+def _node_namespace() -> str:
+    """Return the namespace that identifies the running node."""
     return str(configurable().get("checkpoint_ns", ""))
 
 
 def _interrupted(tool: str) -> Any:
-    """Interrupt the graph because a call inside of a node waits."""
+    """Interrupt the graph because a call in a node waits for an answer."""
     current_run().note_waiting()
-    while True:  # past all that this node has waited for before, the graph is interrupted
+    while True:  # `interrupt` returns immediately for interrupts that were resumed before
         interrupt({WAITS: tool})

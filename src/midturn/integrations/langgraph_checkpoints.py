@@ -1,4 +1,6 @@
-"""Checks that the graphs inside of a graph keep checkpoints, by which their nodes get the answers that they wait for."""
+"""Checks that nested graphs keep checkpoints. Without checkpoints, the answers cannot reach the
+nodes of a nested graph.
+"""
 
 from __future__ import annotations
 
@@ -17,45 +19,57 @@ with needs_extra("langgraph", "langgraph"):
 Saver: TypeAlias = "BaseCheckpointSaver[Any]"
 
 
-class Nested(Struct, frozen=True):
-    """A graph inside of another one, in which a node waits: `place` is its namespace in the checkpoints of `saver`."""
+class NestedGraph(Struct, frozen=True):
+    """A nested graph in which a node waits. `place` is its namespace in the checkpoints of
+    `saver`.
+    """
 
     thread: str
     place: str
     saver: Saver
 
 
-def nested_graph(config: RunnableConfig) -> Nested | None:
-    """Return the graph of the node that runs with this configuration; None if it is not inside of another one.
+def nested_graph(config: RunnableConfig) -> NestedGraph | None:
+    """Return the nested graph that contains the node with this configuration, or None if the
+    node's graph is not nested.
 
-    A `@task` of the functional API has the namespace of its caller, as if that were a graph: it is not checked.
+    A `@task` of the functional API has the namespace of its caller, although a task is not a
+    graph. Tasks are not checked.
     """
     configurable = cast("Mapping[str, Any]", config.get("configurable", {}))
     path = cast("Sequence[object]", config.get("metadata", {}).get("langgraph_path", ()))
     if len(path) > 1 and isinstance(path[1], tuple):
         return None
     saver = cast("object", configurable.get("__pregel_checkpointer"))
-    graphs = [*cast("Mapping[str, object]", configurable.get("checkpoint_map", {}))]  # the namespaces of the graphs around, from outside
+    graphs = [
+        *cast("Mapping[str, object]", configurable.get("checkpoint_map", {}))
+    ]  # namespaces of the enclosing graphs, outermost first
     if not graphs or not graphs[-1] or not isinstance(saver, BaseCheckpointSaver):
         return None
-    return Nested(str(configurable.get("thread_id")), graphs[-1], cast("Saver", saver))
+    return NestedGraph(str(configurable.get("thread_id")), graphs[-1], cast("Saver", saver))
 
 
-async def check_saved(graphs: Mapping[str, Nested], has_saved: Callable[[Saver, RunnableConfig], Awaitable[bool]]) -> None:
-    """Refuse graphs that keep no checkpoints: their nodes have other identities in each run, so that no answer would reach them.
+async def check_saved(
+    graphs: Mapping[str, NestedGraph], has_saved: Callable[[Saver, RunnableConfig], Awaitable[bool]]
+) -> None:
+    """Raise an error if a nested graph keeps no checkpoints. Without checkpoints, the nodes of
+    the graph have new ids in each run, so answers cannot be matched to questions.
 
     Args:
-        graphs: The nested graphs that wait, by their places.
-        has_saved: Says whether a saver has a checkpoint.
+        graphs: Waiting nested graphs by their namespaces.
+        has_saved: Returns whether a saver has a checkpoint.
 
     Raises:
-        ConfigError: One of them keeps none.
+        ConfigError: A nested graph keeps no checkpoints.
     """
     for nested in graphs.values():
-        config: RunnableConfig = {"configurable": {"thread_id": nested.thread, "checkpoint_ns": nested.place}}
+        config: RunnableConfig = {
+            "configurable": {"thread_id": nested.thread, "checkpoint_ns": nested.place}
+        }
         if not await has_saved(nested.saver, config):
             names = " > ".join(part.partition(":")[0] for part in nested.place.split("|"))
             raise ConfigError(
-                f"The graph in node `{names}` keeps no checkpoints, so it would ask again after each answer. Compile that graph "
-                "without `checkpointer=False`, and run this one again: then its question is asked once more, and the answer reaches it."
+                f"The graph in node `{names}` keeps no checkpoints, so it would ask again after"
+                " each answer. Compile that graph without `checkpointer=False`, then run this"
+                " graph again. Its question is asked once more, and the answer is used."
             )

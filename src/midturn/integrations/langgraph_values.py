@@ -1,4 +1,6 @@
-"""Values of LangGraph and LangChain as midturn records them: inputs, messages of tools, and what interrupts hold."""
+"""Converts values of LangGraph and LangChain for the record: inputs, tool messages, and contents
+of interrupts.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,29 @@ with needs_extra("langgraph", "langgraph"):
     from langgraph.types import Command
 
 
-def words(given: object) -> str:
-    """Return what the user says in an input that has messages, as most graphs of agents have: a mapping, an object or a `Command`."""
+def last_user_text(given: object) -> str:
+    """Return the last user message of an input. The input is a mapping, an object or a `Command`
+    with messages. Empty if the input contains no user message.
+    """
     state = cast("object", given.update) if isinstance(given, Command) else given
-    messages: object = fields(state)["messages"] if "messages" in fields(state) else getattr(state, "messages", ())
-    said = [_said(message) for message in cast("Sequence[object]", messages if isinstance(messages, list | tuple) else [messages])]
-    return next((words for words in reversed(said) if words), "")
+    messages: object = (
+        fields(state)["messages"] if "messages" in fields(state) else getattr(state, "messages", ())
+    )
+    said = [
+        _user_text(message)
+        for message in cast(
+            "Sequence[object]", messages if isinstance(messages, list | tuple) else [messages]
+        )
+    ]
+    return next((text for text in reversed(said) if text), "")
 
 
-def _said(message: object) -> str:
-    """Return the words of a message of the user, in each shape that LangChain takes."""
+def _user_text(message: object) -> str:
+    """Return the text of a user message in any shape that LangChain accepts. Empty for other
+    messages.
+    """
     if isinstance(message, HumanMessage):
-        return _text_of(cast("object", message.content))
+        return _content_text(cast("object", message.content))
     if isinstance(message, str):
         return message
     pair = cast("Sequence[object]", message) if isinstance(message, list | tuple) else ()
@@ -39,24 +52,28 @@ def _said(message: object) -> str:
     else:
         shape = fields(cast("object", message))
         role, content = shape.get("role", shape.get("type")), cast("object", shape.get("content"))
-    return _text_of(content) if role in ("user", "human") else ""
+    return _content_text(content) if role in ("user", "human") else ""
 
 
-def _text_of(content: object) -> str:
-    """Return the texts of a message; if it has none, the types of its parts, so that a message of images is a message, too."""
+def _content_text(content: object) -> str:
+    """Return the text of a message. If the message has no text, return the types of its parts, so
+    that the recorded text of an image is not empty.
+    """
     parts = cast("Sequence[object]", content if isinstance(content, list) else [content])
     texts = [part if isinstance(part, str) else str(fields(part).get("text", "")) for part in parts]
-    return "".join(texts) or "\n".join(f"[{fields(part).get('type')}]" for part in parts if fields(part))
+    return "".join(texts) or "\n".join(
+        f"[{fields(part).get('type')}]" for part in parts if fields(part)
+    )
 
 
 def recorded_text(message: ToolMessage) -> str:
-    """Return what is recorded of a tool's message."""
+    """Return the text to record for a tool message."""
     content = cast("object", message.content)
     return content if isinstance(content, str) else json.dumps(as_json(content), ensure_ascii=False)
 
 
 def content_blocks(text: str) -> Any:
-    """Return the content of a message that was recorded: its blocks, if it had some."""
+    """Return the content of a recorded message: its text, or its blocks."""
     if not text.startswith("[{"):
         return text
     try:
@@ -68,44 +85,55 @@ def content_blocks(text: str) -> Any:
 
 
 def fields(value: object) -> Mapping[str, Any]:
-    """Return the fields of a mapping; none of anything else."""
+    """Return a mapping unchanged. For any other value, return an empty mapping."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def json_object(value: object) -> JsonObject:
-    """Return a mapping as a JSON object."""
+    """Return a mapping as a JSON object. Any other value becomes an empty object."""
     return cast("JsonObject", as_json(fields(value)))
 
 
 def read_object(content: str) -> dict[str, Any]:
-    """Read a JSON object; an empty one if the text is none."""
+    """Parse a JSON object. If the text is not a JSON object, return an empty object."""
     try:
         return dict(fields(msgspec.json.decode(content)))
     except msgspec.DecodeError:
         return {}
 
 
-def question_of(value: object, schema: object) -> Question[Any]:
-    """Return what an interrupt asks that says nothing of us: its text, and the type that it wants."""
+def question_for(value: object, schema: object) -> Question[Any]:
+    """Return the question for an interrupt of the graph's own code. The question has the text of
+    the interrupt and the type of the expected value.
+    """
     text = value if isinstance(value, str) else "The graph waits for a value."
-    context = None if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False, indent=2)
+    context = (
+        None if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False, indent=2)
+    )
     if isinstance(schema, Mapping):
         try:
             return Question.schema("value", text, cast("JsonObject", schema), context=context)
-        except QuestionError:  # a schema that cannot be asked: its answer is a text
+        except QuestionError:  # the schema is not supported, so ask for a text
             context = f"{context or ''}\n{json.dumps(schema, ensure_ascii=False, indent=2)}".strip()
     return Question.text("value", text, context=context)
 
 
 def as_json(value: object) -> Json:
-    """Return a value as JSON that is the same in each process: its content counts, not its order in memory or its address."""
+    """Convert a value to JSON. The result is the same in each process: it does not depend on set
+    order or memory addresses.
+    """
     match value:
         case Mapping():
-            return {str(key): as_json(held) for key, held in cast("Mapping[object, object]", value).items()}
+            return {
+                str(key): as_json(item)
+                for key, item in cast("Mapping[object, object]", value).items()
+            }
         case AbstractSet():
-            return sorted((as_json(held) for held in cast("AbstractSet[object]", value)), key=canonical)
+            return sorted(
+                (as_json(item) for item in cast("AbstractSet[object]", value)), key=canonical
+            )
         case list() | tuple():
-            return [as_json(held) for held in cast("Sequence[object]", value)]
+            return [as_json(item) for item in cast("Sequence[object]", value)]
         case None | bool() | int() | float() | str():
             return value
         case _:
@@ -119,6 +147,10 @@ def _object_as_json(value: object) -> Json:
     try:
         simple: object = msgspec.to_builtins(value)
     except (TypeError, ValueError, RecursionError):
-        has_own_text = type(value).__str__ is not object.__str__ or type(value).__repr__ is not object.__repr__
-        return str(value) if has_own_text else f"{type(value).__module__}.{type(value).__qualname__}"
+        has_own_text = (
+            type(value).__str__ is not object.__str__ or type(value).__repr__ is not object.__repr__
+        )
+        return (
+            str(value) if has_own_text else f"{type(value).__module__}.{type(value).__qualname__}"
+        )
     return as_json(simple) if type(simple) is not type(value) else str(value)

@@ -1,11 +1,13 @@
-"""midturn in pydantic-ai: its tools ask with `midturn.ask(…)`, and whether one may run is asked where all questions are.
+"""midturn in pydantic-ai: tools ask with `midturn.ask(…)`, and approvals are asked like other
+questions.
 
 ```python
 result = await run(agent, mt.Inquirer(store, conversation), "Ship it.")
 ```
 
-The agent needs `output_type=[str, DeferredToolRequests]`: that is its output while questions are open. Keep `result.all_messages()`, as you
-do anyway, and call `run` with them as `message_history` when the questions are answered.
+The agent needs `output_type=[str, DeferredToolRequests]`. While questions are open, the output of
+a run is a `DeferredToolRequests`. Store `result.all_messages()`, and pass them to `run` as
+`message_history` after the questions are answered.
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ from midturn.events.types import Image
 from midturn.integrations import needs_extra
 from midturn.integrations.approval import (
     APPROVE,
-    GONE_ON,
     RUN,
+    SUPERSEDED,
     check_approved,
     check_not_ended,
-    edit_does_not_fit,
     edited_arguments,
+    invalid_edit,
 )
 from midturn.integrations.default_loop import run_in_default_loop
 from midturn.question.json_value import JsonObject, json_equal
@@ -57,22 +59,36 @@ with needs_extra("pydantic-ai", "pydantic_ai"):
     )
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, ToolFailedError, ToolRetryError
-    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, UserContent, UserPromptPart
+    from pydantic_ai.exceptions import (
+        ApprovalRequired,
+        CallDeferred,
+        ModelRetry,
+        ToolFailed,
+        ToolFailedError,
+        ToolRetryError,
+    )
+    from pydantic_ai.messages import (
+        ModelMessage,
+        ModelResponse,
+        ToolCallPart,
+        ToolReturnPart,
+        UserContent,
+        UserPromptPart,
+    )
     from pydantic_ai.tools import ToolDefinition
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
 Prompt: TypeAlias = "str | Sequence[UserContent] | None"
-_WAITS = {"midturn": "waits"}
-_ASKS = {"midturn": "asks"}
-_DEFERRED = "Its result comes from elsewhere."
-"""The recorded text of a call that its tool has deferred."""
-_FILES = "(a file)"
-"""The recorded text of a result that consists of files."""
+_WAITING_METADATA = {"midturn": "waits"}
+_APPROVAL_METADATA = {"midturn": "asks"}
+_DEFERRED_TEXT = "Its result comes from elsewhere."
+"""Recorded text of a call that its tool has deferred."""
+_FILES_TEXT = "(a file)"
+"""Recorded text of a result that contains only files."""
 
 
-async def run(  # noqa: PLR0913  (a public signature)
+async def run(
     agent: AbstractAgent[Deps, Output],
     inquirer: Inquirer,
     text: Prompt = None,
@@ -84,32 +100,48 @@ async def run(  # noqa: PLR0913  (a public signature)
     on_open: OnOpen = "error",
     **options: Any,
 ) -> AgentRunResult[Output]:
-    """Run an agent of pydantic-ai, with its questions asked by an inquirer; call it again with the messages when they are answered.
+    """Run an agent of pydantic-ai. An inquirer asks the agent's questions. After the questions
+    are answered, call `run` again with the messages.
 
-    Where questions are open, `result.output` is a `DeferredToolRequests`, and `store.pending(conversation)` lists them. What has its
-    result is not run again, and what was answered is not asked again. Give one conversation of the store to each of pydantic-ai's.
+    While questions are open, `result.output` is a `DeferredToolRequests`, and
+    `store.pending(conversation)` lists them. Calls with a result do not run again, and answered
+    questions are not asked again. Use one conversation of the store for each conversation of
+    pydantic-ai.
 
     Args:
-        agent: The agent; `DeferredToolRequests` is among its output types.
-        inquirer: Who asks, on the conversation that keeps the questions.
-        text: The message of the user: a text, or a list of texts, images and files. If calls of the history wait, leave it out, or pass
-            the message that began the turn.
-        message_history: The messages so far, as `result.all_messages()` returned them.
-        deferred_tool_results: Results of calls that you deferred yourself. Its approvals decide nothing: the recorded decisions count.
-        key: Your own name for the turn, as of `Inquirer.turn`.
-        author: The user whose message it is; recorded.
-        on_open: What becomes of a new message while calls of the history wait: `error` refuses it with `TurnOpen`; `reply` records it as
-            the reply to the open questions that `author` may answer, and the model reads it as the result of their calls.
-        options: Whatever else `agent.run` takes.
+        agent: The agent. Its output types must include `DeferredToolRequests`.
+        inquirer: Asks the questions, and records them in its conversation.
+        text: Message of the user: a text, or a list of texts, images and files. If calls of the
+            history wait, omit `text`, or pass the message that started the turn.
+        message_history: Messages so far, from `result.all_messages()`.
+        deferred_tool_results: Results of calls that you deferred yourself. Approvals in this
+            object are ignored, because only recorded decisions count.
+        key: Your own key of the turn. See `Inquirer.turn`.
+        author: Name of the user who sent the message. It is recorded.
+        on_open: How to handle a new message while calls of the history wait. `error` raises
+            `TurnOpen`. `reply` records the message as the reply to the open questions that
+            `author` may answer, and the model reads the message as the result of the waiting
+            calls.
+        options: Further arguments of `agent.run`.
 
     Raises:
-        CallEnded: A person has ended the turn (`turn_ended`): begin the next one from the messages before it.
-        TurnOpen: The open turn of the conversation began with another text. A new message while calls wait is refused so, and lists them.
-        ConfigError: `deferred_tool_results` has a no or other arguments for a call that waits; or the calls of `message_history` belong to
-            a turn that a person has ended; or `on_open` is another word, or comes with a key.
-        StoreLocked: The conversation is being written elsewhere.
+        CallEnded: A person has ended the turn (`turn_ended`). Start the next turn with the
+            messages from before the ended turn.
+        TurnOpen: The conversation has an open turn with another message. `pending` lists its open
+            questions.
+        ConfigError: `deferred_tool_results` contains a denial or changed arguments for a waiting
+            call; the calls of `message_history` belong to a turn that a person has ended; or
+            `on_open` is invalid, or is combined with a key.
+        StoreLocked: Another process is writing to the conversation.
     """
-    entry = _Entry(inquirer, text, message_history, deferred_tool_results, _Message(key, author, on_open), options)
+    entry = _AgentRun(
+        inquirer,
+        text,
+        message_history,
+        deferred_tool_results,
+        _TurnOptions(key, author, on_open),
+        options,
+    )
 
     async def start(prompt: Prompt, arguments: Mapping[str, Any]) -> AgentRunResult[Output]:
         return await agent.run(prompt, **arguments)
@@ -117,7 +149,7 @@ async def run(  # noqa: PLR0913  (a public signature)
     return await entry.run(start)
 
 
-def run_sync(  # noqa: PLR0913  (a public signature)
+def run_sync(
     agent: AbstractAgent[Deps, Output],
     inquirer: Inquirer,
     text: Prompt = None,
@@ -129,21 +161,22 @@ def run_sync(  # noqa: PLR0913  (a public signature)
     on_open: OnOpen = "error",
     **options: Any,
 ) -> AgentRunResult[Output]:
-    """Run an agent in a program without asyncio, in the default event loop of the thread, as `agent.run_sync` does (see `run`).
+    """Run an agent in a program without asyncio, in the default event loop of the thread.
+    Synchronous form of `run`.
 
     Args:
-        agent: The agent, as of `run`.
-        inquirer: Who asks, as of `run`.
-        text: The message of the user, as of `run`.
-        message_history: The messages so far, as of `run`.
+        agent: The agent. See `run`.
+        inquirer: Asks the questions. See `run`.
+        text: Message of the user. See `run`.
+        message_history: Messages so far. See `run`.
         deferred_tool_results: Results of calls that you deferred yourself.
-        key: Your own name for the turn, as of `Inquirer.turn`.
-        author: The user whose message it is; recorded.
-        on_open: What becomes of a new message while calls of the history wait, as of `run`.
-        options: Whatever else `agent.run` takes.
+        key: Your own key of the turn. See `Inquirer.turn`.
+        author: Name of the user who sent the message. It is recorded.
+        on_open: How to handle a new message while calls of the history wait. See `run`.
+        options: Further arguments of `agent.run`.
 
     Raises:
-        RuntimeError: An event loop is running in this thread; use `await run(…)` there.
+        RuntimeError: An event loop is running in this thread; use `await run(…)` instead.
     """
     work = run(
         agent,
@@ -159,7 +192,7 @@ def run_sync(  # noqa: PLR0913  (a public signature)
     return run_in_default_loop(work, "run_sync", "await run(…)")
 
 
-def stream(  # noqa: PLR0913  (a public signature)
+def stream(
     agent: AbstractAgent[Deps, Output],
     inquirer: Inquirer,
     text: Prompt = None,
@@ -170,27 +203,40 @@ def stream(  # noqa: PLR0913  (a public signature)
     author: str | None = None,
     on_open: OnOpen = "error",
     **options: Any,
-) -> AbstractAsyncContextManager[FrameworkStream[AgentStreamEvent | AgentRunResultEvent[Any], AgentRunResult[Output]]]:
-    """Run an agent as `run` does, and watch it.
+) -> AbstractAsyncContextManager[
+    FrameworkStream[AgentStreamEvent | AgentRunResultEvent[Any], AgentRunResult[Output]]
+]:
+    """Run an agent like `run`, and stream its events.
 
-    Write `async with stream(…) as events: async for event in events: …`. The events are those of `agent.run_stream_events`, with `Asked`,
-    `QuestionAnswered`, `ToolStarted` and `ToolFinished` of midturn between them. At the end, `events.result` is the result of `run`.
-    Leaving the block early stops the run and leaves the turn open. Errors are those of `run`, raised while iterating.
+    Write `async with stream(…) as events: async for event in events: …`. The events are those of
+    `agent.run_stream_events` and midturn's `Asked`, `QuestionAnswered`, `ToolStarted` and
+    `ToolFinished`. At the end, `events.result` is the result of `run`. Leaving the block early
+    stops the run and leaves the turn open. Errors are the same as those of `run`, raised during
+    iteration.
 
     Args:
-        agent: The agent, as of `run`.
-        inquirer: Who asks, as of `run`.
-        text: The message of the user, as of `run`.
-        message_history: The messages so far, as of `run`.
+        agent: The agent. See `run`.
+        inquirer: Asks the questions. See `run`.
+        text: Message of the user. See `run`.
+        message_history: Messages so far. See `run`.
         deferred_tool_results: Results of calls that you deferred yourself.
-        key: Your own name for the turn, as of `Inquirer.turn`.
-        author: The user whose message it is; recorded.
-        on_open: What becomes of a new message while calls of the history wait, as of `run`.
-        options: Whatever else `agent.run_stream_events` takes.
+        key: Your own key of the turn. See `Inquirer.turn`.
+        author: Name of the user who sent the message. It is recorded.
+        on_open: How to handle a new message while calls of the history wait. See `run`.
+        options: Further arguments of `agent.run_stream_events`.
     """
-    entry = _Entry(inquirer, text, message_history, deferred_tool_results, _Message(key, author, on_open), options)
+    entry = _AgentRun(
+        inquirer,
+        text,
+        message_history,
+        deferred_tool_results,
+        _TurnOptions(key, author, on_open),
+        options,
+    )
 
-    async def watched(emit: Callable[[AgentStreamEvent | AgentRunResultEvent[Any]], None]) -> AgentRunResult[Output]:
+    async def run_streaming(
+        emit: Callable[[AgentStreamEvent | AgentRunResultEvent[Any]], None],
+    ) -> AgentRunResult[Output]:
         async def start(prompt: Prompt, arguments: Mapping[str, Any]) -> AgentRunResult[Output]:
             async with agent.run_stream_events(prompt, **arguments) as events:
                 result: AgentRunResult[Output] | None = None
@@ -198,23 +244,25 @@ def stream(  # noqa: PLR0913  (a public signature)
                     emit(event)
                     if isinstance(event, AgentRunResultEvent):
                         result = event.result
-            return cast("AgentRunResult[Output]", result)  # the last event of a run that raises nothing
+            return cast(
+                "AgentRunResult[Output]", result
+            )  # always set, because it is the last event of a successful run
 
         return await entry.run(start)
 
-    return framework_stream(inquirer, watched)
+    return framework_stream(inquirer, run_streaming)
 
 
-class _Message(Struct, frozen=True):
-    """The message of the user with which a turn begins (see `run`)."""
+class _TurnOptions(Struct, frozen=True):
+    """Key, author and handling of open questions for a turn. See `run`."""
 
     key: str | None
     author: str | None
     on_open: OnOpen
 
 
-class _Entry:
-    """One run of an agent, however it is started."""
+class _AgentRun:
+    """One run of an agent, independent of the way it is started."""
 
     def __init__(
         self,
@@ -222,7 +270,7 @@ class _Entry:
         text: Prompt,
         history: Sequence[ModelMessage] | None,
         results: DeferredToolResults | None,
-        message: _Message,
+        message: _TurnOptions,
         options: Mapping[str, Any],
     ) -> None:
         self._inquirer = inquirer
@@ -232,13 +280,21 @@ class _Entry:
         self._message = message
         self._options = options
 
-    async def run(self, start: Callable[[Prompt, Mapping[str, Any]], Awaitable[AgentRunResult[Output]]]) -> AgentRunResult[Output]:
-        """Hold the turn, and start the agent in it."""
+    async def run(
+        self, start: Callable[[Prompt, Mapping[str, Any]], Awaitable[AgentRunResult[Output]]]
+    ) -> AgentRunResult[Output]:
+        """Open the turn, and run the agent in it."""
         inquirer, message, given = self._inquirer, self._message, self._results
         waiting = _unanswered(self._history or ())
-        results = DeferredToolResults(approvals={call.tool_call_id: ToolApproved() for call in waiting})
+        results = DeferredToolResults(
+            approvals={call.tool_call_id: ToolApproved() for call in waiting}
+        )
         if given:
-            results.approvals = {name: approved for name, approved in results.approvals.items() if name not in given.calls}
+            results.approvals = {
+                name: approved
+                for name, approved in results.approvals.items()
+                if name not in given.calls
+            }
             results.update(given)
         arguments = {
             **self._options,
@@ -249,15 +305,32 @@ class _Entry:
         result, on_open = None, message.on_open if waiting else "error"
         check_on_open(message.on_open, message.key)
         _refuse_decisions(given, waiting)
-        ended = [(call.tool_name, call.tool_call_id) for call in waiting if given is None or call.tool_call_id not in given.calls]
+        ended = [
+            (call.tool_name, call.tool_call_id)
+            for call in waiting
+            if given is None or call.tool_call_id not in given.calls
+        ]
         try:
-            async with inquirer.turn(_words(self._text), author=message.author, key=message.key, calls_wait=bool(waiting), on_open=on_open):
+            async with inquirer.turn(
+                _recorded_text(self._text),
+                author=message.author,
+                key=message.key,
+                calls_wait=bool(waiting),
+                on_open=on_open,
+            ):
                 inquirer.raise_end()
-                check_not_ended(inquirer, ended, "Pass the messages from before that turn, and a message of the user.")
+                check_not_ended(
+                    inquirer,
+                    ended,
+                    "Pass the messages from before that turn, and a message of the user.",
+                )
                 result = await start(None if waiting else self._text, arguments)
-                if not waiting:  # it began anew: calls of a run whose messages were lost are not made again
-                    await inquirer.give_up_unmade(GONE_ON)
-                if isinstance(result.output, DeferredToolRequests):  # also for results that come from elsewhere
+                # the messages of the earlier run were lost, so a new run does not repeat its calls
+                if not waiting:
+                    await inquirer.give_up_unmade(SUPERSEDED)
+                if isinstance(
+                    result.output, DeferredToolRequests
+                ):  # this includes results of calls that the program has deferred
                     inquirer.keep_open()
         except Suspended:
             if result is None:
@@ -266,62 +339,91 @@ class _Entry:
 
 
 def _refuse_decisions(given: DeferredToolResults | None, waiting: Sequence[ToolCallPart]) -> None:
-    """Refuse decisions about calls that the record does not have: a no, or other arguments.
+    """Raise an error if the program itself decides about waiting calls: a denial, or changed
+    arguments.
 
     Raises:
-        ConfigError: The results have such a decision.
+        ConfigError: The results contain such a decision.
     """
     for call in waiting:
         decision = given.approvals.get(call.tool_call_id) if given else None
-        if decision is False or isinstance(decision, ToolDenied) or (isinstance(decision, ToolApproved) and decision.override_args):
+        if (
+            decision is False
+            or isinstance(decision, ToolDenied)
+            or (isinstance(decision, ToolApproved) and decision.override_args)
+        ):
             raise ConfigError(
-                f"`deferred_tool_results` decides about the call `{call.tool_name}` ({call.tool_call_id}). Nothing ran. The recorded "
-                "decision counts: answer the question of the call with `await store.answer(id, approve=False, reason=…)` or "
-                "`await store.answer(id, arguments={…})`, and leave the call out of `approvals`."
+                f"`deferred_tool_results` decides about the call `{call.tool_name}`"
+                f" ({call.tool_call_id}). No tool ran. Only the recorded decision counts: answer"
+                " the question of the call with `await store.answer(id, approve=False, reason=…)`"
+                " or `await store.answer(id, arguments={…})`, and remove the call from"
+                " `approvals`."
             )
 
 
 class Asking(AbstractCapability[Any]):
-    """Makes the tools of a run calls of an inquirer, for programs that run the agent themselves: `agent.iter(…, capabilities=[…])`.
+    """Runs the tools of an agent through an inquirer, for programs that run the agent themselves:
+    `agent.iter(…, capabilities=[…])`.
 
-    Hold `inquirer.turn(…)` around it. Where no one is there to answer, the call is deferred as one that needs approval; approve it in the
-    next run, with `ToolApproved()`: that asks no one, it makes the call again, and the recorded decision is applied.
+    Open `inquirer.turn(…)` around the run. If no one is there to answer, the call is deferred as
+    a call that needs approval. In the next run, approve the call with `ToolApproved()`. midturn
+    then repeats the call and applies the recorded decision.
 
     Args:
-        inquirer: Who asks.
+        inquirer: Asks the questions.
     """
 
     def __init__(self, inquirer: Inquirer) -> None:
         self._inquirer = inquirer
 
     async def before_tool_validate(
-        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: str | dict[str, Any]
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
     ) -> str | dict[str, Any]:
-        """Tell tools and validators that a call is approved only if its approval was asked here, where the decision is recorded.
+        """Mark a call as approved only if midturn asks for the approval. The decision is then
+        recorded in the store.
 
         Args:
-            ctx: The context of the run, which tools and validators get.
+            ctx: Context of the run, which tools and validators receive.
             call: The call of the model.
-            tool_def: The definition of its tool.
-            args: The arguments of the call, which are returned as they are.
+            tool_def: Definition of the called tool.
+            args: Arguments of the call. They are returned unchanged.
 
         Returns:
             The arguments.
         """
         if tool_def.kind != "unapproved":
-            ctx.tool_call_approved = self._is_asked(ctx, call)
+            ctx.tool_call_approved = self._asks_approval(ctx, call)
         return args
 
     async def wrap_tool_execute(
-        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Any,
     ) -> Any:
-        """Make a call of the inquirer of a call of the agent."""
-        name, id, given = call.tool_name, call.tool_call_id, call.args_as_dict()  # noqa: A001  the wire's word
+        """Run a tool call through the inquirer."""
+        name, id, given = (  # noqa: A001  the wire's word
+            call.tool_name,
+            call.tool_call_id,
+            call.args_as_dict(),
+        )
         was_question = self._inquirer.has_asked(name, id, given, APPROVE)
-        made = _Call(ctx, call, args, handler)
-        wants = not was_question and (tool_def.kind == "unapproved" or self._is_asked(ctx, call))
-        permission = wants and (self._inquirer.has_asked(name, id, given, RUN) or json_equal(made.shown, given))
-        made.approving = was_question or (wants and not permission)
+        made = _ToolExecution(ctx, call, args, handler)
+        wants_approval = not was_question and (
+            tool_def.kind == "unapproved" or self._asks_approval(ctx, call)
+        )
+        permission = wants_approval and (
+            self._inquirer.has_asked(name, id, given, RUN) or json_equal(made.shown, given)
+        )
+        made.approving = was_question or (wants_approval and not permission)
         try:
             content = await self._inquirer.run(
                 name,
@@ -333,68 +435,90 @@ class Asking(AbstractCapability[Any]):
                 schema=cast("JsonObject", tool_def.parameters_json_schema) if permission else None,
             )
         except Suspended as suspended:
-            raise ApprovalRequired(metadata=_WAITS) from suspended
+            raise ApprovalRequired(metadata=_WAITING_METADATA) from suspended
         if content.turn_ended:
             raise CallEnded(content, is_error=content.is_error, turn_ended=True)
         if made.left is not None:
             raise made.left
-        if content == _DEFERRED and not made.has_run:  # it ran before, and its result is not here yet
+        if (
+            content == _DEFERRED_TEXT and not made.has_run
+        ):  # an earlier run deferred the call, and its result is still missing
             raise CallDeferred
         if content.is_error:
             raise ToolFailed(str(content))
         return made.returned(content)
 
-    async def handle_deferred_tool_calls(self, ctx: RunContext[Any], *, requests: DeferredToolRequests) -> DeferredToolResults | None:
-        """Let calls go on that need approval: they are made again, and ask for it as a question of theirs."""
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
+        """Approve the calls that need approval. They are then repeated, and midturn asks for the
+        approval.
+        """
         _ = ctx
-        ours = [call.tool_call_id for call in requests.approvals if requests.metadata.get(call.tool_call_id) != _WAITS]
-        if not ours:
+        own_ids = [
+            call.tool_call_id
+            for call in requests.approvals
+            if requests.metadata.get(call.tool_call_id) != _WAITING_METADATA
+        ]
+        if not own_ids:
             return None
         return requests.build_results(
-            approvals=dict.fromkeys(ours, ToolApproved()), metadata={name: dict[str, Any](_ASKS) for name in ours}
+            approvals=dict.fromkeys(own_ids, ToolApproved()),
+            metadata={name: dict[str, Any](_APPROVAL_METADATA) for name in own_ids},
         )
 
-    def _is_asked(self, ctx: RunContext[Any], call: ToolCallPart) -> bool:
-        """Say whether the approval of a call is asked as a question of it: because it wants one now, or because the record has one."""
-        recorded = (self._inquirer.has_asked(call.tool_name, call.tool_call_id, call.args_as_dict(), id) for id in (APPROVE, RUN))  # noqa: A001
-        return ctx.tool_call_metadata == _ASKS or any(recorded)
+    def _asks_approval(self, ctx: RunContext[Any], call: ToolCallPart) -> bool:
+        """Return whether midturn asks for the approval of a call. It does if the call needs an
+        approval now, or if the record contains an approval.
+        """
+        recorded = (
+            self._inquirer.has_asked(call.tool_name, call.tool_call_id, call.args_as_dict(), id)
+            for id in (APPROVE, RUN)  # noqa: A001
+        )
+        return ctx.tool_call_metadata == _APPROVAL_METADATA or any(recorded)
 
 
-class _Call:
-    """One call, from inside: what its tool returned beside its content, and what it raised to steer pydantic-ai."""
+class _ToolExecution:
+    """Execution of one tool call: the returned value, and an exception that the tool raised to
+    control pydantic-ai.
+    """
 
-    def __init__(self, ctx: RunContext[Any], call: ToolCallPart, args: dict[str, Any], handler: Any) -> None:
+    def __init__(
+        self, ctx: RunContext[Any], call: ToolCallPart, args: dict[str, Any], handler: Any
+    ) -> None:
         self._ctx = ctx
         self._call = call
         self._args = args
         self._handler = handler
         self.approving = False
-        """Whether a yes/no question stands for the permission: a permission shows the arguments of the model, and other ones run."""
+        """Whether a yes/no question replaces the permission, because the tool receives other
+        arguments than those of the model.
+        """
         self._rich: ToolReturn[Any] | None = None
         self._files: Any = None
         self.left: Exception | None = None
         self.has_run = False
 
     async def run(self, call: InquirerCall) -> object:
-        """Run the tool, after a person has approved it, where it needs that."""
+        """Run the tool. Ask for approval first if the call needs it."""
         if self.approving:
             await check_approved(call, self._call.tool_name, self.shown)
         self.has_run = True
         edited = edited_arguments(call, self._call.args_as_dict())
         try:
-            args = self._args if edited is None else await self._validated(edited)
+            args = self._args if edited is None else await self._validate(edited)
             returned = await self._handler(args)
-        except ApprovalRequired as error:  # it is made again, and asks then
+        except ApprovalRequired as error:  # the repeated call asks for approval
             raise CallUnfinished(error) from None
         except CallDeferred as error:
             self.left = error
-            return _DEFERRED
+            return _DEFERRED_TEXT
         except (ModelRetry, ToolFailed, ToolRetryError, ToolFailedError) as error:
             self.left = error
             raise Rejected(str(error)) from error
         except (MidturnError, Rejected):
             raise
-        except Exception as error:  # noqa: BLE001  it ends the run, as in plain pydantic-ai, and the next run makes the call again
+        except Exception as error:  # noqa: BLE001  it ends the run, as in plain pydantic-ai, and the next run repeats the call
             raise CallUnfinished(error) from None
         value = returned
         if isinstance(returned, ToolReturn):
@@ -405,77 +529,105 @@ class _Call:
             return value if isinstance(value, str) else part.model_response_str()
         parts = cast("list[Any]", value) if isinstance(value, list) else [value]
         self._files = value if edited is None else [arguments_edited(edited), *parts]
-        return Success(part.model_response_str() or _FILES, tuple(_recorded_images(part.files)))
+        return Success(
+            part.model_response_str() or _FILES_TEXT, tuple(_recorded_images(part.files))
+        )
 
-    async def _validated(self, edited: JsonObject) -> dict[str, Any]:
-        """Return what the validators of the tool make of a person's arguments; the model is not blamed for what they refuse.
+    async def _validate(self, edited: JsonObject) -> dict[str, Any]:
+        """Validate edited arguments. An error is not reported to the model as the model's
+        mistake.
 
         Raises:
-            Rejected: They refuse the arguments.
+            Rejected: The tool's validators reject the arguments.
         """
         ctx, name = self._ctx, self._call.tool_name
         tools = ctx.tool_manager.tools if ctx.tool_manager else None
         tool = (tools or {}).get(name)
         if tool is None:
-            raise edit_does_not_fit(name, "the tool is not offered any more")
+            raise invalid_edit(name, "the tool is not offered any more")
         try:
-            args = cast("dict[str, Any]", tool.args_validator.validate_python(dict(edited), context=ctx.validation_context))
+            args = cast(
+                "dict[str, Any]",
+                tool.args_validator.validate_python(dict(edited), context=ctx.validation_context),
+            )
             if tool.args_validator_func is not None:
                 checked = tool.args_validator_func(ctx, **args)
                 if isinstance(checked, Awaitable):
                     await checked
         except (ValueError, ModelRetry) as error:
-            raise edit_does_not_fit(name, error) from error
+            raise invalid_edit(name, error) from error
         return args
 
     @property
     def shown(self) -> dict[str, Any]:
-        """Return the arguments that run: those of the model, with what validators have made of them."""
+        """The arguments that the tool receives: the model's arguments, as converted by the
+        validators.
+        """
         given = self._call.args_as_dict()
         try:
-            ours = ToolCallPart(self._call.tool_name, {name: self._args[name] for name in given if name in self._args})
-            run = cast("dict[str, Any]", json.loads(ours.args_as_json_str()))
-        except ValueError:  # they hold what has no JSON form: the model's are all there is to show
+            own_ids = ToolCallPart(
+                self._call.tool_name,
+                {name: self._args[name] for name in given if name in self._args},
+            )
+            run = cast("dict[str, Any]", json.loads(own_ids.args_as_json_str()))
+        except ValueError:  # some values have no JSON form, so show the model's arguments
             return given
         return {**given, **run}
 
     def returned(self, content: CallContent) -> Any:
-        """Return what pydantic-ai gets: the recorded text, and the files as the tool returned them, or as they are recorded."""
+        """Return the value for pydantic-ai: the recorded text, with the returned or the recorded
+        files.
+        """
         value: Any = str(content)
         if self._files is not None:
             value = self._files
         elif content.images:
-            images = [BinaryContent(base64.b64decode(image.data), media_type=image.media_type) for image in content.images]
-            value = [*([] if value == _FILES else [value]), *images]
+            images = [
+                BinaryContent(base64.b64decode(image.data), media_type=image.media_type)
+                for image in content.images
+            ]
+            value = [*([] if value == _FILES_TEXT else [value]), *images]
         return value if self._rich is None else replace(self._rich, return_value=value)
 
 
 def _recorded_images(files: Sequence[object]) -> Iterator[Image]:
-    """Yield the images that are recorded: those whose bytes are here."""
+    """Yield the images to record. Files without available bytes are left out."""
     for file in files:
         if isinstance(file, BinaryContent) and file.is_image:
             yield Image(file.media_type, base64.b64encode(file.data).decode())
 
 
-def _words(text: str | Sequence[UserContent] | None) -> str:
-    """Return what is recorded of a message: its texts, and the kind of everything else."""
+def _recorded_text(text: str | Sequence[UserContent] | None) -> str:
+    """Return the text to record for a message. Other parts are represented by their kinds."""
     if text is None or isinstance(text, str):
         return text or ""
-    return "\n".join(part if isinstance(part, str) else f"[{getattr(part, 'kind', type(part).__name__)}]" for part in text)
+    return "\n".join(
+        part if isinstance(part, str) else f"[{getattr(part, 'kind', type(part).__name__)}]"
+        for part in text
+    )
 
 
 def _unanswered(messages: Sequence[ModelMessage]) -> list[ToolCallPart]:
-    """Return the calls of the last response that have no result yet."""
-    responses = [place for place, message in enumerate(messages) if isinstance(message, ModelResponse)]
+    """Return the calls of the last response that have no result."""
+    responses = [
+        place for place, message in enumerate(messages) if isinstance(message, ModelResponse)
+    ]
     if not responses:
         return []
-    returned = {part.tool_call_id for message in messages[responses[-1] :] for part in message.parts if isinstance(part, ToolReturnPart)}
+    returned = {
+        part.tool_call_id
+        for message in messages[responses[-1] :]
+        for part in message.parts
+        if isinstance(part, ToolReturnPart)
+    }
     calls = [part for part in messages[responses[-1]].parts if isinstance(part, ToolCallPart)]
     return [call for call in calls if call.tool_call_id not in returned]
 
 
 def _occurrence(messages: Sequence[ModelMessage], call: ToolCallPart) -> int:
-    """Count the calls of this turn that are equal to one, up to itself: some models give each response's calls the same ids."""
+    """Return the position of a call among the equal calls of this turn. The first position is 1.
+    Some models use the same ids in each response.
+    """
     equal = 0
     for message in messages:
         for part in message.parts:

@@ -1,1 +1,3 @@
-"""Servers of the Model Context Protocol: their tools, and what they ask."""
+"""Client for Model Context Protocol servers. It calls the servers' tools and answers the servers'
+questions.
+"""

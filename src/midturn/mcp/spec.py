@@ -1,4 +1,4 @@
-"""The way to a server, and the people who can be asked on its behalf."""
+"""Configuration of an MCP server: how to reach it, and whether it may ask questions."""
 
 from __future__ import annotations
 
@@ -15,37 +15,43 @@ Protocol: TypeAlias = Literal["auto", "2025-11-25", "2026-07-28"]
 """A version of the Model Context Protocol, or `auto`."""
 
 SILENCE = 60.0
-"""Seconds that a server may be silent during a call, unless its description says otherwise."""
+"""Default maximum time in seconds that a server may be silent during a call."""
 ALL_TOOLS = "*"
-"""Stands for every tool of a server that is not named itself."""
-_OTHER = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST = 64
+"""Key that matches all tools of a server without a key of their own."""
+_INVALID_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]")
+_MAX_NAME_LENGTH = 64
 
 
 def registered_name(server: str, tool: str) -> str:
-    """Return the name under which a model calls a tool of a server."""
-    return _OTHER.sub("_", f"{server}_{tool}")[:_LONGEST]
+    """Return the name of a server's tool for the model, such as `files_read`."""
+    return _INVALID_CHARACTERS.sub("_", f"{server}_{tool}")[:_MAX_NAME_LENGTH]
 
 
 class McpServer(Struct, frozen=True, kw_only=True):
-    """A server of the Model Context Protocol whose tools an agent offers: a `command` to start, or a `url`. See `Agent(mcp=…)`.
+    """An MCP server whose tools an agent offers: a `command` to start, or a `url`. See
+    `Agent(mcp=…)`.
 
-    The keys are those of `providers.mcp.<name>` in the configuration, with the same rules. Its tools are named `<name>_<tool>`.
+    The arguments have the same names and rules as the keys of `providers.mcp.<name>` in the
+    configuration. For the model, the tools are named `<name>_<tool>`.
 
     Args:
-        name: Name of the server, at most 64 of the characters A-Z a-z 0-9 _ and -.
-        command: Program and arguments: a list such as `["npx", "@modelcontextprotocol/server-everything"]`, or a string.
-        url: Address of a server that runs already (streamable HTTP).
-        headers: HTTP headers that are sent with every request to `url`.
-        environment: Variables of the program, in addition to `PATH`, `HOME`, `LANG` and the like: a mapping with their values (True
-            passes on the value of this process), or a list of names to pass on.
-        sandbox: Whether the program runs in a sandbox, where the system has one; or a table with `read`, `write`, `network` and `enable`.
-        protocol: Version of the protocol; `auto` is the newest that both sides know.
-        cwd: Directory in which the program runs, and which it may write to.
-        run: Whether a person is asked before a tool runs: `ask`, `unattended` or `skip`; or by the name of the tool at the server, with `*`
-            for every other one.
-        rename: Other names for tools, by their names at the server.
-        timeout: Seconds, or a duration such as `2m`, during which the server may neither answer a call, ask, nor report progress.
+        name: Name of the server. At most 64 of the characters A-Z a-z 0-9 _ and -.
+        command: Program and arguments: a list such as `["npx",
+            "@modelcontextprotocol/server-everything"]`, or a string.
+        url: Address of a running server (streamable HTTP).
+        headers: HTTP headers sent with every request to `url`.
+        environment: Environment variables of the program, in addition to `PATH`, `HOME`, `LANG`
+            and similar ones: a mapping with their values (True passes on the value of this
+            process), or a list of names to pass on.
+        sandbox: Whether the program runs in a sandbox, if the system supports sandboxes. Or a
+            table with `read`, `write`, `network` and `enable`.
+        protocol: Protocol version. `auto` is the newest version that both sides support.
+        cwd: Working directory of the program. The program may write to it.
+        run: Whether a person is asked before a tool runs: `ask`, `unattended` or `skip`. Or a
+            mapping by the tool's name at the server; the key `*` matches all other tools.
+        rename: New names for tools, by their names at the server.
+        timeout: Maximum time in which the server sends no answer, question or progress during a
+            call. Seconds, or a duration such as `2m`.
     """
 
     name: str
@@ -61,26 +67,28 @@ class McpServer(Struct, frozen=True, kw_only=True):
     timeout: float | str = SILENCE
 
 
-def no_advice(said: str) -> str:  # noqa: ARG001  whatever it said
-    """Know nothing that helps."""
+def no_advice(said: str) -> str:  # noqa: ARG001  required by the type
+    """Return no advice."""
     return ""
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True):
-    """One server: a command to start, or an address.
+    """The command that starts one server, or the address of the server.
 
     Args:
-        name: What its tools' names begin with.
-        command: The program and its arguments.
-        url: Where it serves streamable HTTP, instead.
-        headers: Sent with every request to `url`.
-        environment: The whole environment of `command`.
-        cwd: Where `command` runs.
-        protocol: The version of the protocol: `auto` is the newest that both sides know, and the older one for a server that cannot ask
-            over the newest.
-        asks: A person can be asked what the server asks; otherwise it is told that no one can.
-        silence: Seconds that it may be silent during a call.
-        advice: Says what helps where the server failed with these words on its standard error; nothing is an empty string.
+        name: Name of the server. It is the prefix of the tools' names.
+        command: Program and arguments to start.
+        url: Address of a running server (streamable HTTP), instead of `command`.
+        headers: HTTP headers sent with every request to `url`.
+        environment: Complete environment of `command`.
+        cwd: Working directory of `command`.
+        protocol: Protocol version. `auto` is the newest version that both sides support, or the
+            older version if the server cannot ask questions over the newest one.
+        asks: Whether a person can be asked. If false, the server is informed that it cannot ask
+            questions.
+        silence: Maximum number of seconds that the server may be silent during a call.
+        advice: Receives the text on the server's standard error, and returns advice for an error
+            message or an empty string.
     """
 
     name: str

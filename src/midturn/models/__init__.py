@@ -1,1 +1,3 @@
-"""Language models behind one protocol: providers, a script, a function; and how often to try again."""
+"""Language models with one common interface: provider models, scripted models and function
+models, with retries.
+"""

@@ -1,4 +1,4 @@
-"""Models usable here and now: providers with a key, and servers that answer."""
+"""Find the models that can be used now: providers with an API key, and running local servers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ LOCAL_SERVERS: Final = {
     "lm-studio": "http://127.0.0.1:1234/v1",
     "vllm": "http://127.0.0.1:8000/v1",
 }
-"""Default addresses of the usual servers on this machine."""
+"""Default addresses of common model servers on this machine."""
 
-_SECONDS: Final = 2.0
+_TIMEOUT_SECONDS: Final = 2.0
 
 
-class _StayHere(HTTPRedirectHandler):
-    """A key goes to the server that it is for, and to no other that this one names."""
+class _NoRedirects(HTTPRedirectHandler):
+    """Refuse redirects, so that a key is never sent to another server."""
 
     def redirect_request(self, *_args: object, **_kwargs: object) -> None:
-        """Follow nowhere."""
+        """Return no request, so that the redirect is not followed."""
 
 
-class AtHand(Struct, frozen=True, kw_only=True):
-    """One provider: the ids of its models, or what is missing. `configured` is false for a local server that was merely found."""
+class AvailableProvider(Struct, frozen=True, kw_only=True):
+    """A provider with its model ids, or with the reason why it cannot be used.
+
+    `configured` is false for a local server that was found but is not configured.
+    """
 
     provider: str
     models: tuple[str, ...] = ()
@@ -44,11 +47,21 @@ class AtHand(Struct, frozen=True, kw_only=True):
     configured: bool = True
 
 
-def providers_at_hand(lookup: Lookup) -> list[AtHand]:
-    """Look at every provider that is built in or configured, and for local servers; the servers are asked all at once."""
-    specs = [spec for name in {**dict.fromkeys(KEYS), **lookup.providers} if (spec := _spec(name, lookup))]
+def available_providers(lookup: Lookup) -> list[AvailableProvider]:
+    """Check every built-in or configured provider and the local servers. All servers are queried
+    at the same time.
+    """
+    specs = [
+        spec
+        for name in {**dict.fromkeys(KEYS), **lookup.providers}
+        if (spec := _spec(name, lookup))
+    ]
     configured = {spec.base_url for spec in specs}
-    local = [(name, url) for name, url in LOCAL_SERVERS.items() if name not in lookup.providers and url not in configured]
+    local = [
+        (name, url)
+        for name, url in LOCAL_SERVERS.items()
+        if name not in lookup.providers and url not in configured
+    ]
     with ThreadPoolExecutor(max_workers=8) as pool:
         known = pool.map(_known, specs)
         found = pool.map(_local, [name for name, _ in local], [url for _, url in local])
@@ -58,49 +71,70 @@ def providers_at_hand(lookup: Lookup) -> list[AtHand]:
 def _spec(provider: str, lookup: Lookup) -> ModelSpec | None:
     try:
         return spec_named(f"{provider}/-", lookup)
-    except ConfigError:  # said when the configuration is read, with its place
+    except ConfigError:  # reported with its place when the configuration is read
         return None
 
 
-def _known(spec: ModelSpec) -> AtHand:
+def _known(spec: ModelSpec) -> AvailableProvider:
     if spec.family == "openai-compatible":
         return _server(spec)
-    missing = f"set {spec.key_origin}" if spec.key is None else None if is_installed(spec.family) else library_command(spec.family)
-    ids = tuple(known for known in KNOWN_PROFILES if known.startswith(f"{spec.provider}/"))
-    return AtHand(provider=spec.provider, models=() if missing else ids, missing=missing)
+    missing = (
+        f"set {spec.key_origin}"
+        if spec.key is None
+        else None
+        if is_installed(spec.family)
+        else library_command(spec.family)
+    )
+    ids = tuple(name for name in KNOWN_PROFILES if name.startswith(f"{spec.provider}/"))
+    return AvailableProvider(provider=spec.provider, models=() if missing else ids, missing=missing)
 
 
-def _server(spec: ModelSpec) -> AtHand:
+def _server(spec: ModelSpec) -> AvailableProvider:
     try:
         names = models_of(spec.base_url or "", spec.key.reveal() if spec.key else None)
     except (OSError, ValueError) as error:
-        return AtHand(provider=spec.provider, missing=f"{spec.base_url} does not answer ({error})", base_url=spec.base_url)
-    return AtHand(provider=spec.provider, models=tuple(f"{spec.provider}/{name}" for name in names), base_url=spec.base_url)
+        return AvailableProvider(
+            provider=spec.provider,
+            missing=f"{spec.base_url} does not answer ({error})",
+            base_url=spec.base_url,
+        )
+    return AvailableProvider(
+        provider=spec.provider,
+        models=tuple(f"{spec.provider}/{name}" for name in names),
+        base_url=spec.base_url,
+    )
 
 
-def _local(name: str, base_url: str) -> AtHand | None:
+def _local(name: str, base_url: str) -> AvailableProvider | None:
     try:
         names = models_of(base_url, None)
-    except (OSError, ValueError):  # nothing listens there, or something else does
+    except (OSError, ValueError):  # the port is closed, or belongs to another program
         return None
-    return AtHand(provider=name, models=tuple(f"{name}/{model}" for model in names), base_url=base_url, configured=False)
+    return AvailableProvider(
+        provider=name,
+        models=tuple(f"{name}/{model}" for model in names),
+        base_url=base_url,
+        configured=False,
+    )
 
 
 def models_of(base_url: str, key: str | None) -> Sequence[str]:
-    """Ask an OpenAI-compatible server for the names of its models.
+    """Return the names of the models of an OpenAI-compatible server.
 
     Raises:
-        OSError: It does not answer within two seconds, or refuses.
-        ValueError: It answers something else.
+        OSError: The server refuses the request, or does not respond within two seconds.
+        ValueError: The response is not a list of models.
     """
     if urlsplit(base_url).scheme not in {"http", "https"}:
-        raise ValueError(f"{base_url} is not an http address")
-    request = Request(f"{base_url.rstrip('/')}/models", headers={"authorization": f"Bearer {key}"} if key else {})  # noqa: S310 (checked above)
+        raise ValueError(f"{base_url} is not an http or https address")
+    request = Request(  # noqa: S310 (checked above)
+        f"{base_url.rstrip('/')}/models", headers={"authorization": f"Bearer {key}"} if key else {}
+    )
     try:
-        with build_opener(_StayHere).open(request, timeout=_SECONDS) as response:
+        with build_opener(_NoRedirects).open(request, timeout=_TIMEOUT_SECONDS) as response:
             listed = cast("dict[str, Any]", json.loads(response.read()))
             return [str(entry["id"]) for entry in listed["data"]]
     except URLError as error:
         raise OSError(str(error.reason)) from error
     except (KeyError, TypeError) as error:
-        raise ValueError("the answer is not a list of models") from error
+        raise ValueError("the response is not a list of models") from error

@@ -1,4 +1,4 @@
-"""The connection with one model of one provider."""
+"""The connection to one model of one provider, through pydantic-ai."""
 
 from __future__ import annotations
 
@@ -18,30 +18,49 @@ from pydantic_ai.models import Model as LibraryModel, StreamedResponse, create_a
 from pydantic_ai.profiles import ModelProfile
 
 from midturn.errors import ContextTooLong, ModelError
-from midturn.exchange import Finished, ModelEvent, ModelRequest, StopReason, TextPart, ToolCallPart, Usage
+from midturn.exchange import (
+    Finished,
+    ModelEvent,
+    ModelRequest,
+    StopReason,
+    TextPart,
+    ToolCallPart,
+    Usage,
+)
 from midturn.models.library_messages import LibraryRequest, delta, parts
-from midturn.models.profiles import ModelSpec, Profile, check_parameters, suggested_models, thinking_ends_with_text
+from midturn.models.profiles import (
+    ModelSpec,
+    Profile,
+    check_parameters,
+    suggested_models,
+    thinking_ends_with_text,
+)
 from midturn.models.wrapper import WORTH_ANOTHER_TRY, Failure
 from midturn.question.json_value import Json
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The library's model for each family of providers, and what is known about it
+# --------------------------------------------------------------------------------------------------
+# pydantic-ai models, one class for each family of providers, and their profiles
 
 
-_NO_KEY = "none"
-"""The clients insist on one; it is not sent."""
+_PLACEHOLDER_KEY = "none"
+"""Placeholder, because the clients require a key. `remove_key` removes it from each request."""
 
 
 def library_model(spec: ModelSpec, http: httpx2.AsyncClient) -> LibraryModel:
-    """Build the library's model. Its own schema rewriting is off where a server takes schemas as they are."""
-    key = spec.key.reveal() if spec.key else _NO_KEY
+    """Build the pydantic-ai model. For servers that accept schemas unchanged, the library's
+    schema rewriting is disabled.
+    """
+    key = spec.key.reveal() if spec.key else _PLACEHOLDER_KEY
     as_written = cast("ModelProfile", {"json_schema_transformer": None})
     match spec.family:
         case "anthropic":
             from pydantic_ai.models.anthropic import AnthropicModel
             from pydantic_ai.providers.anthropic import AnthropicProvider
 
-            return AnthropicModel(spec.model, provider=AnthropicProvider(api_key=key, base_url=spec.base_url, http_client=http))
+            return AnthropicModel(
+                spec.model,
+                provider=AnthropicProvider(api_key=key, base_url=spec.base_url, http_client=http),
+            )
         case "openai":
             from pydantic_ai.models.openai import OpenAIResponsesModel
             from pydantic_ai.providers.openai import OpenAIProvider
@@ -52,31 +71,40 @@ def library_model(spec: ModelSpec, http: httpx2.AsyncClient) -> LibraryModel:
             from pydantic_ai.models.google import GoogleModel
             from pydantic_ai.providers.google import GoogleProvider
 
-            return GoogleModel(spec.model, provider=GoogleProvider(api_key=key, base_url=spec.base_url, http_client=http))
+            return GoogleModel(
+                spec.model,
+                provider=GoogleProvider(api_key=key, base_url=spec.base_url, http_client=http),
+            )
         case "openai-compatible":
             from pydantic_ai.models.openai import OpenAIChatModel
             from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-            server = OpenAICompatibleProvider(spec.provider, base_url=spec.base_url or "", api_key=key, http_client=http)
-            whole = cast("ModelProfile", {**as_written, "openai_chat_streaming_requires_finish_reason": True})
-            return OpenAIChatModel(spec.model, provider=server, profile=whole)
+            server = OpenAICompatibleProvider(
+                spec.provider, base_url=spec.base_url or "", api_key=key, http_client=http
+            )
+            complete = cast(
+                "ModelProfile", {**as_written, "openai_chat_streaming_requires_finish_reason": True}
+            )
+            return OpenAIChatModel(spec.model, provider=server, profile=complete)
         case _ as other:
             assert_never(other)
 
 
-async def send_no_key(request: httpx2.Request) -> None:
-    """Take away the placeholder that the client sends in place of a key."""
+async def remove_key(request: httpx2.Request) -> None:
+    """Remove the placeholder key from a request."""
     for name in ("authorization", "x-api-key", "x-goog-api-key"):
         request.headers.pop(name, None)
 
 
 def known_profile(spec: ModelSpec, known: Mapping[str, Any]) -> Profile:
-    """Return what the library knows about the model, corrected by what is configured."""
-    native = bool(known.get("supports_json_schema_output", True))
-    combines = spec.family != "google" or bool(known.get("google_supports_tool_combination", False))
+    """Return the library's profile of the model, corrected by the configuration."""
+    supports_schema = bool(known.get("supports_json_schema_output", True))
+    schema_with_tools = spec.family != "google" or bool(
+        known.get("google_supports_tool_combination", False)
+    )
     facts: dict[str, Json] = {
-        "native": native,
-        "native_with_tools": combines,
+        "native": supports_schema,
+        "native_with_tools": schema_with_tools,
         "forced_tool": bool(known.get("supports_forced_tool_choice", True)),
         "images": spec.family != "openai-compatible",
         "context_window": known.get("context_window"),
@@ -86,46 +114,61 @@ def known_profile(spec: ModelSpec, known: Mapping[str, Any]) -> Profile:
 
 
 def retirement(spec: ModelSpec) -> str | None:
-    """Say when the provider will switch this model off, if that is known."""
+    """Return a notice if the provider has announced the end of this model."""
     if spec.family != "anthropic":
         return None
     from anthropic.resources.messages.messages import DEPRECATED_MODELS
 
     day = DEPRECATED_MODELS.get(spec.model)
-    return None if day is None else f"{spec.id} will be switched off by its provider on {day}. Choose another model with `-m`."
+    return (
+        None
+        if day is None
+        else (
+            f"{spec.id} will be shut down by its provider on {day}. Choose another model with `-m`."
+        )
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Errors of a provider, in words that say what to do
+# --------------------------------------------------------------------------------------------------
+# Error messages for failures of a provider
 
 
 _TEXTS: Final[dict[Failure, str]] = {
-    "key": "{model}: {host} refused the API key{said}. Check {key}.",
-    "quota": "{model}: the quota or the credit of the account is used up{said}. Top it up, or use another model.",
+    "key": "{model}: {host} rejected the API key{said}. Check {key}.",
+    "quota": (
+        "{model}: the account has no quota or credit left{said}. Add credit, or use another model."
+    ),
     "busy": "{model} is busy{said}.",
     "server": "{model}: {host} failed{said}.",
-    "unknown_model": "{model}: {host} knows no such model{said}.{near}",
-    "too_long": "{model}: the conversation is longer than the model can read{said}. Start a new one, or use a larger model.",
-    "filtered": "{model}: the provider's content filter stopped the answer{said}. Put it in other words.",
+    "unknown_model": "{model}: {host} has no model of this name{said}.{near}",
+    "too_long": (
+        "{model}: the conversation exceeds the model's context window{said}. "
+        "Start a new conversation, or use a model with a larger context window."
+    ),
+    "filtered": (
+        "{model}: the provider's content filter blocked the response{said}. Rephrase the message."
+    ),
     "unreachable": "Cannot reach {host}{said}. Check the network and the address.",
     "broken": "The connection to {host} broke{said}.",
     "silent": "{host} stopped answering{said}.",
-    "garbled": "{host} sent something that is not an answer{said}.",
+    "garbled": "{host} sent an invalid response{said}.",
     "rejected": "{model}: {host} rejected the request{said}.",
 }
-_SHOWN = 300
+_MAX_DETAIL_LENGTH = 300
 
 
 class Endpoint(Struct, frozen=True):
-    """Whom was asked: the model's id, the server's address, and where its key comes from."""
+    """The model, the server's address, and the origin of the API key."""
 
     model: str
     host: str
     key: str = ""
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """A provider's report of a failure: its message, the HTTP status, how long to wait, and a sentence that suggests a model."""
+class FailureReport(Struct, frozen=True, kw_only=True):
+    """Details of a failure: the provider's message, HTTP status, seconds to wait, and a model
+    suggestion.
+    """
 
     detail: str = ""
     status: int | None = None
@@ -133,32 +176,37 @@ class Report(Struct, frozen=True, kw_only=True):
     suggestion: str = ""
 
 
-def explain(failure: Failure, place: Endpoint, report: Report) -> ModelError:
-    """Return the error: what happened where, and what to do."""
+def explain(failure: Failure, endpoint: Endpoint, report: FailureReport) -> ModelError:
+    """Return the error for a failure. Its message contains the problem and advice."""
     text = _TEXTS[failure].format(
-        model=place.model,
-        host=place.host,
-        key=place.key or "the key",
+        model=endpoint.model,
+        host=endpoint.host,
+        key=endpoint.key or "the key",
         said=f" ({one_line(report.detail)})" if report.detail else "",
         near=report.suggestion,
     )
-    kind = ContextTooLong if failure == "too_long" else ModelError
-    error = kind(text, status=report.status, retry_after=report.retry_after, transient=failure in WORTH_ANOTHER_TRY)
+    error_class = ContextTooLong if failure == "too_long" else ModelError
+    error = error_class(
+        text,
+        status=report.status,
+        retry_after=report.retry_after,
+        transient=failure in WORTH_ANOTHER_TRY,
+    )
     error.failure = failure
     return error
 
 
 def one_line(text: str) -> str:
-    """Fold a provider's message into one line of bounded length."""
+    """Collapse a provider's message into one line of limited length."""
     folded = " ".join(text.split())
-    return folded if len(folded) <= _SHOWN else f"{folded[:_SHOWN]}…"
+    return folded if len(folded) <= _MAX_DETAIL_LENGTH else f"{folded[:_MAX_DETAIL_LENGTH]}…"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Exceptions of the library, in our words
+# --------------------------------------------------------------------------------------------------
+# Translation of pydantic-ai's exceptions
 
 
-_KINDS: Sequence[tuple[type[Exception], Failure]] = (
+_FAILURES: Sequence[tuple[type[Exception], Failure]] = (
     (failed.ModelContextWindowExceededError, "too_long"),
     (failed.ModelAuthenticationError, "key"),
     (failed.ModelNotFoundError, "unknown_model"),
@@ -177,22 +225,28 @@ _KINDS: Sequence[tuple[type[Exception], Failure]] = (
 )
 
 
-def explained(error: Exception, place: Endpoint, spec: ModelSpec) -> ModelError:
-    """Say in our words what the library raised; what it has no class for is an answer that could not be read."""
+def explained(error: Exception, endpoint: Endpoint, spec: ModelSpec) -> ModelError:
+    """Translate an exception of the library. An unknown exception is reported as an unreadable
+    response.
+    """
     detail = _detail(error).replace(spec.key.reveal(), "[key]") if spec.key else _detail(error)
-    failure: Failure = next(kind for type_, kind in _KINDS if isinstance(error, type_))
+    failure: Failure = next(failure for type_, failure in _FAILURES if isinstance(error, type_))
     status = error.status_code if isinstance(error, failed.ModelHTTPError) else None
     if isinstance(error, failed.ModelConnectionError) and error.phase == "connect":
         failure = "unreachable"
     if status in {408, 409}:
         failure = "busy"
-    suggestion = suggested_models(place.model) if failure == "unknown_model" else ""
+    suggestion = suggested_models(endpoint.model) if failure == "unknown_model" else ""
     retry_after = error.retry_after if isinstance(error, failed.ModelAPIError) else None
-    return explain(failure, place, Report(detail=detail, status=status, retry_after=retry_after, suggestion=suggestion))
+    return explain(
+        failure,
+        endpoint,
+        FailureReport(detail=detail, status=status, retry_after=retry_after, suggestion=suggestion),
+    )
 
 
 def _detail(error: Exception) -> str:
-    """Return the provider's own words, without the library's frame around them."""
+    """Return the provider's own message, without the text that the library adds."""
     body = getattr(error, "body", None)
     for _ in range(2):
         if isinstance(body, dict):
@@ -205,31 +259,45 @@ def _detail(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-_AHEAD = 64
-"""Events that may arrive before they are taken."""
+_QUEUE_SIZE = 64
+"""Maximum number of events that are received but not yet consumed."""
 _ABORT_SECONDS = 1.0
-"""For a library to notice that its socket is closed."""
-_OPENED: ContextVar[list[httpx2.Response]] = ContextVar("opened")
-_STOPS: Mapping[str, StopReason] = {"stop": "stop", "length": "length", "tool_call": "tool_calls", "content_filter": "refusal"}
+"""Maximum number of seconds that the library's task may take to end after its socket was closed."""
+_responses: ContextVar[list[httpx2.Response]] = ContextVar("opened")
+_STOPS: Mapping[str, StopReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_call": "tool_calls",
+    "content_filter": "refusal",
+}
 
-_SAID_BY_US: Sequence[tuple[str, type[Warning]]] = (
+_SUPPRESSED_WARNINGS: Sequence[tuple[str, type[Warning]]] = (
     (r"Sampling parameters .* These settings will be ignored\.", UserWarning),
     (r"The model '.*' is deprecated and will reach end-of-life", DeprecationWarning),
     ("", failed.UnsupportedSettingWarning),
 )
-"""Settings that a model ignores (they are configured for every model alike), and its retirement, which we announce ourselves."""
+"""Warnings that are suppressed. midturn reports the retirement of a model itself. Warnings about
+ignored settings are not needed, because the settings are configured for all models.
+"""
 
 
 class ProviderConnection:
-    """One model of one provider, with its HTTP client. It belongs to the event loop in which it is first used."""
+    """One model of one provider, with its HTTP client. It can be used only in the event loop of
+    its first request.
+    """
 
     def __init__(self, spec: ModelSpec, given: LibraryModel | None = None) -> None:
         self._spec = spec
         self._is_given = given is not None
         self._http = create_async_httpx2_client()
-        self._http.event_hooks = {"request": [] if spec.key else [send_no_key], "response": [_note_response]}
+        self._http.event_hooks = {
+            "request": [] if spec.key else [remove_key],
+            "response": [_note_response],
+        }
         self._model = given or library_model(spec, self._http)
-        self._place = Endpoint(spec.id, httpx2.URL(self._model.base_url or "").host or spec.provider, spec.key_origin)
+        self._place = Endpoint(
+            spec.id, httpx2.URL(self._model.base_url or "").host or spec.provider, spec.key_origin
+        )
         self.profile = known_profile(spec, self._model.profile)
         self.advice = retirement(spec)
 
@@ -238,15 +306,16 @@ class ProviderConnection:
         await self._http.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Send the request, and yield the answer as it comes. Leaving closes the connection at once.
+        """Send the request and yield the response as it arrives. Closing the generator closes the
+        connection at once.
 
         Raises:
-            ModelError: It failed; the message says what to do.
+            ModelError: The request failed. The message contains advice.
         """
         check_parameters(self._spec.id, request.parameters)
-        arrived: asyncio.Queue[ModelEvent | ModelError] = asyncio.Queue(_AHEAD)
+        arrived: asyncio.Queue[ModelEvent | ModelError] = asyncio.Queue(_QUEUE_SIZE)
         opened: list[httpx2.Response] = []
-        _OPENED.set(opened)  # the task takes a copy of this context along
+        _responses.set(opened)  # before the task is created, because the task copies the context
         task = asyncio.create_task(self._receive(request, arrived))
         try:
             while True:
@@ -261,58 +330,77 @@ class ProviderConnection:
         finally:
             await _abort(task, opened)
 
-    async def _receive(self, request: ModelRequest, arrived: asyncio.Queue[ModelEvent | ModelError]) -> None:
-        """Put what comes into `arrived`, up to `Finished` or an error."""
-        asked = LibraryRequest(request, self._spec, self.profile)
-        _keep_quiet_about_what_we_say()
+    async def _receive(
+        self, request: ModelRequest, arrived: asyncio.Queue[ModelEvent | ModelError]
+    ) -> None:
+        """Put the events into `arrived`. The last item is `Finished` or an error."""
+        converted = LibraryRequest(request, self._spec, self.profile)
+        _suppress_warnings()
         try:
             async with model_request_stream(
-                self._model, asked.messages(), model_settings=asked.settings(), model_request_parameters=asked.parameters()
+                self._model,
+                converted.messages(),
+                model_settings=converted.settings(),
+                model_request_parameters=converted.parameters(),
             ) as response:
                 async for event in response:
                     piece = delta(event)
                     if piece is not None:
                         await arrived.put(piece)
-                await arrived.put(self._finished(response, asked))
+                await arrived.put(self._finished(response, converted))
         except ModelError as error:
             await arrived.put(error)
-        except Exception as error:  # noqa: BLE001 (whatever the libraries raise is said in our words)
-            said = explained(error, self._place, self._spec)
-            said.__cause__ = error
-            await arrived.put(said)
+        except Exception as error:  # noqa: BLE001 (every exception of the libraries is translated)
+            translated = explained(error, self._place, self._spec)
+            translated.__cause__ = error
+            await arrived.put(translated)
 
-    def _finished(self, response: StreamedResponse, asked: LibraryRequest) -> Finished:
+    def _finished(self, response: StreamedResponse, converted: LibraryRequest) -> Finished:
         answer = response.get()
-        found = tuple(parts(answer, asked))
-        if answer.state != "complete" or (answer.finish_reason is None and not self._is_given):  # models of a program may not say
-            raise explain("broken", self._place, Report(detail="the answer stopped before its end"))
-        if answer.finish_reason == "content_filter" and not any(isinstance(part, TextPart) for part in found):
-            raise explain("filtered", self._place, Report())
+        found = tuple(parts(answer, converted))
+        # function models may omit the finish reason
+        if answer.state != "complete" or (answer.finish_reason is None and not self._is_given):
+            raise explain("broken", self._place, FailureReport(detail="the response ended early"))
+        if answer.finish_reason == "content_filter" and not any(
+            isinstance(part, TextPart) for part in found
+        ):
+            raise explain("filtered", self._place, FailureReport())
         used = answer.usage
-        usage = Usage(used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens)
+        usage = Usage(
+            used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens
+        )
         stop = _STOPS.get(answer.finish_reason or "", "other")
-        return Finished(found, usage, "tool_calls" if any(isinstance(part, ToolCallPart) for part in found) else stop)
+        return Finished(
+            found,
+            usage,
+            "tool_calls" if any(isinstance(part, ToolCallPart) for part in found) else stop,
+        )
 
 
-def _keep_quiet_about_what_we_say() -> None:
-    """Keep what the libraries say of our own requests off the terminal; every other warning, theirs or the program's, is shown as usual.
+def _suppress_warnings() -> None:
+    """Suppress the libraries' warnings about midturn's own requests. Other warnings are shown as
+    usual.
 
-    Set anew for each request: a test brings its own filters.
+    Called for each request, because pytest resets the warning filters for each test.
     """
-    for message, category in _SAID_BY_US:
+    for message, category in _SUPPRESSED_WARNINGS:
         warnings.filterwarnings("ignore", message, category)
 
 
 async def _note_response(response: httpx2.Response) -> None:
-    """Remember what is open, to close it later."""
-    _OPENED.get().append(response)
+    """Record an open response, so that the connection can close it later."""
+    _responses.get().append(response)
 
 
 async def _abort(task: asyncio.Task[None], opened: Sequence[httpx2.Response]) -> None:
-    """Stop receiving. The socket goes first: some libraries leave it open when their task is cancelled between two reads."""
+    """Stop receiving. The socket is closed first, because some libraries leave it open if their
+    task is cancelled between two reads.
+    """
     if not task.done():
         for response in opened:
-            with suppress(Exception):  # it is given up: what its end would say does not matter
+            with suppress(
+                Exception
+            ):  # the response is abandoned, so errors while closing do not matter
                 await response.aclose()
         if opened:
             await asyncio.wait([task], timeout=_ABORT_SECONDS)

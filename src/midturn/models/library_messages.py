@@ -1,6 +1,7 @@
-"""Conversion of requests and responses between our types and the library's.
+"""Convert requests and responses between midturn's types and pydantic-ai's.
 
-Provider data that has to go back is recorded with a part of an answer, and returned to the same model.
+Some providers need data of an earlier response in the next request. This data is stored with each
+part of a response, and is sent only to the same model.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as LibraryTool
 
 from midturn import exchange
-from midturn.models.profiles import How, ModelSpec, Profile, how_to_ask, how_to_shape, retention
+from midturn.models.profiles import (
+    AskStrategy,
+    ModelSpec,
+    Profile,
+    how_to_ask,
+    how_to_shape,
+    retention,
+)
 from midturn.models.transcript import (
     CallResult,
     ModelCall,
@@ -37,18 +45,20 @@ from midturn.question.json_text import NotJson, read_json
 from midturn.question.json_value import Json, JsonObject, json_problem
 
 ANSWER_TOOL = "give_answer"
-_UNSEEN = "(You do not see the picture: it cannot be sent to this model.)"
-_INQUIRY_SECONDS = 60.0
-"""For a side request as a whole; a main request may take as long as something keeps coming."""
+_IMAGE_OMITTED = "(You do not see the picture: it cannot be sent to this model.)"
+_INQUIRY_TIMEOUT = 60.0
+"""Total timeout of a side request, in seconds. A main request has no total limit while data
+keeps arriving.
+"""
 
 
 class LibraryRequest:
-    """A request for one model, as the library takes it: messages, settings, and what it calls parameters.
+    """A request in the format of pydantic-ai: messages, settings and request parameters.
 
     Attributes:
-        request: Ours.
+        request: The request.
         spec: The model.
-        how: How the answer's shape is demanded; None where it is free.
+        how: Strategy that enforces the response format, or None if any format is allowed.
     """
 
     def __init__(self, request: exchange.ModelRequest, spec: ModelSpec, profile: Profile) -> None:
@@ -58,37 +68,57 @@ class LibraryRequest:
         self._profile = profile
 
     def messages(self) -> list[lib.ModelMessage]:
-        """Return the conversation, with the system prompt at its beginning."""
-        system: list[lib.ModelRequestPart] = [lib.SystemPromptPart(self.request.system)] if self.request.system else []
+        """Return the conversation, starting with the system prompt."""
+        system: list[lib.ModelRequestPart] = (
+            [lib.SystemPromptPart(self.request.system)] if self.request.system else []
+        )
         sent = [self._message(message) for message in self._transcript()]
         if sent and isinstance(sent[0], lib.ModelRequest):
             return [lib.ModelRequest([*system, *sent[0].parts]), *sent[1:]]
         return [lib.ModelRequest(system), *sent] if system else sent
 
     def parameters(self) -> ModelRequestParameters:
-        """Return the tools, and the shape that is demanded."""
-        tools = [_tool(tool) for tool in self.request.tools] if self.how is None or self.how.tools else []
+        """Return the tools and the required response format."""
+        tools = (
+            [_tool(tool) for tool in self.request.tools]
+            if self.how is None or self.how.tools
+            else []
+        )
         if self.how is not None and self.request.schema is not None:
             shape = cast("dict[str, Any]", _copied(self.request.schema))
             if self.how.shape == "tool":
-                answer = LibraryTool(name=ANSWER_TOOL, description="Give your answer.", parameters_json_schema=shape)
+                answer = LibraryTool(
+                    name=ANSWER_TOOL, description="Give your answer.", parameters_json_schema=shape
+                )
                 return ModelRequestParameters(function_tools=[*tools, answer])
             if self.how.shape == "native":
                 output = OutputObjectDefinition(json_schema=shape, name="answer")
-                return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=output)
+                return ModelRequestParameters(
+                    function_tools=tools, output_mode="native", output_object=output
+                )
         return ModelRequestParameters(function_tools=tools)
 
     def settings(self) -> ModelSettings:
-        """Return what the user has set, and what we set for every model."""
+        """Return the user's settings combined with midturn's own settings."""
         settings = cast("dict[str, Any]", _copied(self.request.parameters))
-        settings |= {"timeout": self.request.timeout, "max_retries": 0, "cache": retention(self.request.cache)}
+        settings |= {
+            "timeout": self.request.timeout,
+            "max_retries": 0,
+            "cache": retention(self.request.cache),
+        }
         if self.request.inquiry is not None:
-            settings["request_timeout"] = _INQUIRY_SECONDS
-        if self.spec.family == "openai" and self.request.conversation and self.request.cache != "off":
+            settings["request_timeout"] = _INQUIRY_TIMEOUT
+        if (
+            self.spec.family == "openai"
+            and self.request.conversation
+            and self.request.cache != "off"
+        ):
             settings["openai_prompt_cache_key"] = self.request.conversation
-        choice = self._tool_choice()
-        if self.request.tools or choice == ANSWER_TOOL:
-            settings["tool_choice"] = choice if choice in {"auto", "none", "required"} else [choice]
+        tool_choice = self._tool_choice()
+        if self.request.tools or tool_choice == ANSWER_TOOL:
+            settings["tool_choice"] = (
+                tool_choice if tool_choice in {"auto", "none", "required"} else [tool_choice]
+            )
         return cast("ModelSettings", settings)
 
     def _tool_choice(self) -> str:
@@ -100,52 +130,81 @@ class LibraryRequest:
         messages = transcript(self.request.events)
         if self.how is not None and self.how.shape == "tail" and self.request.schema is not None:
             messages = with_tail(messages, self.request.schema)
-        if self._profile.thinking_ends_with_text and self.request.inquiry is not None and self.request.parameters.get("thinking"):
+        if (
+            self._profile.thinking_ends_with_text
+            and self.request.inquiry is not None
+            and self.request.parameters.get("thinking")
+        ):
             messages = words_in_result(messages)
         return messages
 
     def _message(self, message: TranscriptMessage) -> lib.ModelMessage:
         if isinstance(message, UserMessage):
             return lib.ModelRequest([_user_part(part, self._profile) for part in message.parts])
-        responses = [found for part in message.parts if isinstance(found := sent_along(part, self.spec).get("response"), dict)]
-        whole = given_back(responses[0], OF_RESPONSE) if responses else {}
-        return lib.ModelResponse([part for each in message.parts for part in _model_part(each, self.spec)], **whole)
+        responses = [
+            found
+            for part in message.parts
+            if isinstance(found := recorded_fields(part, self.spec).get("response"), dict)
+        ]
+        whole = known_fields(responses[0], RESPONSE_FIELDS) if responses else {}
+        return lib.ModelResponse(
+            [part for each in message.parts for part in _model_part(each, self.spec)], **whole
+        )
 
 
-def _how(request: exchange.ModelRequest, profile: Profile) -> How | None:
+def _how(request: exchange.ModelRequest, profile: Profile) -> AskStrategy | None:
     if request.inquiry is not None:
         return how_to_ask(profile, request.inquiry)
     return None if request.schema is None else how_to_shape(profile, tools=bool(request.tools))
 
 
 def _user_part(part: UserWords | CallResult, profile: Profile) -> lib.ModelRequestPart:
-    """Return the part. OpenAI's wires know no failed result: there the text says it, and is sent as it is."""
+    """Convert a user part. OpenAI's APIs cannot mark a result as failed. For these APIs, only the
+    text says that the call failed.
+    """
     match part:
         case UserWords(text):
             return lib.UserPromptPart(text)
         case CallResult(id, name, _, is_error):
             failed_outcome = is_error and profile.family in {"anthropic", "google"}
-            return lib.ToolReturnPart(name, _content(part, profile), id, outcome="failed" if failed_outcome else "success")
+            return lib.ToolReturnPart(
+                name, _content(part, profile), id, outcome="failed" if failed_outcome else "success"
+            )
         case _ as other:
             assert_never(other)
 
 
 def _content(result: CallResult, profile: Profile) -> str | list[str | lib.BinaryContent]:
-    """Return the text of a result, and pictures where the model takes them; each is looked at again, for a stream comes from anywhere."""
-    pictures = [seen for image in result.images if (seen := exchange.checked_image(image.data))] if profile.images else []
-    text = result.content if len(pictures) == len(result.images) else f"{result.content}\n{_UNSEEN}"
-    shown = [lib.BinaryContent(b64decode(picture.data), media_type=picture.media_type) for picture in pictures]
-    return [text, *shown] if shown else text
+    """Return a result's text, with its images if the model accepts them. Images are checked
+    again, since events may come from outside.
+    """
+    pictures = (
+        [checked for image in result.images if (checked := exchange.checked_image(image.data))]
+        if profile.images
+        else []
+    )
+    text = (
+        result.content
+        if len(pictures) == len(result.images)
+        else f"{result.content}\n{_IMAGE_OMITTED}"
+    )
+    attachments = [
+        lib.BinaryContent(b64decode(picture.data), media_type=picture.media_type)
+        for picture in pictures
+    ]
+    return [text, *attachments] if attachments else text
 
 
 def _model_part(part: ModelWords | ModelCall, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
-    """Yield the part with what its provider wants back. Another model's reasoning is left out: no other model can read it."""
-    recorded = sent_along(part, spec)
-    fields = given_back(recorded, OF_PART)
+    """Convert a model part, together with the provider's data. Reasoning of another model is
+    skipped, because this model cannot read it.
+    """
+    recorded = recorded_fields(part, spec)
+    fields = known_fields(recorded, PART_FIELDS)
     match part:
         case ModelWords(text, thought=True):
             if recorded:
-                yield lib.ThinkingPart(text, **fields, **given_back(recorded, ("signature",)))
+                yield lib.ThinkingPart(text, **fields, **known_fields(recorded, ("signature",)))
         case ModelWords(text):
             if text:
                 yield lib.TextPart(text, **fields)
@@ -161,23 +220,25 @@ def _tool(tool: exchange.ToolDefinition) -> LibraryTool:
 
 
 def _copied(value: JsonObject) -> JsonObject:
-    """Return a copy: the library changes what it is given."""
+    """Return a deep copy, because the library modifies its arguments."""
     return cast("JsonObject", msgspec.json.decode(msgspec.json.encode(value)))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Repair of a model's output for the record: text that is Unicode, arguments that are JSON
+# --------------------------------------------------------------------------------------------------
+# Repair of model output before it is recorded: invalid Unicode and arguments that are not JSON
 
 
 class Arguments(Struct, frozen=True):
-    """The arguments of a call: an object, or the model's own text where that is not an object; `problem` then says why."""
+    """The arguments of a call. If the arguments are not an object, `value` is the model's text
+    and `problem` is the reason.
+    """
 
     value: JsonObject | str
     problem: str | None = None
 
 
 def clean(text: str) -> str:
-    """Join surrogates that came in two pieces, and replace those that stay alone: they are not text, and cannot be written."""
+    """Join split surrogate pairs and replace single surrogates, which cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -185,29 +246,32 @@ def clean(text: str) -> str:
     return text
 
 
-def read_arguments(sent: str | JsonObject | None) -> Arguments:
-    """Return what a model sent as arguments of a call; nothing at all stands for none."""
-    if sent is None or (isinstance(sent, str) and not sent.strip()):
+def read_arguments(raw: str | JsonObject | None) -> Arguments:
+    """Parse the arguments of a call. A missing or blank text means no arguments."""
+    if raw is None or (isinstance(raw, str) and not raw.strip()):
         return Arguments({})
     try:
-        value = read_json(sent) if isinstance(sent, str) else sent
+        value = read_json(raw) if isinstance(raw, str) else raw
     except NotJson as error:
-        return Arguments(clean(str(sent)), str(error))
+        return Arguments(clean(str(raw)), str(error))
     problem = json_problem(value, DEPTH_LIMIT)
     if isinstance(value, dict) and problem is None:
         return Arguments(cast("JsonObject", value))
-    text = clean(sent) if isinstance(sent, str) else json.dumps(sent, default=str)
+    text = clean(raw) if isinstance(raw, str) else json.dumps(raw, default=str)
     return Arguments(text, "it is not an object" if problem is None else str(problem))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The library's response in our types
+# --------------------------------------------------------------------------------------------------
+# Conversion of the library's response
 
 
 def delta(event: lib.ModelResponseStreamEvent) -> exchange.ModelEvent | None:
-    """Return the piece of text or reasoning that has come, if that is what has come."""
+    """Return the text or reasoning of a stream event, or None if the event contains neither."""
     match event:
-        case lib.PartStartEvent(part=lib.TextPart(content=text)) | lib.PartDeltaEvent(delta=lib.TextPartDelta(content_delta=text)):
+        case (
+            lib.PartStartEvent(part=lib.TextPart(content=text))
+            | lib.PartDeltaEvent(delta=lib.TextPartDelta(content_delta=text))
+        ):
             return exchange.TextDelta(clean(text)) if text else None
         case lib.PartStartEvent(part=lib.ThinkingPart(content=text)):
             return exchange.ReasoningDelta(clean(text)) if text else None
@@ -217,35 +281,45 @@ def delta(event: lib.ModelResponseStreamEvent) -> exchange.ModelEvent | None:
             return None
 
 
-def parts(answer: lib.ModelResponse, asked: LibraryRequest) -> Iterator[exchange.Part]:
-    """Yield the parts of an answer; the first carries what belongs to the response as a whole."""
-    whole: dict[str, Json] = {"response": came_with(answer, OF_RESPONSE)}
+def parts(answer: lib.ModelResponse, converted: LibraryRequest) -> Iterator[exchange.Part]:
+    """Yield the parts of a response. The first part also contains the data of the whole
+    response.
+    """
+    whole: dict[str, Json] = {"response": provider_fields(answer, RESPONSE_FIELDS)}
     for part in answer.parts:
-        fields = came_with(part, (*OF_PART, "signature"))
-        metadata: dict[str, Json] = {"provider": {"model": asked.spec.id, **fields, **whole}}
+        fields = provider_fields(part, (*PART_FIELDS, "signature"))
+        metadata: dict[str, Json] = {"provider": {"model": converted.spec.id, **fields, **whole}}
         match part:
             case lib.TextPart(content=text) if text:
-                yield _text(clean(text), metadata, asked.request)
+                yield _text(clean(text), metadata, converted.request)
             case lib.ThinkingPart(content=text):
                 yield exchange.ReasoningPart(clean(text), metadata)
-            case lib.ToolCallPart() if part.tool_name == ANSWER_TOOL and asked.how is not None and asked.how.shape == "tool":
-                yield _given_answer(part, metadata)
+            case lib.ToolCallPart() if (
+                part.tool_name == ANSWER_TOOL
+                and converted.how is not None
+                and converted.how.shape == "tool"
+            ):
+                yield _answer_part(part, metadata)
             case lib.ToolCallPart():
                 yield _call(part, metadata)
-            case _:  # what we never ask for: pictures, the provider's own tools
+            case _:  # images and the provider's own tools are never requested
                 continue
         whole = {}
 
 
-def _text(text: str, metadata: dict[str, Json], request: exchange.ModelRequest) -> exchange.TextPart | exchange.StructuredPart:
-    """Return the text, or the value in it where the user wants one. An answer to a question is read where it is checked."""
+def _text(
+    text: str, metadata: dict[str, Json], request: exchange.ModelRequest
+) -> exchange.TextPart | exchange.StructuredPart:
+    """Return the text of a response. If a schema was requested, return the JSON value of the
+    text. Answers to questions are parsed later, when they are checked.
+    """
     if request.schema is not None and request.inquiry is None:
         with suppress(NotJson):
             return exchange.StructuredPart(read_json(text), metadata)
     return exchange.TextPart(text, metadata)
 
 
-def _given_answer(part: lib.ToolCallPart, metadata: dict[str, Json]) -> exchange.Part:
+def _answer_part(part: lib.ToolCallPart, metadata: dict[str, Json]) -> exchange.Part:
     arguments = read_arguments(part.args)
     return (
         exchange.StructuredPart(arguments.value, metadata)
@@ -256,25 +330,31 @@ def _given_answer(part: lib.ToolCallPart, metadata: dict[str, Json]) -> exchange
 
 def _call(part: lib.ToolCallPart, metadata: dict[str, Json]) -> exchange.ToolCallPart:
     arguments = read_arguments(part.args)
-    return exchange.ToolCallPart(part.tool_call_id, part.tool_name, arguments.value, arguments.problem, metadata)
+    return exchange.ToolCallPart(
+        part.tool_call_id, part.tool_name, arguments.value, arguments.problem, metadata
+    )
 
 
-OF_PART = ("id", "provider_name", "provider_details")
-OF_RESPONSE = ("provider_name", "canonical_system", "provider_response_id")
+PART_FIELDS = ("id", "provider_name", "provider_details")
+RESPONSE_FIELDS = ("provider_name", "canonical_system", "provider_response_id")
 
 
-def came_with(given: object, names: Sequence[str]) -> dict[str, Json]:
-    """Return those fields of a part or a response that are there, as they are sent_along."""
-    present = {name: value for name in names if (value := getattr(given, name, None)) is not None}
+def provider_fields(source: object, names: Sequence[str]) -> dict[str, Json]:
+    """Return the named fields of a part or a response as JSON. Fields without a value are left
+    out.
+    """
+    present = {name: value for name in names if (value := getattr(source, name, None)) is not None}
     return cast("dict[str, Json]", json.loads(json.dumps(present, default=str)))
 
 
-def sent_along(part: ModelWords | ModelCall, spec: ModelSpec) -> Mapping[str, Json]:
-    """Return what this very model once sent along with the part."""
-    kept = (part.metadata or {}).get("provider")
-    return kept if isinstance(kept, dict) and kept.get("model") == spec.id else {}
+def recorded_fields(part: ModelWords | ModelCall, spec: ModelSpec) -> Mapping[str, Json]:
+    """Return the provider data recorded with a part, if the part came from this model."""
+    recorded = (part.metadata or {}).get("provider")
+    return recorded if isinstance(recorded, dict) and recorded.get("model") == spec.id else {}
 
 
-def given_back(kept: Mapping[str, Json], names: Sequence[str]) -> dict[str, Any]:
-    """Pick the fields that the library knows: a stream can come from anywhere."""
-    return {name: kept[name] for name in names if name in kept}
+def known_fields(recorded: Mapping[str, Json], names: Sequence[str]) -> dict[str, Any]:
+    """Return the named fields. Other fields are ignored, because recorded events may come from
+    outside.
+    """
+    return {name: recorded[name] for name in names if name in recorded}

@@ -1,4 +1,4 @@
-"""Profiles of models: provider, address, key, abilities, parameters, and known names."""
+"""Model profiles: provider, address, API key, capabilities, parameters and known model names."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ ForcedChoice: TypeAlias = Literal["main", "none", "answer"]
 class ModelSpec(Struct, frozen=True, kw_only=True):
     """One model of one provider.
 
-    `id` is what the user writes (`<provider>/<model>`), `family` the wire that is spoken. Without `base_url` it is the provider's usual
-    address; without `key` none is sent. `key_origin` says where the key comes from, `overrides` are the configured `profile`.
+    `id` is `<provider>/<model>`, as the user writes it. `family` is the API protocol. If
+    `base_url` is missing, the provider's usual address is used. If `key` is missing, no key is
+    sent. `key_origin` is the source of the key. `overrides` is the configured `profile`.
     """
 
     id: str
@@ -35,10 +36,13 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """One model. `native`: it takes a JSON Schema for its answer; `native_with_tools`: even beside tools.
+    """Capabilities of a model.
 
-    `forced_tool`: it can be made to call one tool. `images`: it sees pictures in the results of tools. `thinking_ends_with_text`: words of
-    the user after results make it forget what it thought before them, and the provider's cache with it.
+    `native`: the model accepts a JSON Schema for its response. `native_with_tools`: the model
+    accepts the schema together with tools. `forced_tool`: the model can be forced to call one
+    tool. `images`: the model accepts images in tool results. `thinking_ends_with_text`: user text
+    after tool results makes the model discard its earlier thinking, and also invalidates the
+    provider's cache.
     """
 
     family: Family
@@ -50,11 +54,12 @@ class Profile(Struct, frozen=True, kw_only=True):
     thinking_ends_with_text: bool = False
 
 
-class How(Struct, frozen=True):
-    """Ways to demand a shape.
+class AskStrategy(Struct, frozen=True):
+    """A way to request a response that follows a JSON Schema.
 
-    `tail`: the schema stands in the last user message. `native`: in the provider's own field. `tool`: a tool has to be called whose
-    parameters are the shape. `choice` is the tool choice: the main request's, none, or that tool.
+    `tail`: the last user message contains the schema. `native`: the provider's own field contains
+    the schema. `tool`: the model must call a tool whose parameters are the schema. `choice` is
+    the tool choice: the same as in the main request, none, or the answer tool.
     """
 
     shape: Shape
@@ -62,15 +67,17 @@ class How(Struct, frozen=True):
     choice: ForcedChoice = "none"
 
 
-TAIL_AS_MAIN: Final = How("tail", choice="main")
-TAIL: Final = How("tail")
-NATIVE: Final = How("native")
-NATIVE_ALONE: Final = How("native", tools=False)
-TOOL: Final = How("tool", choice="answer")
+TAIL_AS_MAIN: Final = AskStrategy("tail", choice="main")
+TAIL: Final = AskStrategy("tail")
+NATIVE: Final = AskStrategy("native")
+NATIVE_ALONE: Final = AskStrategy("native", tools=False)
+TOOL: Final = AskStrategy("tool", choice="answer")
 
-# The first and the second try, where the answer shares the main thread's cache and where it does not. Anthropic and OpenAI count the
-# native field into the cache key (Anthropic the tool choice, too); Google and local servers do not.
-_TRIES: Final[dict[tuple[Family, bool], tuple[How, How]]] = {
+# Strategies for the first and second attempt, by family and by whether the answer uses the cache of
+# the main thread. For Anthropic and OpenAI, the native field is part of the cache key. For
+# Anthropic, the tool choice is also part of the cache key. For Google and local servers, neither is
+# part of the cache key.
+_STRATEGIES: Final[dict[tuple[Family, bool], tuple[AskStrategy, AskStrategy]]] = {
     ("anthropic", True): (TAIL_AS_MAIN, NATIVE),
     ("anthropic", False): (NATIVE, NATIVE),
     ("openai", True): (TAIL, NATIVE),
@@ -82,40 +89,53 @@ _TRIES: Final[dict[tuple[Family, bool], tuple[How, How]]] = {
 }
 
 
-def how_to_ask(profile: Profile, asked: InquiryAsked) -> How:
-    """Return how a side request demands its answer."""
+def how_to_ask(profile: Profile, asked: InquiryAsked) -> AskStrategy:
+    """Return the strategy that a side request uses to ask for an answer."""
     if not profile.native:
         return TAIL if asked.trial == 1 or not profile.forced_tool else TOOL
-    how = _TRIES[profile.family, asked.shares_cache][min(asked.trial, 2) - 1]
-    if how == NATIVE and not profile.native_with_tools:
+    strategy = _STRATEGIES[profile.family, asked.shares_cache][min(asked.trial, 2) - 1]
+    if strategy == NATIVE and not profile.native_with_tools:
         return TAIL if asked.trial == 1 else NATIVE_ALONE
-    return how
+    return strategy
 
 
-def how_to_shape(profile: Profile, *, tools: bool) -> How:
-    """Return how the main request demands a shape that the user asked for; tools may still be called before the answer."""
-    return How("native", choice="main") if profile.native and (profile.native_with_tools or not tools) else TAIL_AS_MAIN
+def how_to_shape(profile: Profile, *, tools: bool) -> AskStrategy:
+    """Return the strategy that the main request uses to ask for a response format. The model may
+    still call tools before the final response.
+    """
+    return (
+        AskStrategy("native", choice="main")
+        if profile.native and (profile.native_with_tools or not tools)
+        else TAIL_AS_MAIN
+    )
 
 
-_ANSWERS_NOTHING: Final = re.compile(r"embed|whisper|tts|dall-e|imagen|veo|image|moderation|transcribe|rerank|realtime", re.IGNORECASE)
-_THINKING_ENDS: Final = re.compile(r"claude-(3|haiku|opus-4-[01]\b|opus-4-2|sonnet-4-[05]\b|sonnet-4-2)")
+_NON_TEXT_MODEL: Final = re.compile(
+    r"embed|whisper|tts|dall-e|imagen|veo|image|moderation|transcribe|rerank|realtime",
+    re.IGNORECASE,
+)
+_ENDS_THINKING_MODEL: Final = re.compile(
+    r"claude-(3|haiku|opus-4-[01]\b|opus-4-2|sonnet-4-[05]\b|sonnet-4-2)"
+)
 
 
 def writes_text(model: str) -> bool:
-    """Whether the model, by its name, can manage any of the shapes: it writes text."""
-    return not _ANSWERS_NOTHING.search(model)
+    """Return whether the model generates text, judged by its name."""
+    return not _NON_TEXT_MODEL.search(model)
 
 
 def thinking_ends_with_text(family: Family, model: str) -> bool:
-    """Whether this model's thinking ends at the user's next words (Claude before Opus 4.5 and Sonnet 4.6, and every Haiku)."""
-    return family == "anthropic" and bool(_THINKING_ENDS.match(model))
+    """Return whether user text ends this model's thinking: Claude before Opus 4.5 and Sonnet
+    4.6, and every Haiku.
+    """
+    return family == "anthropic" and bool(_ENDS_THINKING_MODEL.match(model))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Parameters of a request, cache retention included
+# --------------------------------------------------------------------------------------------------
+# Request parameters, and cache retention
 
 
-KNOWN: Final = (
+KNOWN_PARAMETERS: Final = (
     "citations",
     "extra_body",
     "extra_headers",
@@ -132,19 +152,23 @@ KNOWN: Final = (
     "top_k",
     "top_p",
 )
-_OWN: Final = ("anthropic_", "google_", "openai_")
+_PROVIDER_PREFIXES: Final = ("anthropic_", "google_", "openai_")
 
 
 def check_parameters(model: str, parameters: JsonObject) -> None:
-    """Refuse a parameter that nothing would come of. A provider's own ones (`anthropic_…`, `google_…`, `openai_…`) pass.
+    """Reject unknown parameters. Provider-specific parameters (`anthropic_…`, `google_…`,
+    `openai_…`) are allowed.
 
     Raises:
-        ModelError: There is no such parameter; the nearest is named.
+        ModelError: A parameter is unknown. The message suggests the nearest one.
     """
     for name in parameters:
-        if name not in KNOWN and not name.startswith(_OWN):
-            advice = did_you_mean(name, KNOWN) or f" Known are {', '.join(f'`{known}`' for known in KNOWN)}."
-            raise ModelError(f"{model}: there is no parameter `{name}`.{advice}")
+        if name not in KNOWN_PARAMETERS and not name.startswith(_PROVIDER_PREFIXES):
+            advice = (
+                did_you_mean(name, KNOWN_PARAMETERS)
+                or f" Known parameters: {', '.join(f'`{known}`' for known in KNOWN_PARAMETERS)}."
+            )
+            raise ModelError(f"{model}: unknown parameter `{name}`.{advice}")
 
 
 Retention: TypeAlias = Literal["5m", "30m", "1h", "12h"]
@@ -153,10 +177,12 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def retention(cache: str) -> bool | Retention:
-    """Return what `request.cache` means: off, the provider's usual time, or the offered time that is nearest to a duration.
+    """Parse `request.cache`: off, the provider's default, or the supported retention time nearest
+    to a duration.
 
     Raises:
-        ConfigError: It is none of `off`, `short`, `long` and a duration such as `90s`, `30m`, `2h`.
+        ConfigError: The value is not `off`, `short`, `long` or a duration such as `90s`, `30m` or
+            `2h`.
     """
     match cache:
         case "off":
@@ -173,12 +199,16 @@ def retention(cache: str) -> bool | Retention:
 def _seconds(duration: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", duration.strip())
     if not found:
-        raise ConfigError(f"`request.cache` is {duration!r}. Write `off`, `short`, `long`, or a duration such as `30m` or `2h`.")
+        raise ConfigError(
+            f"Invalid `request.cache` value {duration!r}. Use `off`, `short`, `long`, or a duration"
+            " such as `30m` or `2h`."
+        )
     return float(found[1]) * _UNITS[found[2]]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Models that are known by name, to suggest one where a name is misspelt. Other names are never refused: new models appear all the time
+# --------------------------------------------------------------------------------------------------
+# Known model names, for suggestions when a name is misspelt. Unknown names are accepted, because
+# new models appear often.
 
 
 KNOWN_PROFILES: Final = (
@@ -204,20 +234,33 @@ KNOWN_PROFILES: Final = (
     "google/gemini-4-carbon",
 )
 
-_NAMED: Final = 3
-_NEAR: Final = 0.8
+_MAX_SUGGESTIONS: Final = 3
+_MIN_SIMILARITY: Final = 0.8
 
 
 def nearest_models(id: str) -> list[str]:
-    """Return the known models whose ids are nearest to `id`, at most three; `id` may lack its provider."""
+    """Return at most three known models whose ids are most similar to `id`. The provider may be
+    missing in `id`.
+    """
     provider, slash, model = id[:128].rpartition("/")
     names = {
-        known.removeprefix(f"{provider}/" if slash else known.partition("/")[0] + "/"): known for known in KNOWN_PROFILES if known != id
+        known.removeprefix(f"{provider}/" if slash else known.partition("/")[0] + "/"): known
+        for known in KNOWN_PROFILES
+        if known != id
     }
-    return [names[near] for near in difflib.get_close_matches(model, list(names), n=_NAMED, cutoff=_NEAR)]
+    return [
+        names[near]
+        for near in difflib.get_close_matches(
+            model, list(names), n=_MAX_SUGGESTIONS, cutoff=_MIN_SIMILARITY
+        )
+    ]
 
 
 def suggested_models(id: str) -> str:
-    """Return ` Did you mean …?` with the nearest models, or nothing where none is near."""
+    """Return ` Did you mean …?` with the most similar models, or an empty text."""
     near = [f"`{model}`" for model in nearest_models(id)]
-    return f" Did you mean {', '.join(near[:-1])}{' or ' if near[:-1] else ''}{near[-1]}?" if near else ""
+    return (
+        f" Did you mean {', '.join(near[:-1])}{' or ' if near[:-1] else ''}{near[-1]}?"
+        if near
+        else ""
+    )

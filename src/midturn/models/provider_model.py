@@ -1,4 +1,4 @@
-"""A provider's model with settings of its own, for programs: nothing comes from a configuration."""
+"""A provider's model that is configured in code. It needs no configuration files."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from msgspec.structs import replace
 
 from midturn.exchange import DEFAULT_TIMEOUT, Family, ModelEvent, ModelRequest
 from midturn.models.profiles import ModelSpec
-from midturn.models.reached_model import ReachedModel
+from midturn.models.reached_model import LazyProviderModel
 from midturn.models.registry import Lookup, model_named
 from midturn.models.wrapper import RetryPolicy
 from midturn.question.json_value import Json, JsonObject
 
 if TYPE_CHECKING:
-    from midturn.models.reached_model import ReachedModel
+    from midturn.models.reached_model import LazyProviderModel
 
 
-_KEY = "api_key="
+_KEY_VARIABLE = "api_key="
 
 
 class ProviderModel:
-    """A model of Anthropic, OpenAI, Google, or of any OpenAI-compatible server, with its own address, key and parameters.
+    """A model of Anthropic, OpenAI, Google or an OpenAI-compatible server, with its own address,
+    key and parameters.
 
     ```python
-    local = ProviderModel("ollama/qwen3", base_url="http://127.0.0.1:11434/v1", parameters={"temperature": 0})
+    local = ProviderModel("ollama/qwen3", base_url="http://127.0.0.1:11434/v1",
+    parameters={"temperature": 0})
     agent = Agent(local, tools=[deploy])
     ```
     """
 
-    def __init__(  # noqa: PLR0913  a public signature
+    def __init__(
         self,
         id: str,
         *,
@@ -42,35 +44,37 @@ class ProviderModel:
         max_retries: int = RetryPolicy().max_retries,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        """Say how a model is reached; nothing is sent yet.
+        """Configure the model. Nothing is sent until the first request.
 
         Args:
-            id: `<provider>/<model>`: `anthropic/…`, `openai/…`, `google/…`, or any other name for the server at `base_url`, which is then
-                spoken to as OpenAI-compatible servers are (Ollama, llama.cpp, vLLM, LM Studio).
-            base_url: The address, where it is not the provider's own.
-            api_key: The key; without it, that of the provider's usual environment variable, or none for a server of your own.
-            parameters: What goes with every request, such as `temperature`, `max_tokens`, `seed`, `thinking`, or a provider's own
-                `openai_…`, `anthropic_…`, `google_…`.
-            headers: What is sent with every request beside our own headers.
-            max_retries: How often a request is made again when the model is down for a moment.
-            timeout: Seconds without a byte from the model.
+            id: `<provider>/<model>`: `anthropic/…`, `openai/…`, `google/…`, or any other name for
+                the OpenAI-compatible server at `base_url` (Ollama, llama.cpp, vLLM, LM Studio).
+            base_url: Address of the server. Default: the provider's own address.
+            api_key: The API key. Default: the provider's usual environment variable, or no key
+                for other servers.
+            parameters: Parameters of every request, such as `temperature`, `max_tokens`, `seed`,
+                `thinking`, or provider-specific ones (`openai_…`, `anthropic_…`, `google_…`).
+            headers: Additional HTTP headers of every request.
+            max_retries: Maximum number of retries after a temporary failure.
+            timeout: Maximum number of seconds without data from the model.
 
         Raises:
-            ConfigError: The id or the settings cannot be used, or the key or the library is missing; the message says what to do.
+            ConfigError: The id or a setting is invalid, or the key or the library is missing. The
+                message contains advice.
         """
         provider = id.partition("/")[0]
         settings: dict[str, Json] = {"base_url": base_url} if base_url else {}
         environment: Mapping[str, str] = os.environ
         if api_key is not None:
-            settings["api_key_env"] = _KEY
-            environment = {**os.environ, _KEY: api_key}
+            settings["api_key_env"] = _KEY_VARIABLE
+            environment = {**os.environ, _KEY_VARIABLE: api_key}
         lookup = Lookup(providers={provider: settings} if settings else {}, environment=environment)
-        self._model: ReachedModel = model_named(id, lookup)
+        self._model: LazyProviderModel = model_named(id, lookup)
         extra: dict[str, Json] = {"extra_headers": dict(headers)} if headers else {}
         self._parameters: JsonObject = {**(parameters or {}), **extra}
         self._timeout = timeout
         self.max_retries = max_retries
-        """Retries of a request when the model is briefly down."""
+        """Maximum number of retries after a temporary failure."""
 
     @property
     def name(self) -> str:
@@ -78,31 +82,36 @@ class ProviderModel:
         return self._model.name
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask the model (see `Model.stream`); what the request says itself counts before the settings.
+        """Send a request to the model (see `Model.stream`). Settings in the request take
+        precedence over the settings of the model.
 
         Args:
-            request: What goes to the model.
+            request: The request.
         """
         parameters = {**self._parameters, **request.parameters}
         return self._model.stream(replace(request, parameters=parameters, timeout=self._timeout))
 
     async def aclose(self) -> None:
-        """Close the connection of this event loop; a program without one has none to close."""
+        """Close the connection that belongs to the current event loop, if there is one."""
         await self._model.aclose()
 
     def __repr__(self) -> str:
         return f"ProviderModel({self.name!r})"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A model object of pydantic-ai, made by the program itself, behind our protocol
+# --------------------------------------------------------------------------------------------------
+# Models that the program created with pydantic-ai, adapted to midturn's protocol
 
 
-_FAMILIES: Final[tuple[tuple[str, Family], ...]] = (("anthropic", "anthropic"), ("openai", "openai"), ("google", "google"))
+_FAMILIES: Final[tuple[tuple[str, Family], ...]] = (
+    ("anthropic", "anthropic"),
+    ("openai", "openai"),
+    ("google", "google"),
+)
 
 
 class LibraryModel(Protocol):
-    """Any model object of pydantic-ai (`pydantic_ai.models.Model`), with whatever provider and settings it was made."""
+    """A pydantic-ai model object (`pydantic_ai.models.Model`) with any provider and settings."""
 
     @property
     def model_name(self) -> str:
@@ -116,17 +125,22 @@ class LibraryModel(Protocol):
 
 
 def is_library_model(given: object) -> bool:
-    """Say whether something is a model of pydantic-ai, without loading that."""
-    return any(base.__module__.startswith("pydantic_ai.models") and base.__name__ == "Model" for base in type(given).__mro__)
+    """Return whether an object is a pydantic-ai model, without importing pydantic-ai."""
+    return any(
+        base.__module__.startswith("pydantic_ai.models") and base.__name__ == "Model"
+        for base in type(given).__mro__
+    )
 
 
-def reached(given: LibraryModel) -> ReachedModel:
-    """Return the model behind our protocol: recorded as `<provider>/<model>`."""
+def wrap_library_model(given: LibraryModel) -> LazyProviderModel:
+    """Wrap a pydantic-ai model. The record shows the model as `<provider>/<model>`."""
     system, name = given.system, given.model_name
     family: Family = "openai-compatible"
-    for start, found in _FAMILIES:
-        if system.startswith(start):
-            family = found
+    for prefix, candidate in _FAMILIES:
+        if system.startswith(prefix):
+            family = candidate
     if family == "openai" and "Responses" not in type(given).__name__:
-        family = "openai-compatible"  # the other of OpenAI's two wires
-    return ReachedModel(ModelSpec(id=f"{system}/{name}", provider=system, model=name, family=family), given=given)
+        family = "openai-compatible"  # OpenAI's chat completions API
+    return LazyProviderModel(
+        ModelSpec(id=f"{system}/{name}", provider=system, model=name, family=family), given=given
+    )

@@ -1,4 +1,6 @@
-"""A provider's model, behind our protocol. What it needs is loaded at the first request, beside the event loop."""
+"""A provider's model with midturn's interface. The provider's library is imported at the first
+request, in a thread.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,17 @@ if TYPE_CHECKING:
     from midturn.models.library_connection import ProviderConnection
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Loading a heavy module in a thread, while the event loop runs on
+# --------------------------------------------------------------------------------------------------
+# Import of a slow module in a thread, while the event loop keeps running
 
 
-_LOADED: dict[str, ModuleType] = {}  # what is still loading stands in `sys.modules` already, but not here
+_LOADED: dict[str, ModuleType] = {}  # `sys.modules` also contains modules that are still loading
 
 
 async def imported_in_thread(name: str) -> ModuleType:
-    """Import a module in a thread of its own: a wait that is stopped, with Ctrl-C, ends at once.
+    """Import a module in a daemon thread, so that Ctrl-C ends the wait at once.
 
-    (`asyncio.to_thread` will not do: the loop waits for its threads before it ends.)
+    `asyncio.to_thread` is not suitable: the event loop waits for its threads before it closes.
     """
     if name in _LOADED:
         return _LOADED[name]
@@ -45,7 +47,7 @@ async def imported_in_thread(name: str) -> ModuleType:
         module, error = None, None
         try:
             module = _LOADED[name] = import_module(name)
-        except BaseException as raised:  # noqa: BLE001 (it is raised again, where it is waited for)
+        except BaseException as raised:  # noqa: BLE001 (the awaiting task raises it again)
             error = raised
         if not loop.is_closed():
             loop.call_soon_threadsafe(finish, module, error)
@@ -54,13 +56,21 @@ async def imported_in_thread(name: str) -> ModuleType:
     return await done
 
 
-class ReachedModel:
-    """A model of a provider; `report` hears what the user should know about it. `given` is the library's model, where the program made it.
+class LazyProviderModel:
+    """A provider's model that connects on first use.
 
-    It may be used from several event loops, one after the other: each gets its own connection.
+    `report` receives notices for the user. `given` is a pydantic-ai model if the program created
+    the model itself. The model may be used in several event loops, one after the other. Each
+    event loop has its own connection.
     """
 
-    def __init__(self, spec: ModelSpec, report: Callable[[str], None] = lambda _: None, *, given: object = None) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        report: Callable[[str], None] = lambda _: None,
+        *,
+        given: object = None,
+    ) -> None:
         self._spec = spec
         self._given = given
         self._report = report
@@ -73,22 +83,23 @@ class ReachedModel:
         return self._spec.id
 
     async def prepare(self) -> None:
-        """Load the provider's library, so that the first request does not wait for it.
+        """Import the provider's library now, so that the first request does not wait for it.
 
         Raises:
-            ModelError: The provider cannot be used as it is configured.
+            ModelError: The provider cannot be used with this configuration.
         """
         await self._connected()
 
     async def context_window(self) -> int | None:
-        """Return how many tokens the model reads at most; None where that is unknown."""
+        """Return the context window in tokens, or None if it is unknown."""
         return (await self._connected()).profile.context_window
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the answer as it comes.
+        """Yield the response as it arrives.
 
         Raises:
-            ModelError: It failed; the message says what to do, `transient` whether trying again may help.
+            ModelError: The request failed. The message contains advice, and `transient` says
+                whether a retry may help.
         """
         connection = await self._connected()
         events = connection.stream(request)
@@ -99,7 +110,7 @@ class ReachedModel:
             await events.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection of this event loop."""
+        """Close the connection of the current event loop."""
         connection, self._connection = self._connection, None
         if connection is not None and self._loop is asyncio.get_running_loop():
             await connection.aclose()
@@ -108,7 +119,9 @@ class ReachedModel:
         connections = await imported_in_thread("midturn.models.library_connection")
         loop = asyncio.get_running_loop()
         if self._connection is None or self._loop is not loop:
-            self._connection = cast("ProviderConnection", connections.ProviderConnection(self._spec, self._given))
+            self._connection = cast(
+                "ProviderConnection", connections.ProviderConnection(self._spec, self._given)
+            )
             self._loop = loop
             if self._connection.advice:
                 self._report(self._connection.advice)

@@ -1,4 +1,4 @@
-"""From a model's id to a model."""
+"""Find a model by its id."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ from msgspec import Struct
 
 from midturn.errors import ConfigError
 from midturn.extras import install_command
-from midturn.models.profiles import KNOWN_PROFILES, Family, ModelSpec, Profile, suggested_models, writes_text
-from midturn.models.reached_model import ReachedModel
+from midturn.models.profiles import (
+    KNOWN_PROFILES,
+    Family,
+    ModelSpec,
+    Profile,
+    suggested_models,
+    writes_text,
+)
+from midturn.models.reached_model import LazyProviderModel
 from midturn.question.json_value import Json, JsonObject, SecretValue
 from midturn.question.text import did_you_mean
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Installed libraries of providers, and how to install one
+# --------------------------------------------------------------------------------------------------
+# Installed provider libraries, and the commands that install them
 
 
-_NEEDS: Final[dict[Family, tuple[str, str]]] = {  # the extra, and the module that it brings
+_LIBRARIES: Final[dict[Family, tuple[str, str]]] = {  # the extra, and the module that it installs
     "anthropic": ("anthropic", "anthropic"),
     "openai": ("openai", "openai"),
     "google": ("google", "google.genai"),
@@ -30,16 +37,16 @@ _NEEDS: Final[dict[Family, tuple[str, str]]] = {  # the extra, and the module th
 
 
 def is_installed(family: Family) -> bool:
-    """Whether what `family` needs can be imported; nothing heavy is imported to find out."""
+    """Return whether the library of `family` is installed, without importing it."""
     try:
-        return find_spec("pydantic_ai") is not None and find_spec(_NEEDS[family][1]) is not None
-    except ModuleNotFoundError:  # the package around the module is missing
+        return find_spec("pydantic_ai") is not None and find_spec(_LIBRARIES[family][1]) is not None
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 def library_command(family: Family) -> str:
     """Return the command that installs the library of `family`."""
-    return install_command(_NEEDS[family][0])
+    return install_command(_LIBRARIES[family][0])
 
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
@@ -47,17 +54,23 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-"""The environment variables that hold the built-in providers' keys; the first one that is set counts."""
+"""The environment variables for the keys of the built-in providers. The first variable that is
+set is used.
+"""
 PREFERRED: Final = {
     "anthropic": ("anthropic/claude-sonnet-5-5", "anthropic/claude-haiku-4-5"),
     "openai": ("openai/gpt-6.1-sol", "openai/gpt-6-luna"),
     "google": ("google/gemini-4-argon", "google/gemini-3.8-flash"),
 }
-"""Per provider, the one to be preferred first: who writes, and who reviews what was written."""
+"""The recommended models of each provider: first the main model, then the reviewer. Providers
+are in order of preference.
+"""
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of `providers.llm`: which wire, where, which variable holds the key, and corrections to what is known of its models."""
+    """One entry of `providers.llm`: API protocol, address, environment variable of the key, and
+    corrections of model profiles.
+    """
 
     kind: str = ""
     base_url: str | None = None
@@ -66,56 +79,73 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
-    """The sources of models: the configured `providers.llm`, and the environment that holds keys. `report` hears advice."""
+    """Sources for models: the configured `providers.llm` and the environment with API keys.
+    `report` receives notices for the user.
+    """
 
     providers: Mapping[str, JsonObject] = {}
     environment: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     report: Callable[[str], None] = lambda _: None
 
 
-def model_named(id: str, lookup: Lookup | None = None) -> ReachedModel:
-    """Return the model `<provider>/<model>`. Nothing is sent and nothing heavy is loaded yet.
+def model_named(id: str, lookup: Lookup | None = None) -> LazyProviderModel:
+    """Return the model `<provider>/<model>`. No request is sent, and the model's library is not
+    imported.
 
     Raises:
-        ConfigError: The id names no provider, or its provider cannot be used; the message lists everything that is missing.
+        ConfigError: The id has no provider, or the provider cannot be used. The message lists
+            everything that is missing.
     """
     lookup = lookup or Lookup()
     spec = spec_named(id, lookup)
     missing = _missing(spec)
     if missing:
         raise ConfigError(f"{id} cannot be used:\n" + "\n".join(f"  {line}" for line in missing))
-    return ReachedModel(spec, lookup.report)
+    return LazyProviderModel(spec, lookup.report)
 
 
 def id_parts(id: str) -> tuple[str, str]:
-    """Return the provider and the model that an id names.
+    """Split a model id into provider and model.
 
     Raises:
-        ConfigError: It is no id; the nearest ones are named.
+        ConfigError: The id is invalid. The message suggests similar ids.
     """
     provider, slash, model = id.partition("/")
     if not slash or not provider or not model:
-        raise ConfigError(f"`{id}` is not a model id. Write `<provider>/<model>`, such as `{KNOWN_PROFILES[1]}`.{suggested_models(id)}")
+        raise ConfigError(
+            f"`{id}` is not a model id. Write `<provider>/<model>`, such as"
+            f" `{KNOWN_PROFILES[1]}`.{suggested_models(id)}"
+        )
     return provider, model
 
 
-def preferred_here(environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the provider that is to be preferred among those whose key is set, with the variable that has it."""
-    found = ((provider, name) for provider in PREFERRED for name in KEYS[provider] if environment.get(name))
+def preferred_provider(environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the most preferred provider whose key is set, and the environment variable of the
+    key.
+    """
+    found = (
+        (provider, name)
+        for provider in PREFERRED
+        for name in KEYS[provider]
+        if environment.get(name)
+    )
     return next(found, None)
 
 
 def spec_named(id: str, lookup: Lookup) -> ModelSpec:
-    """Return where the model is and how it is reached; its key may be missing.
+    """Return the address, protocol and key of a model. The key may be missing.
 
     Raises:
-        ConfigError: The id names no provider, or the provider's configuration is wrong.
+        ConfigError: The id has no provider, or the provider's configuration is invalid.
     """
     provider, model = id_parts(id)
     settings = provider_settings(provider, lookup.providers)
     family = _family(provider, settings)
     if family == "openai-compatible" and not settings.base_url:
-        raise ConfigError(f"`providers.llm.{provider}.base_url` is missing: the address of the server, such as `http://127.0.0.1:8080/v1`.")
+        raise ConfigError(
+            f"`providers.llm.{provider}.base_url` is missing. Set it to the address of the server,"
+            " such as `http://127.0.0.1:8080/v1`."
+        )
     _check_overrides(provider, family, settings.profile)
     names = (settings.api_key_env,) if settings.api_key_env else KEYS.get(provider, ())
     name = next((name for name in names if lookup.environment.get(name)), names[0] if names else "")
@@ -133,30 +163,37 @@ def spec_named(id: str, lookup: Lookup) -> ModelSpec:
 
 
 def provider_settings(provider: str, providers: Mapping[str, JsonObject]) -> ProviderSettings:
-    """Return what is configured for a provider; a built-in one needs nothing.
+    """Return the configured settings of a provider. Built-in providers need no settings.
 
     Raises:
-        ConfigError: There is no such provider (the nearest is named), or its entry is wrong.
+        ConfigError: The provider is unknown (the message suggests the nearest one) or its entry
+            is invalid.
     """
     known = sorted({*KEYS, *providers})
     if provider not in known:
         near = did_you_mean(provider, known)
         names = ", ".join(f"`{name}`" for name in known)
-        raise ConfigError(f"There is no provider `{provider}`.{near} Known are {names}; more are set in `providers.llm.<name>`.")
+        raise ConfigError(
+            f"Unknown provider `{provider}`.{near} Known providers: {names}. Add others in"
+            " `providers.llm.<name>`."
+        )
     try:
         return msgspec.convert(providers.get(provider, {}), ProviderSettings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"`providers.llm.{provider}`: {error}.") from error
 
 
-def refuse_mute(id: str) -> None:
-    """Refuse a model that is known to answer no question at all.
+def require_text_model(id: str) -> None:
+    """Reject a model that cannot generate text.
 
     Raises:
-        ConfigError: It writes no text: it embeds, draws, or speaks.
+        ConfigError: The model is an embedding, image or speech model.
     """
     if not writes_text(id.partition("/")[2]):
-        raise ConfigError(f"`{id}` cannot answer questions: it writes no text. Choose a chat model, such as `{KNOWN_PROFILES[1]}`.")
+        raise ConfigError(
+            f"`{id}` cannot answer questions because it does not generate text. Choose a chat"
+            f" model, such as `{KNOWN_PROFILES[1]}`."
+        )
 
 
 def _family(provider: str, settings: ProviderSettings) -> Family:
@@ -165,7 +202,10 @@ def _family(provider: str, settings: ProviderSettings) -> Family:
     found: Family | None = next((family for family in kinds if family == kind), None)
     if found is None:
         allowed = ", ".join(f"`{name}`" for name in kinds)
-        raise ConfigError(f"`providers.llm.{provider}.kind` is `{kind}`.{did_you_mean(kind, kinds)} Allowed are {allowed}.")
+        raise ConfigError(
+            f"Invalid `providers.llm.{provider}.kind`: `{kind}`.{did_you_mean(kind, kinds)} Allowed"
+            f" values: {allowed}."
+        )
     return found
 
 
@@ -173,7 +213,10 @@ def _check_overrides(provider: str, family: Family, overrides: JsonObject) -> No
     known = [field.name for field in msgspec.structs.fields(Profile) if field.name != "family"]
     for key in overrides:
         if key not in known:
-            advice = did_you_mean(key, known) or f" Known are {', '.join(f'`{name}`' for name in known)}."
+            advice = (
+                did_you_mean(key, known)
+                or f" Known keys: {', '.join(f'`{name}`' for name in known)}."
+            )
             raise ConfigError(f"`providers.llm.{provider}.profile.{key}` is unknown.{advice}")
     try:
         msgspec.convert({**overrides, "family": family}, Profile)
@@ -182,7 +225,7 @@ def _check_overrides(provider: str, family: Family, overrides: JsonObject) -> No
 
 
 def _missing(spec: ModelSpec) -> list[str]:
-    """Say everything that stands between the user and this model, each with what to do."""
+    """Return everything that is missing to use this model. Each item contains the remedy."""
     missing: list[str] = []
     if spec.key is None and spec.key_origin:
         missing.append(f"It needs an API key: set {spec.key_origin}.")

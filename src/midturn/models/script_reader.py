@@ -1,4 +1,6 @@
-"""A script, and the way to one from a file or from Python values, with every problem at once."""
+"""Read a script for the scripted model from a file or from Python values. All problems are
+reported together.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ Milliseconds: TypeAlias = Annotated[float, Meta(ge=0)]
 
 
 class ScriptedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool call. Without `id` it gets the next free `call_<n>`; `arguments` as a string imitate a call that is not a JSON object."""
+    """A tool call. If `id` is missing, the call gets the next free id `call_<n>`. A string as
+    `arguments` imitates malformed arguments.
+    """
 
     name: Filled
     id: Filled | None = None
@@ -35,7 +39,9 @@ class ScriptedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ScriptedFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A failing request: an HTTP status (none: the connection broke), and how many seconds the server asks to wait."""
+    """A failing request: the HTTP status (None for a broken connection) and the number of seconds
+    that the server asks to wait.
+    """
 
     message: str = ""
     status: Annotated[int, Meta(ge=100, le=599)] | None = None
@@ -43,17 +49,19 @@ class ScriptedFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ScriptedUsage(exchange.Usage, frozen=True, forbid_unknown_fields=True):
-    """Usage of one scripted request. A script has no other names in it; what is recorded may have, from newer versions."""
+    """Usage of one scripted request. Unlike recorded usage, it does not allow unknown fields."""
 
     def counted(self) -> exchange.Usage:
-        """Return it as a model reports it."""
+        """Return the usage in the type that a model reports."""
         return exchange.Usage() + self
 
 
 class ScriptedReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The reply to one request: text, calls, or an error (after `text`, where both are given: the response is cut).
+    """The reply to one request: text, calls or an error. If both `text` and `error` are set, the
+    response breaks off after the text.
 
-    `expect` must occur in the newest message. `delay_ms` is the time that the whole reply takes, `chunk` the characters of one delta.
+    The newest message must contain the text `expect`. `delay_ms` is the duration of the whole
+    reply in milliseconds. `chunk` is the number of characters per delta.
     """
 
     reasoning: str | None = None
@@ -67,7 +75,7 @@ class ScriptedReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ScriptedAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The reply to a question to the assistant: an answer with its reason, or an error."""
+    """The reply to a question for the assistant: an answer with its reason, or an error."""
 
     reason: str | None = None
     answer: Json | UnsetType = UNSET
@@ -77,19 +85,21 @@ class ScriptedAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ScriptedMatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answers to the questions that match; `*` matches every tool or question, and the last answer repeats."""
+    """The answers to matching questions. `*` matches every tool or question. After all answers
+    were given, the last answer is repeated.
+    """
 
     answers: Annotated[tuple[ScriptedAnswer, ...], Meta(min_length=1)]
     tool: Filled = ANY
     question: Filled = ANY
 
     def matches(self, tool: str, question: str) -> bool:
-        """Whether this entry answers `question` of `tool`."""
+        """Return whether this entry answers `question` of `tool`."""
         return self.tool in {ANY, tool} and self.question in {ANY, question}
 
 
 class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole script: replies in order, and answers for questions that are routed to the assistant."""
+    """A script: replies in order, and answers to questions for the assistant."""
 
     replies: tuple[ScriptedReply, ...] = ()
     inquiries: tuple[ScriptedMatch, ...] = ()
@@ -99,21 +109,22 @@ def read_script(path: Path) -> Script:
     """Read a `.toml` or `.json` script.
 
     Raises:
-        ConfigError: The file cannot be read, is not TOML or JSON, or breaks a rule; the message lists every problem with its place.
+        ConfigError: The file cannot be read or is invalid. The message lists every problem and
+            where it is.
     """
     return build_script(_parse(path), origin=str(path))
 
 
 def build_script(document: object, *, origin: str) -> Script:
-    """Check the decoded `document` and return the script in it.
+    """Validate a decoded `document` and return the script.
 
     Raises:
-        ConfigError: As of `read_script`; `origin` heads the message.
+        ConfigError: The document is invalid, see `read_script`. The message starts with `origin`.
     """
     plain = _plain(document, origin)
     try:
         script = msgspec.convert(plain, Script)
-    except msgspec.ValidationError:  # it names the first problem only
+    except msgspec.ValidationError:  # msgspec reports only the first problem
         problems = [*_problems(plain, Script, "")]
     else:
         problems = [*_contradictions(script)]
@@ -125,8 +136,8 @@ def build_script(document: object, *, origin: str) -> Script:
 
 def _parse(path: Path) -> object:
     try:
-        if path.exists() and not path.is_file():  # a fifo would hold us up for ever
-            raise ConfigError(f"{path}: the script cannot be read: it is not a regular file.")
+        if path.exists() and not path.is_file():  # opening a named pipe would block forever
+            raise ConfigError(f"{path}: cannot read the script: not a regular file.")
         text = path.read_text(encoding="utf-8-sig")
         match path.suffix:
             case ".toml":
@@ -134,10 +145,14 @@ def _parse(path: Path) -> object:
             case ".json":
                 return _decoded(text)
             case suffix:
-                raise ConfigError(f"{path}: a script is a `.toml` or a `.json` file, not `{suffix or path.name}`.")
+                raise ConfigError(
+                    f"{path}: a script must be a `.toml` or `.json` file, not"
+                    f" `{suffix or path.name}`."
+                )
     except OSError as error:
-        raise ConfigError(f"{path}: the script cannot be read: {error.strerror or error}.") from error
-    except (ValueError, RecursionError) as error:  # both decoders and the text codec raise a ValueError that names the place
+        raise ConfigError(f"{path}: cannot read the script: {error.strerror or error}.") from error
+    # the decoders and the text codec raise a ValueError with the position
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
@@ -149,7 +164,7 @@ def _decoded(text: str) -> object:
 
 
 def _plain(document: object, origin: str) -> Json:
-    """Write what TOML and Python know beyond JSON (dates, tuples, enums) as JSON."""
+    """Convert TOML and Python values that JSON does not support (dates, tuples, enums) to JSON."""
     try:
         return cast("Json", msgspec.json.decode(msgspec.json.encode(document, enc_hook=dumped)))
     except (TypeError, ValueError, RecursionError) as error:
@@ -157,7 +172,9 @@ def _plain(document: object, origin: str) -> Json:
 
 
 def _problems(value: Json, shape: object, pointer: str) -> Iterator[Problem]:
-    """Find everything in `value` that does not fit `shape`: a struct, a tuple of structs, or what msgspec converts by itself."""
+    """Yield every part of `value` that does not match `shape`. `shape` is a struct, a tuple of
+    structs, or another type known to msgspec.
+    """
     if get_origin(shape) is Annotated and get_origin(get_args(shape)[0]) is tuple and value:
         shape = get_args(shape)[0]
     if get_origin(shape) in {Union, UnionType} and value is not None:
@@ -175,13 +192,18 @@ def _problems(value: Json, shape: object, pointer: str) -> Iterator[Problem]:
             yield Problem(pointer, f"{str(error).partition(' - at ')[0]}.")
 
 
-def _field_problems(value: Mapping[str, Json], shape: type[Struct], pointer: str) -> Iterator[Problem]:
+def _field_problems(
+    value: Mapping[str, Json], shape: type[Struct], pointer: str
+) -> Iterator[Problem]:
     fields = {field.name: field for field in msgspec.structs.fields(shape)}
     for key, item in value.items():
         if key in fields:
             yield from _problems(item, fields[key].type, f"{pointer}/{key}")
         else:
-            hint = did_you_mean(key, fields) or f" Known are {', '.join(f'`{name}`' for name in fields)}."
+            hint = (
+                did_you_mean(key, fields)
+                or f" Known keys: {', '.join(f'`{name}`' for name in fields)}."
+            )
             yield Problem(f"{pointer}/{key}", f"unknown key.{hint}")
     for name, field in fields.items():
         if field.required and name not in value:
@@ -189,34 +211,50 @@ def _field_problems(value: Mapping[str, Json], shape: type[Struct], pointer: str
 
 
 def _contradictions(script: Script) -> Iterator[Problem]:
-    """Find what fits its shape and still says nothing, or two things at once."""
+    """Yield entries that match their type but are empty or contradictory."""
     for index, reply in enumerate(script.replies):
         if reply.text is None and reply.reasoning is None and not reply.calls and not reply.error:
-            yield Problem(f"/replies/{index}", "it says nothing. Give it `text`, `reasoning`, `calls` or `error`.")
+            yield Problem(
+                f"/replies/{index}",
+                "the reply is empty. Set `text`, `reasoning`, `calls` or `error`.",
+            )
         if reply.calls and reply.error:
-            yield Problem(f"/replies/{index}", "it has both `calls` and `error`. A request that fails calls no tool.")
+            yield Problem(
+                f"/replies/{index}",
+                "`calls` and `error` are both set. A failed request cannot call tools.",
+            )
     for index, inquiry in enumerate(script.inquiries):
-        for place, answer in enumerate(inquiry.answers):
+        for number, answer in enumerate(inquiry.answers):
             if (answer.answer is UNSET) == (answer.error is None):
-                yield Problem(f"/inquiries/{index}/answers/{place}", "it needs either `answer` or `error`.")
+                yield Problem(
+                    f"/inquiries/{index}/answers/{number}", "set either `answer` or `error`."
+                )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Position of a conversation in its script
 
 
 def position(next: int, inquiry: int | None = None) -> dict[str, Json]:
-    """Return the `metadata` that records which entry comes next: of the replies, or of the answers of entry `inquiry`."""
+    """Return the `metadata` that records the next entry. The entry is a reply, or an answer of
+    entry `inquiry`.
+    """
     return {"scripted": {"next": next} if inquiry is None else {"next": next, "inquiry": inquiry}}
 
 
 def recorded_position(events: Sequence[Event], inquiry: int | None = None) -> int:
-    """Return the index of the entry that comes next, as far as `events` tell."""
-    found = (place.get("next") for place in map(_scripted, reversed(events)) if place.get("inquiry") == inquiry)
-    places = (place for place in found if isinstance(place, int))
+    """Return the index of the next entry, according to `events`."""
+    found = (
+        position_.get("next")
+        for position_ in map(_scripted, reversed(events))
+        if position_.get("inquiry") == inquiry
+    )
+    places = (position_ for position_ in found if isinstance(position_, int))
     if inquiry is None:
         return next(places, 0)
-    return max(places, default=0)  # questions are answered side by side, and recorded in the order in which they end
+    return max(
+        places, default=0
+    )  # questions are answered in parallel and recorded in order of completion
 
 
 def _scripted(event: Event) -> Mapping[str, Json]:
@@ -225,9 +263,12 @@ def _scripted(event: Event) -> Mapping[str, Json]:
 
 
 class Progress:
-    """Used entries of a script. The record says so; what no record can hold stands here: errors, and answers that are under way.
+    """Tracks the used entries of a script.
 
-    It forgets a conversation whose record has become shorter: that is another conversation, or one that lost its end.
+    Most used entries are known from the recorded events. This object adds the entries that are
+    not recorded: errors, and answers in progress. If a conversation has fewer recorded events
+    than before, the state for this conversation is discarded, because it is another conversation
+    or has lost its last events.
     """
 
     def __init__(self) -> None:
@@ -236,7 +277,9 @@ class Progress:
         self._delivered: dict[str, int] = {}
 
     def take(self, request: exchange.ModelRequest, inquiry: int | None = None) -> int:
-        """Reserve the first free entry and return its index, which may lie past the end of the script."""
+        """Reserve the first free entry and return its index, which may be past the end of the
+        script.
+        """
         key = (request.conversation, inquiry)
         if len(request.recorded) < self._length.get(key, 0):
             self._taken.pop(key, None)
@@ -249,34 +292,47 @@ class Progress:
         return index
 
     def delivered(self, request: exchange.ModelRequest, index: int) -> None:
-        """Note that a reply is complete. If it is not on record when the next one is asked for, the turn was cancelled with it in hand.
+        """Mark a reply as complete.
 
-        Where nothing is recorded at all, the program asks for one reply after the other.
+        If the reply is not recorded when the next reply is requested, the turn was cancelled in
+        between. If no events are recorded at all, the program requests the replies one after the
+        other.
         """
         if request.recorded:
             self._delivered[request.conversation] = index
 
-    def give_back(self, request: exchange.ModelRequest, index: int, inquiry: int | None = None) -> None:
-        """Free an entry that was not delivered: the request was cancelled."""
+    def give_back(
+        self, request: exchange.ModelRequest, index: int, inquiry: int | None = None
+    ) -> None:
+        """Release an entry that was not delivered because the request was cancelled."""
         self._taken.get((request.conversation, inquiry), set()).discard(index)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# From an entry of a script to what a model yields
+# --------------------------------------------------------------------------------------------------
+# Conversion of script entries to model events
 
 
-def deltas(reply: ScriptedReply, metadata: dict[str, Json]) -> Iterator[exchange.ReasoningDelta | exchange.TextDelta]:
-    """Cut the reply into pieces of `chunk` characters."""
-    for kind, text in ((exchange.ReasoningDelta, reply.reasoning), (exchange.TextDelta, reply.text)):
+def deltas(
+    reply: ScriptedReply, metadata: dict[str, Json]
+) -> Iterator[exchange.ReasoningDelta | exchange.TextDelta]:
+    """Split the reply into deltas of `chunk` characters."""
+    for kind, text in (
+        (exchange.ReasoningDelta, reply.reasoning),
+        (exchange.TextDelta, reply.text),
+    ):
         size = reply.chunk or max(len(text or ""), 1)
-        yield from (kind((text or "")[at : at + size], metadata) for at in range(0, len(text or ""), size))
+        yield from (
+            kind((text or "")[at : at + size], metadata) for at in range(0, len(text or ""), size)
+        )
 
 
-def finished(reply: ScriptedReply, request: exchange.ModelRequest, metadata: dict[str, Json] | None = None) -> exchange.Finished:
-    """Return the reply as it is recorded; every part carries `metadata`.
+def finished(
+    reply: ScriptedReply, request: exchange.ModelRequest, metadata: dict[str, Json] | None = None
+) -> exchange.Finished:
+    """Return the complete reply. Every part contains `metadata`.
 
     Raises:
-        ModelError: The reply is an error.
+        ModelError: The entry is an error.
     """
     if reply.error:
         raise failure(reply.error)
@@ -285,31 +341,42 @@ def finished(reply: ScriptedReply, request: exchange.ModelRequest, metadata: dic
 
 
 def failure(error: ScriptedFailure, metadata: Mapping[str, Json] | None = None) -> ModelError:
-    """Return the error that the script imitates; `metadata` is recorded with it."""
+    """Return the scripted error. `metadata` is recorded with the error."""
     message = error.message or f"the model failed with status {error.status}"
-    raised = ModelError(message, status=error.status, retry_after=error.retry_after, transient=is_transient(error.status))
+    raised = ModelError(
+        message,
+        status=error.status,
+        retry_after=error.retry_after,
+        transient=is_transient(error.status),
+    )
     raised.metadata = metadata
     return raised
 
 
 def stop_reason(parts: Sequence[exchange.Part]) -> exchange.StopReason:
-    """Say why an answer of these parts ended."""
-    return "tool_calls" if any(isinstance(part, exchange.ToolCallPart) for part in parts) else "stop"
+    """Return the stop reason of a response with these parts."""
+    return (
+        "tool_calls" if any(isinstance(part, exchange.ToolCallPart) for part in parts) else "stop"
+    )
 
 
-def _parts(reply: ScriptedReply, request: exchange.ModelRequest, metadata: dict[str, Json] | None) -> Iterator[exchange.Part]:
+def _parts(
+    reply: ScriptedReply, request: exchange.ModelRequest, metadata: dict[str, Json] | None
+) -> Iterator[exchange.Part]:
     if reply.reasoning is not None:
         yield exchange.ReasoningPart(reply.reasoning, metadata)
     if reply.text is not None:
         yield _text_part(reply, request, metadata)
     ids = _call_ids(reply.calls, request)
-    yield from (_call_part(call, call_id, metadata) for call, call_id in zip(reply.calls, ids, strict=True))
+    yield from (
+        _call_part(call, call_id, metadata) for call, call_id in zip(reply.calls, ids, strict=True)
+    )
 
 
 def _text_part(
     reply: ScriptedReply, request: exchange.ModelRequest, metadata: dict[str, Json] | None
 ) -> exchange.TextPart | exchange.StructuredPart:
-    """Return the text, or the value in it where an answer of a certain shape is wanted."""
+    """Return the text, or its JSON value if the request has a schema."""
     text = reply.text or ""
     if request.schema is None or reply.calls:
         return exchange.TextPart(text, metadata)
@@ -320,14 +387,22 @@ def _text_part(
         return exchange.TextPart(text, metadata)
 
 
-def _call_part(call: ScriptedCall, id: str, metadata: dict[str, Json] | None) -> exchange.ToolCallPart:
+def _call_part(
+    call: ScriptedCall, id: str, metadata: dict[str, Json] | None
+) -> exchange.ToolCallPart:
     problem = "the arguments are not a JSON object" if isinstance(call.arguments, str) else None
     return exchange.ToolCallPart(id, call.name, call.arguments, problem, metadata)
 
 
 def _call_ids(calls: Sequence[ScriptedCall], request: exchange.ModelRequest) -> Iterator[str]:
-    """Give each call its id: the script's, or the first `call_<n>` that the conversation does not have yet."""
-    used = {event.id for events in (request.events, provider_view(request.recorded)) for event in call_requests(events)}
+    """Yield the id of each call. It is the id in the script, or the first `call_<n>` that is not
+    used in the conversation.
+    """
+    used = {
+        event.id
+        for events in (request.events, provider_view(request.recorded))
+        for event in call_requests(events)
+    }
     used |= {call.id for call in calls if call.id}
     number = 0
     for call in calls:

@@ -1,4 +1,6 @@
-"""A model that plays a script: no network, no key, the same turn loop."""
+"""Models for tests. `ScriptedModel` plays a script without network or key. `FunctionModel` calls
+a function.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from msgspec import UNSET, Struct
 
 from midturn import exchange
 from midturn.errors import ModelError, ScriptError
-from midturn.events.types import Event, said_to_model
+from midturn.events.types import Event, model_input_text
 from midturn.exchange import ModelEvent, ModelRequest
 from midturn.models import script_reader
 from midturn.question.json_value import Json, JsonObject, as_json
@@ -20,22 +22,26 @@ from midturn.question.public_names import public_repr
 from midturn.routing.messages import unknown_tool
 
 ReplyEntries: TypeAlias = Sequence[Any]
-"""The entries of a script as a program writes them, in literals, for which type checkers find no common type; they are read strictly."""
-_SHOWN = 2_000  # characters of a message that did not hold what was expected
+"""Entries of a script as Python literals. Type checkers find no common type for the entries, so
+the entries are validated at run time.
+"""
+_MAX_SHOWN_LENGTH = 2_000  # maximum number of characters of an unexpected message in the error
 
 
 class ScriptedModel:
-    """Play `replies` to the turn and `inquiries` to questions that are routed to the assistant.
+    """Plays `replies` to the turn and `inquiries` to questions that are routed to the assistant.
 
-    Where the conversation stands is read from what is recorded, so a new object with the same script goes on where another stopped.
+    The position in the script is derived from the recorded events, so a new object with the same
+    script continues at the position of an earlier object.
 
     Args:
-        replies: One entry for each request, shaped as in a script file.
-        inquiries: `{"tool", "question", "answers"}`; the first that matches answers, its last answer repeats.
-        sleep: Waits for `delay_ms`; a test may pass one that does not wait.
+        replies: One entry per request, in the format of a script file.
+        inquiries: `{"tool", "question", "answers"}`. The first matching entry answers. After all
+            its answers were given, the last answer is repeated.
+        sleep: Waits for `delay_ms`. Tests may pass a function that returns at once.
 
     Raises:
-        ConfigError: The script breaks a rule; every problem is listed.
+        ConfigError: The script is invalid. The message lists every problem.
     """
 
     def __init__(
@@ -45,7 +51,9 @@ class ScriptedModel:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._script = script_reader.build_script({"replies": replies, "inquiries": inquiries}, origin="The script")
+        self._script = script_reader.build_script(
+            {"replies": replies, "inquiries": inquiries}, origin="The script"
+        )
         self._origin = "The script"
         self._sleep = sleep
         self._progress = script_reader.Progress()
@@ -57,24 +65,38 @@ class ScriptedModel:
         return public_repr(self, "ScriptedModel", f"name={self.name!r}")
 
     def problems(self) -> list[str]:
-        """Return what a test should know when it is over: what the script could not play, and whether replies are left over."""
+        """Return the problems of a finished test: requests for which the script had no reply, and
+        unused replies.
+        """
         left = len(self._script.replies) - self._played
-        return [*self._failed, *([f"{self._origin} has {_count(left, 'reply', 'replies')} left over."] if left > 0 else [])]
+        return [
+            *self._failed,
+            *(
+                [f"{self._origin} has {_count(left, 'reply', 'replies')} left over."]
+                if left > 0
+                else []
+            ),
+        ]
 
     def misspelt(self) -> list[str]:
-        """Return the calls that no tool could take, which a model may make and a test seldom means: of no tool, with other arguments."""
+        """Return the scripted calls with an unknown tool or unknown arguments. Such calls are
+        allowed, but rarely intended in a test.
+        """
         return list(self._misspelt)
 
     @classmethod
-    def from_file(cls, path: str | Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> ScriptedModel:
+    def from_file(
+        cls, path: str | Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> ScriptedModel:
         """Read the script from a `.toml` or `.json` file.
 
         Args:
             path: The file.
-            sleep: Waits where the script says so; a test need not.
+            sleep: Waits for `delay_ms`. Tests may pass a function that returns at once.
 
         Raises:
-            ConfigError: The file cannot be read or breaks a rule; every problem is listed with its place.
+            ConfigError: The file cannot be read or is invalid. The message lists every problem
+                and where it is.
         """
         model = cls(sleep=sleep)
         model._script = script_reader.read_script(Path(path))
@@ -83,7 +105,7 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
-        """The id under which answers are recorded."""
+        """The model id recorded with answers."""
         return "scripted"
 
     @property
@@ -95,13 +117,18 @@ class ScriptedModel:
         """Yield the next entry of the script.
 
         Args:
-            request: What goes to the model.
+            request: The request.
 
         Raises:
             ModelError: The entry is an error.
-            ScriptError: The script is at its end, has no answer for this question, or expected another message.
+            ScriptError: The script has no more replies, has no answer for this question, or
+                expected another message.
         """
-        return self._reply(request) if request.inquiry is None else self._answer(request, request.inquiry)
+        return (
+            self._reply(request)
+            if request.inquiry is None
+            else self._answer(request, request.inquiry)
+        )
 
     async def _reply(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         index = self._progress.take(request)
@@ -118,15 +145,20 @@ class ScriptedModel:
                     yield delta
             delivered = True
             answer = script_reader.finished(reply, request, metadata)
-            self._misspelt += [f"{self._origin}, reply {index + 1}: {what}" for what in _misspelt(answer.parts, request.tools)]
+            self._misspelt += [
+                f"{self._origin}, reply {index + 1}: {problem}"
+                for problem in _misspelt(answer.parts, request.tools)
+            ]
             self._progress.delivered(request, index)
             yield answer
         finally:
             if not delivered:
                 self._progress.give_back(request, index)
 
-    async def _answer(self, request: ModelRequest, asked: exchange.InquiryAsked) -> AsyncIterator[ModelEvent]:
-        inquiry, answers = self._answers(asked)
+    async def _answer(
+        self, request: ModelRequest, inquiry_asked: exchange.InquiryAsked
+    ) -> AsyncIterator[ModelEvent]:
+        inquiry, answers = self._answers(inquiry_asked)
         index = self._progress.take(request, inquiry)
         delivered = False
         try:
@@ -136,7 +168,9 @@ class ScriptedModel:
             delivered = True
             if answer.error:
                 raise script_reader.failure(answer.error, metadata)
-            yield exchange.Finished((exchange.StructuredPart(_answer_object(answer), metadata),), answer.usage.counted())
+            yield exchange.Finished(
+                (exchange.StructuredPart(_answer_object(answer), metadata),), answer.usage.counted()
+            )
         finally:
             if not delivered:
                 self._progress.give_back(request, index, inquiry)
@@ -147,44 +181,56 @@ class ScriptedModel:
             self._played = max(self._played, index + 1)
             return replies[index]
         raise self._failure(
-            f"{self._origin} is at its end: it has {_count(len(replies), 'reply', 'replies')}, and the "
-            f"conversation asks for reply {index + 1}. Add an entry to `replies`."
+            f"{self._origin} has no more replies: it has"
+            f" {_count(len(replies), 'reply', 'replies')}, and the conversation requests reply"
+            f" {index + 1}. Add an entry to `replies`."
         )
 
     def _failure(self, message: str) -> ScriptError:
         self._failed.append(message)
         return ScriptError(message)
 
-    def _answers(self, asked: exchange.InquiryAsked) -> tuple[int, tuple[script_reader.ScriptedAnswer, ...]]:
+    def _answers(
+        self, inquiry_asked: exchange.InquiryAsked
+    ) -> tuple[int, tuple[script_reader.ScriptedAnswer, ...]]:
         for index, inquiry in enumerate(self._script.inquiries):
-            if inquiry.matches(asked.tool, asked.question_id):
+            if inquiry.matches(inquiry_asked.tool, inquiry_asked.question_id):
                 return index, inquiry.answers
         raise self._failure(
-            f"{self._origin} has no answer to `{asked.question_id}` of `{asked.tool}`. Add an entry to `inquiries` that matches it."
+            f"{self._origin} has no answer for `{inquiry_asked.question_id}` of"
+            f" `{inquiry_asked.tool}`. Add a matching entry to `inquiries`."
         )
 
-    def _check_expectation(self, reply: script_reader.ScriptedReply, index: int, request: ModelRequest) -> None:
+    def _check_expectation(
+        self, reply: script_reader.ScriptedReply, index: int, request: ModelRequest
+    ) -> None:
         newest = newest_message(request.events)
         if reply.expect is not None and reply.expect not in newest:
             raise self._failure(
-                f"{self._origin} expects at reply {index + 1} that the newest message contains:\n{reply.expect}\n"
-                f"The newest message is:\n{newest[:_SHOWN]}{'…' if len(newest) > _SHOWN else ''}"
+                f"{self._origin} expects at reply {index + 1} that the newest message"
+                f" contains:\n{reply.expect}\n"
+                "The newest message"
+                f" is:\n{newest[:_MAX_SHOWN_LENGTH]}{'…' if len(newest) > _MAX_SHOWN_LENGTH else ''}"
             )
 
 
 def newest_message(events: Sequence[Event]) -> str:
-    """Return what the model reads last: the user's words, or the results of the calls that it made at once."""
+    """Return the newest input of the model: the user's message, or the results of its latest
+    calls.
+    """
     texts: list[str] = []
     for event in reversed(events):
-        text = said_to_model(event)
+        text = model_input_text(event)
         if text is None:
             break
         texts.append(text)
     return "\n".join(reversed(texts))
 
 
-def _misspelt(parts: Sequence[exchange.Part], tools: Sequence[exchange.ToolDefinition]) -> Iterator[str]:
-    """Say which calls are of no tool, or have arguments that it does not have."""
+def _misspelt(
+    parts: Sequence[exchange.Part], tools: Sequence[exchange.ToolDefinition]
+) -> Iterator[str]:
+    """Describe calls with an unknown tool or unknown arguments."""
     known = {tool.name: tool.parameters for tool in tools}
     for part in parts:
         if not isinstance(part, exchange.ToolCallPart) or not isinstance(part.arguments, Mapping):
@@ -193,9 +239,15 @@ def _misspelt(parts: Sequence[exchange.Part], tools: Sequence[exchange.ToolDefin
             yield unknown_tool(part.name, list(known))
             continue
         declared = known[part.name].get("properties")
-        unknown = part.arguments.keys() - (declared if isinstance(declared, Mapping) else part.arguments).keys()
+        unknown = (
+            part.arguments.keys()
+            - (declared if isinstance(declared, Mapping) else part.arguments).keys()
+        )
         if unknown and isinstance(declared, Mapping):
-            yield f"{part.name} has no argument {', '.join(map(repr, sorted(unknown)))}. It has: {', '.join(declared) or 'none'}."
+            yield (
+                f"{part.name} has no argument {', '.join(map(repr, sorted(unknown)))}. It has:"
+                f" {', '.join(declared) or 'none'}."
+            )
 
 
 def _answer_object(answer: script_reader.ScriptedAnswer) -> dict[str, Json]:
@@ -203,29 +255,37 @@ def _answer_object(answer: script_reader.ScriptedAnswer) -> dict[str, Json]:
     return {**reason, "answer": None if answer.answer is UNSET else answer.answer}
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A model that is a function: for tests, and for bringing your own
+# --------------------------------------------------------------------------------------------------
+# A model implemented by a function
 
 
-FunctionReply: TypeAlias = str | JsonObject | exchange.Part | Sequence[exchange.Part] | exchange.Finished
-Function: TypeAlias = Callable[[ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[ModelEvent]]
-_AT_ONCE = (str, dict, list, tuple, Struct)
-"""Types that are never awaitable, as nearly every reply: asking a class for a protocol is slow."""
+FunctionReply: TypeAlias = (
+    str | JsonObject | exchange.Part | Sequence[exchange.Part] | exchange.Finished
+)
+Function: TypeAlias = Callable[
+    [ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[ModelEvent]
+]
+_PLAIN_REPLY_TYPES = (str, dict, list, tuple, Struct)
+"""Types that are never awaitable. Most replies have one of these types, and the general check for
+awaitable objects is slow.
+"""
 
 
 class FunctionModel:
-    """Answer each request with what `fn(request)` returns.
+    """Answers each request with the return value of `fn(request)`.
 
-    `fn` may be a coroutine function, or an async generator of model events. It returns a text, a mapping (the shape that the request's
-    `schema` asks for, else an entry of `replies` as in a script), parts, or `Finished`. What it raises reaches the caller.
+    `fn` may also be a coroutine function or an async generator of model events. The function
+    returns a text, a mapping, parts or `Finished`. If the request has a `schema`, a mapping is
+    the value for this schema. Otherwise, a mapping is a script entry. The caller receives the
+    function's exceptions.
 
     Args:
         fn: The function.
-        name: The id under which answers are recorded.
+        name: The model id recorded with answers.
     """
 
     def __init__(self, fn: Function, *, name: str = "function") -> None:
@@ -237,26 +297,26 @@ class FunctionModel:
 
     @property
     def name(self) -> str:
-        """The id under which answers are recorded."""
+        """The model id recorded with answers."""
         return self._name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield what the function says.
+        """Yield the function's reply as model events.
 
         Args:
-            request: What goes to the model.
+            request: The request.
 
         Raises:
-            ModelError: The function returned something that is not an answer.
+            ModelError: The function returned an unsupported value.
         """
-        said = self._fn(request)
-        if not isinstance(said, _AT_ONCE):
-            if isinstance(said, AsyncIterator):
-                async for event in said:
+        reply = self._fn(request)
+        if not isinstance(reply, _PLAIN_REPLY_TYPES):
+            if isinstance(reply, AsyncIterator):
+                async for event in reply:
                     yield event
                 return
-            said = await said if inspect.isawaitable(said) else said
-        answer = _finished(said, request)
+            reply = await reply if inspect.isawaitable(reply) else reply
+        answer = _finished(reply, request)
         for part in answer.parts:
             match part:
                 case exchange.TextPart(text):
@@ -268,21 +328,29 @@ class FunctionModel:
         yield answer
 
 
-def _finished(said: FunctionReply, request: ModelRequest) -> exchange.Finished:
-    match said:
+def _finished(reply: FunctionReply, request: ModelRequest) -> exchange.Finished:
+    match reply:
         case exchange.Finished():
-            return said
+            return reply
         case str():
-            return exchange.Finished((exchange.TextPart(said),))
-        case exchange.TextPart() | exchange.ReasoningPart() | exchange.StructuredPart() | exchange.ToolCallPart():
-            return exchange.Finished((said,), stop_reason=script_reader.stop_reason([said]))
+            return exchange.Finished((exchange.TextPart(reply),))
+        case (
+            exchange.TextPart()
+            | exchange.ReasoningPart()
+            | exchange.StructuredPart()
+            | exchange.ToolCallPart()
+        ):
+            return exchange.Finished((reply,), stop_reason=script_reader.stop_reason([reply]))
         case Mapping() if request.schema is not None:
-            return exchange.Finished((exchange.StructuredPart(as_json(said)),))
+            return exchange.Finished((exchange.StructuredPart(as_json(reply)),))
         case Mapping():
-            script = script_reader.build_script({"replies": [said]}, origin="What the function returned")
+            script = script_reader.build_script({"replies": [reply]}, origin="The function's reply")
             return script_reader.finished(script.replies[0], request)
         case Sequence():
-            return exchange.Finished(tuple(said), stop_reason=script_reader.stop_reason(said))
+            return exchange.Finished(tuple(reply), stop_reason=script_reader.stop_reason(reply))
         case _:
-            kind = type(said).__name__
-            raise ModelError(f"The function returned a `{kind}`. Return a text, a mapping, parts of an answer, or `Finished`.")
+            kind = type(reply).__name__
+            raise ModelError(
+                f"The function returned a `{kind}`. Return a text, a mapping, parts of an answer,"
+                " or `Finished`."
+            )

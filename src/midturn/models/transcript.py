@@ -1,4 +1,6 @@
-"""The conversation as messages by turns, which is what every provider wants."""
+"""Converts events to messages that alternate between user and model, because every provider
+requires this order.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,30 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct
 
-from midturn.events.types import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
+from midturn.events.types import (
+    ChatRequest,
+    ChatResponse,
+    Event,
+    Image,
+    ToolCallRequest,
+    ToolCallResponse,
+)
 from midturn.question.json_value import Json, JsonObject
 
 TAIL: Final = (
-    "Reply with nothing but one JSON object that is valid under the following JSON Schema: no other text, no code fence, no tool call."
+    "Reply with nothing but one JSON object that is valid under the following JSON Schema: no other"
+    " text, no code fence, no tool call."
 )
 
 
 class UserWords(Struct, frozen=True):
-    """Words of the user."""
+    """Text of the user."""
 
     text: str
 
 
 class CallResult(Struct, frozen=True):
-    """Result of a call."""
+    """Result of a tool call."""
 
     id: str
     name: str
@@ -34,7 +44,7 @@ class CallResult(Struct, frozen=True):
 
 
 class ModelWords(Struct, frozen=True):
-    """Words of the model; `thought` marks its reasoning."""
+    """Text of the model, or its reasoning if `thought` is true."""
 
     text: str
     thought: bool = False
@@ -42,7 +52,7 @@ class ModelWords(Struct, frozen=True):
 
 
 class ModelCall(Struct, frozen=True):
-    """A call of a tool by the model."""
+    """A tool call by the model."""
 
     id: str
     name: str
@@ -55,7 +65,7 @@ ModelPart: TypeAlias = ModelWords | ModelCall
 
 
 class UserMessage(Struct, frozen=True):
-    """Results and words, in order."""
+    """Tool results and user text, in order."""
 
     parts: tuple[UserPart, ...]
 
@@ -72,31 +82,44 @@ TranscriptMessage: TypeAlias = UserMessage | ModelMessage
 def transcript(events: Iterable[Event]) -> list[TranscriptMessage]:
     """Group visible events into messages that alternate between the user and the model.
 
-    A call's id is unique among the messages even where a provider used it twice.
+    Call ids are made unique, even if a provider used the same id twice.
     """
     parts = list(_Parts().of(events))
     messages: list[TranscriptMessage] = []
     for by_user, group in groupby(parts, lambda part: isinstance(part, UserWords | CallResult)):
         if by_user:
-            messages.append(UserMessage(tuple(part for part in group if isinstance(part, UserWords | CallResult))))
+            messages.append(
+                UserMessage(
+                    tuple(part for part in group if isinstance(part, UserWords | CallResult))
+                )
+            )
         else:
-            messages.append(ModelMessage(tuple(part for part in group if isinstance(part, ModelWords | ModelCall))))
+            messages.append(
+                ModelMessage(
+                    tuple(part for part in group if isinstance(part, ModelWords | ModelCall))
+                )
+            )
     return messages
 
 
 def with_tail(messages: Sequence[TranscriptMessage], schema: JsonObject) -> list[TranscriptMessage]:
-    """Add the demand for a shape to the end of the last user message."""
+    """Append the instruction to follow a JSON Schema to the last user message."""
     demand = f"{TAIL}\n{msgspec.json.encode(schema).decode()}"
     *before, last = messages or [UserMessage(())]
     if isinstance(last, ModelMessage):
         return [*before, last, UserMessage((UserWords(demand),))]
     if last.parts and isinstance(last.parts[-1], UserWords):
-        return [*before, UserMessage((*last.parts[:-1], UserWords(f"{last.parts[-1].text}\n\n{demand}")))]
+        return [
+            *before,
+            UserMessage((*last.parts[:-1], UserWords(f"{last.parts[-1].text}\n\n{demand}"))),
+        ]
     return [*before, UserMessage((*last.parts, UserWords(demand)))]
 
 
 def words_in_result(messages: Sequence[TranscriptMessage]) -> list[TranscriptMessage]:
-    """Move the user's last words into the last result before them, for models that forget their thinking at words."""
+    """Move the user's last text into the tool result before it. Used for models whose thinking
+    ends at user text.
+    """
     if not messages or not isinstance(messages[-1], UserMessage):
         return list(messages)
     results = [part for part in messages[-1].parts if isinstance(part, CallResult)]
@@ -104,11 +127,14 @@ def words_in_result(messages: Sequence[TranscriptMessage]) -> list[TranscriptMes
     if not results or not words:
         return list(messages)
     content = "\n\n".join([results[-1].content, *(part.text for part in words)])
-    return [*messages[:-1], UserMessage((*results[:-1], msgspec.structs.replace(results[-1], content=content)))]
+    return [
+        *messages[:-1],
+        UserMessage((*results[:-1], msgspec.structs.replace(results[-1], content=content))),
+    ]
 
 
 class _Parts:
-    """Turns events into parts, one after the other."""
+    """Converts events to parts, with unique call ids."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
@@ -120,11 +146,15 @@ class _Parts:
                 case ChatRequest(content=text):
                     yield UserWords(text)
                 case ChatResponse():
-                    yield _said(event)
+                    yield _model_words(event)
                 case ToolCallRequest():
                     yield self._call(event)
                 case ToolCallResponse(id=id, content=content, is_error=is_error, images=images):
-                    wire_id, name = self._calls.get(event.call) or self._calls.get(f"id:{id}") or (id, "unknown")
+                    wire_id, name = (
+                        self._calls.get(event.call)
+                        or self._calls.get(f"id:{id}")
+                        or (id, "unknown")
+                    )
                     yield CallResult(wire_id, name, content, is_error, images)
                 case _:
                     continue
@@ -135,11 +165,14 @@ class _Parts:
             number += 1
             wire_id = f"{event.id}_{number}"
         self._used.add(wire_id)
-        self._calls[event.event_id or f"id:{event.id}"] = self._calls[f"id:{event.id}"] = (wire_id, event.name)
+        self._calls[event.event_id or f"id:{event.id}"] = self._calls[f"id:{event.id}"] = (
+            wire_id,
+            event.name,
+        )
         return ModelCall(wire_id, event.name, _as_object(event.arguments), event.metadata)
 
 
-def _said(event: ChatResponse) -> ModelWords:
+def _model_words(event: ChatResponse) -> ModelWords:
     if event.reasoning is not None:
         return ModelWords(event.reasoning, thought=True, metadata=event.metadata)
     if event.structured is not UNSET:
@@ -148,5 +181,7 @@ def _said(event: ChatResponse) -> ModelWords:
 
 
 def _as_object(arguments: Json) -> JsonObject:
-    """Return what providers accept as arguments; text that was not a JSON object is quoted."""
+    """Return the arguments as an object, because providers require an object. A text that is not
+    a JSON object is wrapped in one.
+    """
     return arguments if isinstance(arguments, dict) else {"invalid_arguments": arguments}

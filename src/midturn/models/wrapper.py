@@ -1,4 +1,4 @@
-"""Wrappers around models: accounting, observation, logging and retries."""
+"""Wrappers around models: usage accounting, observation, logging and retries."""
 
 from __future__ import annotations
 
@@ -15,37 +15,52 @@ from msgspec import Struct
 
 from midturn.errors import ModelError
 from midturn.events.types import Event
-from midturn.exchange import DEFAULT_RETRIES, BrokeOff, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
+from midturn.exchange import (
+    DEFAULT_RETRIES,
+    BrokeOff,
+    Finished,
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    Spent,
+    TextDelta,
+)
 from midturn.ports import OBSERVERS, Clock, Model
 from midturn.question.json_value import Json
 
 
 class Wrapper:
-    """A model that asks `model`, and passes on what it can do beyond the protocol."""
+    """Base class of models that forward requests to another model. It also forwards the optional
+    methods.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        """The model that is asked."""
+        """The wrapped model."""
 
     @property
     def name(self) -> str:
-        """The name of the model that is asked."""
+        """The name of the wrapped model."""
         return self.model.name
 
     async def prepare(self) -> None:
-        """Load what the model needs, if it is one that loads something."""
+        """Load the wrapped model's library, if it has one."""
         await self._optionally("prepare")
 
     async def context_window(self) -> int | None:
-        """Return how many tokens the model reads at most; None where it does not say."""
+        """Return the context window in tokens, or None if it is unknown."""
         return await self._optionally("context_window")
 
     async def aclose(self) -> None:
-        """Close the model's connection, if it has one."""
+        """Close the wrapped model's connection, if it has one."""
         await self._optionally("aclose")
 
-    def asked(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Ask the model: `async with self.asked(request) as events`. Leaving closes its request at once."""
+    def asked(
+        self, request: ModelRequest
+    ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Start a request as a context manager: `async with self.asked(request) as events`.
+        Leaving the block closes the request at once.
+        """
         events: Any = self.model.stream(request)
         return aclosing(events) if hasattr(events, "aclose") else nullcontext(events)
 
@@ -55,21 +70,21 @@ class Wrapper:
 
 
 SPENT: ContextVar[list[Spent]] = ContextVar("midturn_spent")
-"""Collects the usage of the present task's requests."""
+"""Collects the usage of the current task's requests."""
 
 
 def count(model: str, request: ModelRequest, finished: Finished) -> None:
-    """Note the usage of a request, for its counters."""
+    """Add the usage of a finished request to `SPENT`."""
     spent = SPENT.get(None)
     if spent is not None:
         spent.append(Spent(model, finished.usage, request.inquiry is not None))
 
 
 class ObservedModel(Wrapper):
-    """A model whose requests observers see, while there are any."""
+    """A model that reports its requests to the registered observers."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask the model."""
+        """Send the request to the wrapped model."""
         return self._observed(request) if OBSERVERS else self.model.stream(request)
 
     async def _observed(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -89,22 +104,23 @@ class ObservedModel(Wrapper):
                 observation.end(finished, failure)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Requests and responses for reading: in the log, and by `--dry-run`. No key is part of a request
+# --------------------------------------------------------------------------------------------------
+# Requests and responses as JSON, for the log and for `--dry-run`. API keys are not part of a
+# request
 
 
 LOG = logging.getLogger("midturn.models")
-_OURS_ALONE = frozenset({"timestamp", "event_id", "more", "call"})
+_INTERNAL_FIELDS = frozenset({"timestamp", "event_id", "more", "call"})
 
 
 class LoggedModel(Wrapper):
     """A model whose requests and responses are written to the log."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield what the model yields, and note it when it is complete.
+        """Yield the wrapped model's events and log the complete response.
 
         Raises:
-            ModelError: As the model does.
+            ModelError: Raised by the wrapped model.
         """
         LOG.debug("request %s", _one_line(request_json(self.name, request)))
         async with self.asked(request) as events:
@@ -119,7 +135,9 @@ class LoggedModel(Wrapper):
 
 
 def request_json(model: str | None, request: ModelRequest) -> dict[str, Json]:
-    """Return a request as it is shown: `model`, `system`, `messages`, `tools`, `tool_choice`, `parameters`; `schema` where there is one."""
+    """Return a request as JSON: `model`, `system`, `messages`, `tools`, `tool_choice`,
+    `parameters`, and `schema` if it is set.
+    """
     shown: dict[str, Json] = {
         "model": model,
         "system": request.system,
@@ -132,41 +150,62 @@ def request_json(model: str | None, request: ModelRequest) -> dict[str, Json]:
 
 
 def message_json(event: Event) -> Json:
-    """Return an event without what only the stream needs."""
-    return {key: value for key, value in event.to_json().items() if key not in _OURS_ALONE}
+    """Return an event without the fields that only the log needs."""
+    return {key: value for key, value in event.to_json().items() if key not in _INTERNAL_FIELDS}
 
 
 def _one_line(value: Json) -> str:
     return json.dumps(value)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Retries: when to ask a model again, and when not
+# --------------------------------------------------------------------------------------------------
+# Retries
 
 
-_TAIL = 60  # characters of a cut answer that the error repeats
-_WHOLE_SECONDS = 3.0  # a shorter wait is said with a decimal
-_KEPT = 4 * _TAIL  # white space may be folded away
+# maximum number of characters that an error repeats from the end of a cut response
+_MAX_TAIL_LENGTH = 60
+_MIN_WHOLE_SECONDS = 3.0  # minimum wait in seconds that is shown without a decimal
+# number of characters that are kept of the response; the error collapses white space, so more are
+# needed than it shows
+_BUFFER_LENGTH = 4 * _MAX_TAIL_LENGTH
 
 
 Failure: TypeAlias = Literal[
-    "key", "quota", "busy", "server", "unknown_model", "too_long", "filtered", "unreachable", "broken", "silent", "garbled", "rejected"
+    "key",
+    "quota",
+    "busy",
+    "server",
+    "unknown_model",
+    "too_long",
+    "filtered",
+    "unreachable",
+    "broken",
+    "silent",
+    "garbled",
+    "rejected",
 ]
-"""Failures of a provider."""
-WORTH_ANOTHER_TRY: Final[frozenset[Failure]] = frozenset({"busy", "server", "unreachable", "broken", "silent", "garbled"})
-_MAY_PASS: Final = frozenset({408, 409, 429})  # a request that took too long, a conflict, too many requests
-_SERVER_ERRORS: Final = 500
+"""Kinds of provider failures."""
+WORTH_ANOTHER_TRY: Final[frozenset[Failure]] = frozenset(
+    {"busy", "server", "unreachable", "broken", "silent", "garbled"}
+)
+_TRANSIENT_STATUSES: Final = frozenset({408, 409, 429})  # timeout, conflict, too many requests
+_MIN_SERVER_ERROR: Final = 500
 
 
 def is_transient(status: int | None) -> bool:
-    """Say whether trying again may help: 408, 409, 429, 5xx, and a connection that broke (no status at all)."""
-    return status is None or status in _MAY_PASS or status >= _SERVER_ERRORS
+    """Return whether a retry may help: 408, 409, 429, 5xx, or no status because the connection
+    broke.
+    """
+    return status is None or status in _TRANSIENT_STATUSES or status >= _MIN_SERVER_ERROR
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """Waits in seconds: `base`, doubled each time up to `cap`, give or take `jitter`; up to `longest` where the server names one.
+    """Retry limits and waiting times in seconds.
 
-    `begins_anew`: an answer that broke off is asked for again, too; the caller can mark what was shown of it, or has shown none.
+    The wait starts at `base` and doubles up to `cap`. A random part of up to ± `jitter` (a
+    fraction of the wait) is added. If the server asks for a longer wait, the longer wait is used,
+    up to `longest`. `restarts_cut_responses`: also retry a response that broke off after a part
+    of the text was shown. The caller must then mark the shown text as discarded.
     """
 
     max_retries: int = DEFAULT_RETRIES
@@ -174,10 +213,12 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     cap: float = 30.0
     jitter: float = 0.25
     longest: float = 120.0
-    begins_anew: bool = False
+    restarts_cut_responses: bool = False
 
     def wait(self, failures: int, error: ModelError, chance: float) -> float | None:
-        """Return how long to wait after that many failures in a row, or None to give up; `chance` in 0…1 is the jitter's dice."""
+        """Return the seconds to wait after `failures` failures in a row, or None to stop
+        retrying. `chance` is a random number from 0 to 1.
+        """
         if not error.transient or failures > self.max_retries:
             return None
         if error.retry_after is not None:
@@ -186,14 +227,16 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         return float(min(self.cap, self.base * 2 ** (failures - 1)) * spread)
 
     def is_too_long(self, error: ModelError) -> bool:
-        """Whether the server asks to wait longer than anybody would."""
-        return error.transient and error.retry_after is not None and error.retry_after > self.longest
+        """Return whether the server asks for a longer wait than the policy allows."""
+        return (
+            error.transient and error.retry_after is not None and error.retry_after > self.longest
+        )
 
 
 class Retrying(Struct, frozen=True):
-    """A wait before the next attempt: what failed (a sentence), for how many seconds, and which retry of how many comes then.
+    """A wait before the next attempt: the error, the seconds, and the number of the retry.
 
-    `was_cut`: some of the answer was there already.
+    `was_cut`: a part of the failed response was already shown.
     """
 
     model: str
@@ -204,23 +247,29 @@ class Retrying(Struct, frozen=True):
     was_cut: bool = False
 
     def sentences(self) -> str:
-        """Say which model failed and how, and when it is asked again."""
-        who = "" if self.error.startswith(self.model) else f"{self.model}: "
-        seconds = f"{self.seconds:.0f}" if self.seconds >= _WHOLE_SECONDS else f"{self.seconds:.1f}"
-        cut = "The answer broke off, and begins anew. " if self.was_cut else ""
-        return f"{who}{self.error} {cut}Trying again in {seconds} s (retry {self.retry} of {self.max_retries})."
+        """Describe the failure and the next attempt."""
+        subject = "" if self.error.startswith(self.model) else f"{self.model}: "
+        seconds = (
+            f"{self.seconds:.0f}" if self.seconds >= _MIN_WHOLE_SECONDS else f"{self.seconds:.1f}"
+        )
+        cut = "The response broke off and starts again. " if self.was_cut else ""
+        return (
+            f"{subject}{self.error} {cut}Retrying in {seconds} s (retry {self.retry} of"
+            f" {self.max_retries})."
+        )
 
 
 def _chance() -> float:
-    """Return any number from 0 up to 1. The length of a pause needs no generator, and loading one takes a moment."""
+    """Return a random number from 0 to 1, without importing `random`, which slows down start-up."""
     return int.from_bytes(os.urandom(4)) / 2**32
 
 
 class RetryingModel(Wrapper):
-    """A model that is asked again when it fails; what it comes to in the end is counted.
+    """A model that retries failed requests and counts the usage of successful ones.
 
-    After text was shown it is, too, where the policy `begins_anew`: `BrokeOff` says so. `report` hears of each wait before it begins.
-    A side request shows nothing, so it may be repeated at any time.
+    After some text was shown, the model retries only if the policy sets `restarts_cut_responses`.
+    It then yields `BrokeOff` before the new response. `report` is called before each wait. Side
+    requests show no text, so they can always be repeated.
     """
 
     def __init__(
@@ -239,10 +288,11 @@ class RetryingModel(Wrapper):
         self._chance = chance
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield what the model yields.
+        """Yield the wrapped model's events.
 
         Raises:
-            ModelError: It failed for good, too often, or in the middle of its answer (the message then says where it was cut).
+            ModelError: The failure is permanent, all retries failed, or the response broke off
+                (the message contains its last words).
         """
         failures = 0
         while True:
@@ -254,14 +304,20 @@ class RetryingModel(Wrapper):
                             count(self.name, request, event)
                             yield event
                             return
-                        shown = (shown + _shown(event))[-_KEPT:] if request.inquiry is None else ""
+                        shown = (
+                            (shown + _shown(event))[-_BUFFER_LENGTH:]
+                            if request.inquiry is None
+                            else ""
+                        )
                         yield event
-                error = ModelError(f"{self.name} stopped before its answer was complete.", transient=True)
+                error = ModelError(
+                    f"{self.name} stopped before its response was complete.", transient=True
+                )
             except ModelError as failure:
                 error = failure
             failures += 1
             seconds = self._policy.wait(failures, error, self._chance())
-            if shown and (seconds is None or not self._policy.begins_anew):
+            if shown and (seconds is None or not self._policy.restarts_cut_responses):
                 raise _cut(error, shown) from error
             if seconds is None and self._policy.is_too_long(error):
                 raise _too_long(error) from error
@@ -270,7 +326,16 @@ class RetryingModel(Wrapper):
             if shown:
                 yield BrokeOff()
             sentence = f"{str(error).rstrip('.')}."
-            self._report(Retrying(self.name, sentence, seconds, failures, self._policy.max_retries, was_cut=bool(shown)))
+            self._report(
+                Retrying(
+                    self.name,
+                    sentence,
+                    seconds,
+                    failures,
+                    self._policy.max_retries,
+                    was_cut=bool(shown),
+                )
+            )
             await self._clock.sleep(seconds)
 
 
@@ -279,15 +344,26 @@ def _shown(event: ModelEvent) -> str:
 
 
 def _too_long(error: ModelError) -> ModelError:
-    """Return the error of a server that asks for more patience than we have: it says for how much."""
-    text = f"{str(error).rstrip('.')}. It asks to wait {error.retry_after:.0f} seconds: try again then."
-    told = ModelError(text, status=error.status, retry_after=error.retry_after)
-    told.metadata = error.metadata
-    return told
+    """Return the error for a server that asks for a longer wait than the policy allows. The
+    message contains the requested wait.
+    """
+    text = (
+        f"{str(error).rstrip('.')}. The server asks to wait {error.retry_after:.0f} seconds. Try"
+        " again after that."
+    )
+    extended = ModelError(text, status=error.status, retry_after=error.retry_after)
+    extended.metadata = error.metadata
+    return extended
 
 
 def _cut(error: ModelError, shown: str) -> ModelError:
-    """Return the error for an answer that was cut: it says after which words, and that it was not tried again."""
+    """Return the error for a response that broke off. The message contains the last words of the
+    response.
+    """
     tail = " ".join(shown.split())
-    tail = f"…{tail[-_TAIL:]}" if len(tail) > _TAIL else tail
-    return ModelError(f"{str(error).rstrip('.')}. The answer was cut after “{tail}”.", status=error.status, retry_after=error.retry_after)
+    tail = f"…{tail[-_MAX_TAIL_LENGTH:]}" if len(tail) > _MAX_TAIL_LENGTH else tail
+    return ModelError(
+        f"{str(error).rstrip('.')}. The response broke off after “{tail}”.",
+        status=error.status,
+        retry_after=error.retry_after,
+    )

@@ -1,1 +1,3 @@
-"""Questions, forms and answers: written, checked, kept, walked. All pure."""
+"""Questions, forms and answers: authoring, validation, serialization and form traversal. Pure
+code without I/O.
+"""

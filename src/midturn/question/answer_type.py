@@ -1,4 +1,4 @@
-"""The six types of answers, tagged by `type` on the wire, and the fields of a question."""
+"""The six answer types, tagged by `type` in JSON, and the fields of a question."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ else:
     Value_co = TypeVar("Value_co", bound=Scalar, covariant=True)
 
 
-_LONGEST_LABEL = 512
+_MAX_COMPARED_LENGTH = 512
 
 
 class OtherAnswer(TypedDict):
-    """An answer in a person's own words, where `allow_other` is set."""
+    """An answer in the person's own words. Allowed if `allow_other` is set."""
 
     other: str
 
 
 class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
-    """One choice: its value, and what it means where the value alone does not say it.
+    """One option.
 
     Args:
-        value: What is answered.
-        description: What it means, shown beside it.
-        preview: Text of several lines that shows what the choice leads to: a mock-up, code or a diff. It is shown character by character
-            while the choice is highlighted. At most 16 KiB, and 64 KiB in one question.
+        value: The answer if this option is chosen.
+        description: Explanation, shown next to the value.
+        preview: Preformatted text of several lines that shows the result of the choice: a mock-up,
+            code or a diff. It is shown while the option is highlighted. At most 16 KiB, and 64 KiB
+            for all options of a question.
     """
 
     value: Value_co
@@ -47,26 +48,26 @@ class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """The value as a person reads it: a string as it is, anything else as JSON."""
+        """The value as shown to a person: a string unchanged, anything else as JSON."""
         return label_of(self.value)
 
 
 class _Tagged(Struct, frozen=True):
     @property
     def type(self) -> str:
-        """The tag of the type, as it is on the wire, such as `boolean`."""
+        """The type's tag in JSON, such as `boolean`."""
         return cast("str", self.__struct_config__.tag)
 
 
 class BooleanType(_Tagged, frozen=True, tag="boolean"):
-    """`true` or `false`; never `"true"`, never `1`."""
+    """`true` or `false`, but not `"true"` or `1`."""
 
 
 class SelectType(_Tagged, frozen=True, omit_defaults=True, tag="select"):
-    """Exactly one of 1 to 200 options, or `{"other": "<text>"}` where `allow_other` is set.
+    """Exactly one of 1 to 200 options, or `{"other": "<text>"}` if `allow_other` is set.
 
     Args:
-        options: The options in the order in which they are shown.
+        options: The options, in the order in which they are shown.
     """
 
     options: tuple[SelectOption, ...]
@@ -74,11 +75,11 @@ class SelectType(_Tagged, frozen=True, omit_defaults=True, tag="select"):
 
 
 class MultiSelectType(_Tagged, frozen=True, omit_defaults=True, tag="multi_select"):
-    """Any number of options between `min` and `max` (None: all), in option order; `{"other": …}` comes last.
+    """Between `min` and `max` options (None: no limit), in option order. `{"other": …}` comes last.
 
     Args:
-        options: The options in the order in which they are shown.
-        allow_other: Whether the person may add one in their own words.
+        options: The options, in the order in which they are shown.
+        allow_other: Whether the person may add an answer in their own words.
     """
 
     options: tuple[SelectOption, ...]
@@ -92,19 +93,23 @@ class TextType(_Tagged, frozen=True, tag="text"):
 
 
 class SecretType(_Tagged, frozen=True, tag="secret"):
-    """A string that is never stored, logged, shown, cached, or sent to a model."""
+    """A string that is never stored, logged, shown, cached or sent to a model."""
 
 
 class SchemaType(_Tagged, frozen=True, tag="schema"):
-    """Any JSON that is valid under `schema`, which is written in the closed subset of docs/questions.md."""
+    """Any JSON value that is valid under `schema`. Schemas use the subset described in
+    docs/reference/questions.md.
+    """
 
     schema: JsonObject
 
 
 class UnknownType:
-    """An answer type of a newer version: read, kept as `raw`, shown by its name `type`, and never authored.
+    """An answer type that only a newer version knows. The type is kept as `raw`, shown by its
+    name, and cannot be used in new questions.
 
-    No `Struct`, so that msgspec writes it through `to_json`, exactly as it was read.
+    The class is not a `Struct`, so that msgspec encodes the type with `to_json`, exactly as it
+    was read.
     """
 
     __match_args__ = ("type", "raw")
@@ -128,12 +133,14 @@ class UnknownType:
         return f"UnknownType({self.type!r}, {self.raw!r})"
 
 
-AnswerType: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType
+AnswerType: TypeAlias = (
+    BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType
+)
 PersistedType: TypeAlias = AnswerType | UnknownType
 
 
 class TypeTerms(Protocol):
-    """Terms that decide which answers fit: the type, and whether the question may be skipped."""
+    """The fields that determine which answers are valid."""
 
     @property
     def answer_type(self) -> AnswerType:
@@ -142,49 +149,56 @@ class TypeTerms(Protocol):
 
     @property
     def optional(self) -> bool:
-        """Whether `null` is an answer."""
+        """Whether `null` is a valid answer."""
         ...
 
 
 class BareType(Struct, frozen=True):
-    """The same by itself, for a question whose type is known to be one of ours."""
+    """A minimal `TypeTerms`, for a recorded question whose type is known to this version."""
 
     answer_type: AnswerType
     optional: bool
 
 
 def label_of(value: Scalar) -> str:
-    """Return what a person reads for an option's value."""
+    """Return the text that a person sees for an option's value."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def has_previews(answer_type: PersistedType) -> bool:
-    """Return whether an option has a preview."""
-    return isinstance(answer_type, SelectType | MultiSelectType) and any(option.preview for option in answer_type.options)
+    """Return whether any option has a preview."""
+    return isinstance(answer_type, SelectType | MultiSelectType) and any(
+        option.preview for option in answer_type.options
+    )
 
 
 def folded(label: str) -> str:
-    """Reduce a label to what two options must differ in: NFKC, case folding, trimming.
+    """Normalize a label for comparison: NFKC, case folding, trimming.
 
-    Only the beginning of an enormous one counts: no one reads on, and normalizing takes time that grows with the square of the marks in
-    a row.
+    Only the first 512 characters are compared, because normalizing takes quadratic time for long
+    runs of combining marks.
     """
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label[:_LONGEST_LABEL]).casefold()).strip()
+    return unicodedata.normalize(
+        "NFKC", unicodedata.normalize("NFKC", label[:_MAX_COMPARED_LENGTH]).casefold()
+    ).strip()
 
 
-# Fields of a question -------------------------------------------------------------------------------------------------
+# Fields of a question
+# --------------------------------------------------------------------------------------------------
 
 
 Persistence: TypeAlias = Literal["none", "turn", "conversation"]
-"""How long an answer may be remembered: not at all, for the turn, or, if the person chooses so, for the conversation."""
+"""Longest time for which a person can have an answer remembered: not at all, for the turn, or for
+the conversation.
+"""
 
 
 class When(Struct, frozen=True):
-    """Ask only if an earlier question of the form was answered with exactly this value.
+    """Ask only if an earlier question of the form has exactly this answer.
 
     Args:
         question_id: The id of the earlier question.
-        equals: The answer with which this one is asked.
+        equals: The answer to the earlier question for which this question is asked.
     """
 
     question_id: str
@@ -192,17 +206,19 @@ class When(Struct, frozen=True):
 
 
 class AuthoredFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """The fields of a question, in the order in which they are written; see `Question`.
+    """The fields of a question, in the order in which they are written. See `Question`.
 
-    (`dict` is where `author` notes that it has checked a question; a copy does not take that along.)
+    `dict=True` lets `author` mark a question as checked. Copies do not have this mark.
     """
 
     id: str
-    if TYPE_CHECKING:  # no field for type checkers: `Question` has a descriptor of this name, which mypy would freeze as one
+    # hidden from type checkers: `Question` has a descriptor of this name, which mypy would treat as
+    # a frozen field
+    if TYPE_CHECKING:
 
         @property
         def text(self) -> str:
-            """The question, one line."""
+            """The question, in one line."""
             ...
 
     else:
@@ -220,14 +236,18 @@ class AuthoredFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict
     returns: Any = None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The lenient reader of recorded answer types: anything that an older or newer version wrote
+# --------------------------------------------------------------------------------------------------
+# Lenient reader for recorded answer types, which an older or newer version may have written
 
 
-_WITHOUT_FIELDS: Mapping[str, BooleanType | TextType | SecretType] = {"boolean": BooleanType(), "text": TextType(), "secret": SecretType()}
+_WITHOUT_FIELDS: Mapping[str, BooleanType | TextType | SecretType] = {
+    "boolean": BooleanType(),
+    "text": TextType(),
+    "secret": SecretType(),
+}
 TYPES_WITHOUT_FIELDS = frozenset(map(type, _WITHOUT_FIELDS.values()))
-"""Types of answers that say all by their names."""
-_KNOWN: Mapping[str, type[SelectType | MultiSelectType | SchemaType]] = {
+"""Answer types without fields."""
+_WITH_FIELDS: Mapping[str, type[SelectType | MultiSelectType | SchemaType]] = {
     "select": SelectType,
     "multi_select": MultiSelectType,
     "schema": SchemaType,
@@ -235,27 +255,30 @@ _KNOWN: Mapping[str, type[SelectType | MultiSelectType | SchemaType]] = {
 
 
 def read_persisted_type(raw: JsonObject) -> PersistedType:
-    """Return the answer type; one that this version does not know, or cannot read, is kept as it is."""
+    """Return the answer type. A type that this version does not know or cannot read is kept as
+    `UnknownType`.
+    """
     tag = raw.get("type")
     name = tag if isinstance(tag, str) else ""
     if (plain := _WITHOUT_FIELDS.get(name)) is not None:
         return plain
-    known = _KNOWN.get(name)
+    known = _WITH_FIELDS.get(name)
     if known is None:
         return UnknownType(name, raw)
     options = raw.get("options")
     objects = _as_objects(options)
-    whole = raw if objects is options else {**raw, "options": objects}
+    normalized = raw if objects is options else {**raw, "options": objects}
     try:
-        return msgspec.convert(whole, known)
+        return msgspec.convert(normalized, known)
     except msgspec.ValidationError:
         return UnknownType(name, raw)
 
 
 def _as_objects(options: Json) -> Json:
-    """Write each bare scalar as the object that it stands for."""
+    """Replace each bare scalar by the equivalent object."""
     if not isinstance(options, list | tuple):
         return options
-    if all(type(option) is dict for option in options):  # as we write them; asking a class for `Mapping` is slow
+    # fast path for options written by midturn, because checking for `Mapping` is slow
+    if all(type(option) is dict for option in options):
         return options
     return [option if isinstance(option, Mapping) else {"value": option} for option in options]

@@ -1,4 +1,4 @@
-"""The strict reader of authored questions: every broken rule is found at once."""
+"""Strict reader for authored questions. Reports all problems together."""
 
 from __future__ import annotations
 
@@ -25,14 +25,22 @@ from midturn.question.answer_type import (
 )
 from midturn.question.authored_type import Findings, read_answer_type
 from midturn.question.json_value import Json, Limits, is_number, json_problem, shown
-from midturn.question.people import LONGEST, SHORTEST, People, deadline_as_json, moment_of, read_people
+from midturn.question.people import (
+    LONGEST,
+    SHORTEST,
+    People,
+    deadline_as_json,
+    moment_of,
+    read_people,
+)
 from midturn.question.text import QUESTION_ID
 
 Q = TypeVar("Q", bound=AuthoredFields)
 
-_AUTHORED = "authored"
-_ESCAPED = 6  # bytes that one character may take in JSON
-_VALUE = 100  # characters of an option besides its label and its description
+_AUTHORED_KEY = "authored"
+_MAX_ESCAPED_BYTES = 6  # maximum number of bytes of one character in JSON
+# maximum number of characters of an option in JSON besides its label and its description
+_OPTION_OVERHEAD = 100
 _KEYS = (
     "id",
     "text",
@@ -47,104 +55,133 @@ _KEYS = (
     "deadline",
     "people",
 )
-_NONE_WHERE_LEFT_OUT = ("context", "when", "deadline_seconds", "deadline", "people")
+_OMITTED_IF_NONE = ("context", "when", "deadline_seconds", "deadline", "people")
 _ID_RULE = "1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __)"
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x84\x85\x8d\u2028\u2029"
 _LINE_BREAK = f"\r\n|[{_BREAKS}]"
 
 
 def author(kind: type[Q], authored: object, limits: Limits, returns: object = None) -> Q:
-    """Read the JSON of a question into `kind`. A tool that runs again asks the same: what cannot be changed is read once.
+    """Read a question from its JSON. Equal immutable questions are cached, because a tool that
+    runs again asks the same questions.
 
     Raises:
-        QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
+        QuestionError: The question is invalid. `problems` lists every problem with a JSON pointer,
+            what is allowed and a remedy.
     """
-    name = None if returns is not None else _named(kind, authored, limits)
-    known = KNOWN.get(name)
-    if known is not None:
-        return known
+    cache_key = None if returns is not None else _cache_key(kind, authored, limits)
+    cached = _cache.get(cache_key)
+    if cached is not None:
+        return cached
     broken = json_problem(authored, limits.json_depth)
     if broken is not None:
         raise QuestionError([broken])
     question = _read(kind, authored, limits, returns)
-    if name is not None and stays_as_authored(question):
-        if len(KNOWN) == _MOST_KNOWN:
-            KNOWN.clear()
-        KNOWN[name] = question
+    if cache_key is not None and stays_as_authored(question):
+        if len(_cache) == _MAX_CACHED:
+            _cache.clear()
+        _cache[cache_key] = question
     return question
 
 
-_Name: TypeAlias = tuple[type, Limits, bytes]
+_CacheKey: TypeAlias = tuple[type, Limits, bytes]
 
 
-def _named(kind: type, authored: Any, limits: Limits) -> _Name | None:
-    """Return what only this very question is known by, with the type of every value in it; None where something is no plain value."""
+def _cache_key(kind: type, authored: Any, limits: Limits) -> _CacheKey | None:
+    """Return a key that equals another key only if all values and their types are equal. None if
+    a value is not plain data.
+    """
     try:
-        return kind, limits, marshal.dumps(authored, _BY_VALUE)
+        return kind, limits, marshal.dumps(authored, _MARSHAL_VERSION)
     except ValueError:
         return None
 
 
-_BY_VALUE: Final = 0  # the one version in which equal values have equal bytes, even when other references to them exist
-KNOWN: Final[dict[_Name | None, Any]] = {}
-"""The questions that were asked last."""
-_MOST_KNOWN: Final = 256
+# the only version in which equal values always have equal bytes; later versions encode shared
+# references
+_MARSHAL_VERSION: Final = 0
+_cache: Final[dict[_CacheKey | None, Any]] = {}
+"""Recently authored questions."""
+_MAX_CACHED: Final = 256
 
 
 def _read(kind: type[Q], authored: object, limits: Limits, returns: object) -> Q:
     if not isinstance(authored, Mapping):
-        raise QuestionError([Findings.wrong("", "a question", "a JSON object", cast("Json", authored))])
+        raise QuestionError(
+            [Findings.wrong("", "the question", "a JSON object", cast("Json", authored))]
+        )
     reader = _Reader(cast("Mapping[str, Json]", authored), limits)
     question = reader.read(kind, returns)
     if reader.findings:
         raise QuestionError(reader.findings)
-    if not _can_be_changed(question):
-        vars(question)[_AUTHORED] = _Authored(limits, _most(question, limits))
+    if not _is_mutable(question):
+        vars(question)[_AUTHORED_KEY] = _Authored(
+            _question_limits(limits), _max_bytes(question, limits)
+        )
     return question
 
 
-class _Authored(Struct, frozen=True):
-    """Under which limits a question was authored that cannot be changed since, and a number of bytes that its JSON surely does not have."""
+_QuestionLimits: TypeAlias = tuple[int, int, int, int, int]
 
-    limits: Limits
-    most: int
+
+def _question_limits(limits: Limits) -> _QuestionLimits:
+    """Return the limits for a single question. A change of other limits, such as `shown`, does
+    not require checking the question again.
+    """
+    return limits.question, limits.context, limits.options, limits.json_depth, limits.batch
+
+
+class _Authored(Struct, frozen=True):
+    """The limits under which an immutable question was checked, and an upper bound for the size
+    of its JSON in bytes.
+    """
+
+    limits: _QuestionLimits
+    max_bytes: int
 
 
 def as_authored(questions: Sequence[AuthoredFields], limits: Limits) -> int | None:
-    """Return how many bytes the JSON of questions surely does not have, where none of them need be checked again; else None.
+    """Return an upper bound for the size of the questions' JSON in bytes; None if any of them must
+    be checked again.
 
-    Each came from `author` under these limits, and nothing in it can be changed since. A copy made with `replace` is not what came from
-    there.
+    A question need not be checked again if it is immutable, and `author` has checked it under the
+    same limits for questions. A copy made with `replace` must be checked again.
     """
-    most = 0
+    wanted = _question_limits(limits)
+    total = 0
     for question in questions:
-        authored: _Authored | None = vars(question).get(_AUTHORED)
-        if authored is None or authored.limits != limits:
+        authored: _Authored | None = vars(question).get(_AUTHORED_KEY)
+        if authored is None or authored.limits != wanted:
             return None
-        most += authored.most
-    return most
+        total += authored.max_bytes
+    return total
 
 
 def stays_as_authored(question: AuthoredFields) -> bool:
-    """Whether a question came from `author`, under whatever limits, and nothing in it can be changed since."""
-    return _AUTHORED in vars(question)
+    """Return whether a question was checked by `author`, with any limits, and is immutable."""
+    return _AUTHORED_KEY in vars(question)
 
 
-def _most(question: AuthoredFields, limits: Limits) -> int:
-    """Return a number of bytes that the JSON of a question surely does not have, without looking at each part of one that cannot change."""
+def _max_bytes(question: AuthoredFields, limits: Limits) -> int:
+    """Return an upper bound of the size of a question in JSON, in bytes, without encoding it."""
     if not isinstance(question.default, UnsetType | bool):
         return limits.batch
     match question.answer_type:
         case BooleanType() | TextType() | SecretType():
-            return (limits.question + limits.context) * _ESCAPED
+            return (limits.question + limits.context) * _MAX_ESCAPED_BYTES
         case SelectType(options=options):
             previews = sum(len(option.preview or "") for option in options)
-            return (limits.question + limits.context + previews + len(options) * (2 * limits.question + _VALUE)) * _ESCAPED
+            return (
+                limits.question
+                + limits.context
+                + previews
+                + len(options) * (2 * limits.question + _OPTION_OVERHEAD)
+            ) * _MAX_ESCAPED_BYTES
         case _:
             return limits.batch
 
 
-def _can_be_changed(question: AuthoredFields) -> bool:
+def _is_mutable(question: AuthoredFields) -> bool:
     return (
         isinstance(question.answer_type, SchemaType)
         or isinstance(question.default, list | dict)
@@ -153,32 +190,42 @@ def _can_be_changed(question: AuthoredFields) -> bool:
 
 
 def written(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the JSON of a question's fields as far as they have one; what is of a wrong type stays as it is, for the check to find."""
+    """Return a question's fields as JSON. A field of a wrong type is left unchanged, so that the
+    check reports it.
+    """
     return {
         name: plain(value) if isinstance(value, Struct) else value
         for name, value in _with_deadline(fields).items()
-        if value is not UNSET and name != "returns" and (value is not None or name not in _NONE_WHERE_LEFT_OUT)
+        if value is not UNSET
+        and name != "returns"
+        and (value is not None or name not in _OMITTED_IF_NONE)
     }
 
 
 def _with_deadline(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the fields with a deadline of the program as it is written."""
+    """Return the fields with the deadline in its JSON form."""
     given = fields.get("deadline")
     if given is None or given is UNSET:
         return fields
-    return {name: value for name, value in fields.items() if name != "deadline"} | deadline_as_json(given)
+    return {name: value for name, value in fields.items() if name != "deadline"} | deadline_as_json(
+        given
+    )
 
 
 def plain(value: Struct) -> object:
-    """Return what a part of a question is in JSON."""
+    """Convert the value of a field, such as a `When`, to JSON. Return the value itself if it has no
+    JSON form.
+    """
     try:
         return cast("object", msgspec.to_builtins(value))
-    except (TypeError, ValueError, RecursionError):  # something in it has no JSON
+    except (TypeError, ValueError, RecursionError):
         return value
 
 
 class _Reader:
-    """Takes one field after the other; where a field is wrong, a harmless stand-in lets the others be read."""
+    """Reads one field after the other. Invalid fields get placeholder values, so that the other
+    fields can be checked.
+    """
 
     def __init__(self, authored: Mapping[str, Json], limits: Limits) -> None:
         self._limits = limits
@@ -186,13 +233,18 @@ class _Reader:
         self._fields = dict(authored)
         if "pre_amble" in self._fields:  # the former name of `context`
             if "context" in self._fields:
-                self.findings.add("/pre_amble", "`pre_amble` is the former name of `context`, which is there too. Keep `context`.")
+                self.findings.add(
+                    "/pre_amble",
+                    "`pre_amble` is the former name of `context`, which is also set. Keep only"
+                    " `context`.",
+                )
             self._fields.setdefault("context", self._fields.pop("pre_amble"))
             self._fields.pop("pre_amble", None)
 
     def read(self, kind: type[Q], returns: object) -> Q:
         self.findings.unknown_keys("", self._fields, _KEYS)
-        build = cast("Callable[..., Q]", getattr(kind, "unchecked", kind))  # it is being checked here
+        # `unchecked`, because calling the class would check the question a second time
+        build = cast("Callable[..., Q]", getattr(kind, "unchecked", kind))
         question = build(
             id=self._id(),
             text=self._text(),
@@ -225,13 +277,20 @@ class _Reader:
             self.findings.mistyped("/text", "text", "a string", value)
             return ""
         if not value.strip():
-            self.findings.add("/text", "the text is empty. Ask something, in one line.")
+            self.findings.add("/text", "the text is empty. Write the question in one line.")
         lines = len(re.findall(_LINE_BREAK, value)) + 1
         if lines > 1:
-            self.findings.add("/text", f"the text has {lines} lines; one is allowed. Put multi-line text in `context`.")
+            self.findings.add(
+                "/text",
+                f"the text has {lines} lines, but must have one. Put multi-line text in `context`.",
+            )
         if len(value) > self._limits.question:
             limit = f"{self._limits.question:,}"
-            self.findings.add("/text", f"the text has {len(value):,} characters; {limit} are allowed. Put details in `context`.")
+            self.findings.add(
+                "/text",
+                f"the text has {len(value):,} characters; the limit is {limit}. Put details in"
+                " `context`.",
+            )
         return value
 
     def _context(self) -> str | None:
@@ -243,7 +302,11 @@ class _Reader:
             return None
         size = len(value.encode())
         if size > self._limits.context:
-            self.findings.add("/context", f"the context has {size:,} bytes; {self._limits.context:,} are allowed. Shorten it.")
+            self.findings.add(
+                "/context",
+                f"the context has {size:,} bytes; the limit is {self._limits.context:,}."
+                " Shorten it.",
+            )
         return value
 
     def _answer_type(self) -> AnswerType | None:
@@ -251,18 +314,27 @@ class _Reader:
         return None if value is UNSET else read_answer_type(value, self._limits, self.findings)
 
     def _with_default(self, question: Q) -> Q:
-        """Take the default, as the checker of answers returns it."""
+        """Validate the default, and add it to the question in canonical form."""
         default = self._fields.get("default", UNSET)
         if default is UNSET:
             return question
         if isinstance(question.answer_type, SecretType):
-            self.findings.add("/default", "a secret has no default: it would be stored and shown. Remove `default`.")
+            self.findings.add(
+                "/default",
+                "a secret cannot have a default, because it would be stored and shown. Remove"
+                " `default`.",
+            )
             return question
         try:
-            return msgspec.structs.replace(question, default=check_answer(question, default, self._limits.json_depth))
+            return msgspec.structs.replace(
+                question, default=check_answer(question, default, self._limits.json_depth)
+            )
         except AnswerError as error:
             for problem in error.problems:
-                self.findings.add(f"/default{problem.pointer}", f"the default is not an answer: {problem.message}")
+                self.findings.add(
+                    f"/default{problem.pointer}",
+                    f"the default is not a valid answer: {problem.message}",
+                )
             return question
 
     def _flag(self, name: str) -> bool:
@@ -276,9 +348,13 @@ class _Reader:
         value = self._fields.get("persistence", "turn")
         if isinstance(value, str) and value in {"none", "turn", "conversation"}:
             if value == "conversation" and _is_secret(self._fields.get("answer_type")):
-                self.findings.add("/persistence", "a secret is never remembered. Remove `persistence`.")
+                self.findings.add(
+                    "/persistence", "a secret is never remembered. Remove `persistence`."
+                )
             return cast("Persistence", value)
-        self.findings.mistyped("/persistence", "persistence", '"turn", "conversation" or "none"', value)
+        self.findings.mistyped(
+            "/persistence", "persistence", '"turn", "conversation" or "none"', value
+        )
         return "turn"
 
     def _when(self) -> When | None:
@@ -286,14 +362,26 @@ class _Reader:
         if value is UNSET:
             return None
         if not isinstance(value, Mapping):
-            self.findings.mistyped("/when", "when", 'an object {"question_id": "<earlier id>", "equals": <answer>}', value)
+            self.findings.mistyped(
+                "/when",
+                "when",
+                'an object {"question_id": "<earlier id>", "equals": <answer>}',
+                value,
+            )
             return None
         self.findings.unknown_keys("/when", value, ("question_id", "equals"))
         question_id = value.get("question_id", UNSET)
         if not isinstance(question_id, str):
-            self.findings.add("/when/question_id", "`question_id` is missing or not a string. Name an earlier question of the form.")
+            self.findings.add(
+                "/when/question_id",
+                "`question_id` is missing or not a string. Name an earlier question of the form.",
+            )
         if "equals" not in value:
-            self.findings.add("/when/equals", "`equals` is missing. Give the answer at which this question is asked.")
+            self.findings.add(
+                "/when/equals",
+                "`equals` is missing. Give the answer of the earlier question that makes this one"
+                " asked.",
+            )
         return When(question_id if isinstance(question_id, str) else "", value.get("equals"))
 
     def _deadline_seconds(self) -> float | None:
@@ -301,7 +389,11 @@ class _Reader:
         if value is UNSET:
             return None
         if not is_number(value) or not SHORTEST <= value <= LONGEST:
-            self.findings.add("/deadline_seconds", f"{shown(value)} is no time to answer. Give seconds, from {SHORTEST} to {LONGEST:,}.")
+            self.findings.add(
+                "/deadline_seconds",
+                f"{shown(value)} is not a valid duration. Give seconds, from {SHORTEST} to"
+                f" {LONGEST:,}.",
+            )
             return None
         return value
 
@@ -310,11 +402,13 @@ class _Reader:
         if value is UNSET:
             return None
         if "deadline_seconds" in self._fields:
-            self.findings.add("/deadline", "`deadline_seconds` is there, too. Keep one of them.")
+            self.findings.add("/deadline", "`deadline_seconds` is also set. Keep one of them.")
         moment = moment_of(value)
         if moment is None:
             self.findings.add(
-                "/deadline", f"{shown(value)} is no moment. Give a date and a time with a zone (RFC 3339), or `deadline_seconds`."
+                "/deadline",
+                f"{shown(value)} is not a valid time. Give a date and a time with a time zone (RFC"
+                " 3339), or `deadline_seconds`.",
             )
         return moment
 
@@ -328,8 +422,15 @@ class _Reader:
             for problem in error.problems:
                 self.findings.add(f"/people{problem.pointer}", problem.message)
             return None
-        if people.approvals > 1 and answer_type is not None and (not isinstance(answer_type, BooleanType) or self._flag("optional")):
-            message = "several people say yes to a yes/no question that has to be answered. Leave `approvals` out."
+        if (
+            people.approvals > 1
+            and answer_type is not None
+            and (not isinstance(answer_type, BooleanType) or self._flag("optional"))
+        ):
+            message = (
+                "`approvals` is only allowed for yes/no questions that are not optional. Remove"
+                " `approvals`."
+            )
             self.findings.add("/people/approvals", message)
         return people
 
@@ -341,5 +442,9 @@ class _Reader:
 
 
 def _is_secret(answer_type: object) -> bool:
-    named = cast("Mapping[str, object]", answer_type).get("type") if isinstance(answer_type, Mapping) else answer_type
+    named = (
+        cast("Mapping[str, object]", answer_type).get("type")
+        if isinstance(answer_type, Mapping)
+        else answer_type
+    )
     return named == "secret"

@@ -1,10 +1,23 @@
-"""`Question.boolean`, `.select` and the other constructors, one for each type of answer, with their keywords."""
+"""`Question.boolean`, `.select` and the other constructors, one for each answer type, with their
+type hints.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from msgspec import UNSET, Struct
 
@@ -16,7 +29,7 @@ from midturn.question.python_types import default_as_json, options_as_json, sche
 
 
 class Constructors:
-    """Constructors of `Question`, except `Question.text`, whose name is a field's as well."""
+    """Constructors of `Question`, except `Question.text`, which shares its name with a field."""
 
     __slots__ = ()
 
@@ -25,7 +38,9 @@ class Constructors:
     def boolean(cls, id: str, text: str, **terms: Unpack[Always[bool]]) -> Question[bool]: ...
     @overload
     @classmethod
-    def boolean(cls, id: str, text: str, **terms: Unpack[Perhaps[bool]]) -> Question[bool | None]: ...
+    def boolean(
+        cls, id: str, text: str, **terms: Unpack[Perhaps[bool]]
+    ) -> Question[bool | None]: ...
     @classmethod
     def boolean(  # noqa: PLR0913  the terms of a question
         cls,
@@ -41,23 +56,27 @@ class Constructors:
         deadline: Deadline | None = None,
         people: People | None = None,
     ) -> Question[Any]:
-        """Ask for yes or no; the answer is a `bool`.
+        """Ask for yes or no. The answer is a `bool`.
 
         Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            default: The answer that Enter gives; without one, Enter does nothing.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
-                too, `none` if every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
-            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
+            id: Key of the answer: 1 to 64 of `A-Z a-z 0-9 _ -`, not starting with `__`.
+            text: The question, in one line of at most 2,048 characters.
+            default: The answer if the person presses Enter. Without a default, Enter does nothing.
+            context: Background information in Markdown, shown above the text. At most 16 KiB.
+            exclusive: Whether only a human may answer, never a model.
+            persistence: Longest time for which the person can have the answer remembered: `none`
+                (not at all), `turn` or `conversation`.
+            optional: Whether the person may skip the question. The answer is then None.
+            when: In a form, ask only if an earlier question has this answer. If the question is
+                not asked, its answer is None.
+            deadline: Time limit for an answer (seconds, a duration such as `2h`, a `timedelta`), or
+                a `datetime`. After the deadline, the question closes without an answer.
+            people: People who are notified, people who may answer, and the number of required
+                approvals.
 
         Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+            QuestionError: The question is invalid. `problems` lists every problem with a JSON
+                pointer and a remedy.
         """
         terms = terms_of(
             default,
@@ -73,26 +92,58 @@ class Constructors:
 
     @overload
     @classmethod
-    def select(cls, id: str, text: str, options: Options[S], *, allow_other: No = False, **terms: Unpack[Always[S]]) -> Question[S]: ...
+    def select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: No = False,
+        **terms: Unpack[Always[S]],
+    ) -> Question[S]: ...
     @overload
     @classmethod
     def select(
-        cls, id: str, text: str, options: Options[S], *, allow_other: No = False, **terms: Unpack[Perhaps[S]]
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: No = False,
+        **terms: Unpack[Perhaps[S]],
     ) -> Question[S | None]: ...
     @overload
     @classmethod
-    def select(cls, id: str, text: str, options: Options[S], *, allow_other: Yes, **terms: Unpack[Always[Own[S]]]) -> Question[Own[S]]: ...
+    def select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: Yes,
+        **terms: Unpack[Always[Own[S]]],
+    ) -> Question[Own[S]]: ...
     @overload
     @classmethod
     def select(
-        cls, id: str, text: str, options: Options[S], *, allow_other: Yes, **terms: Unpack[Perhaps[Own[S]]]
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: Yes,
+        **terms: Unpack[Perhaps[Own[S]]],
     ) -> Question[Own[S] | None]: ...
     @overload
     @classmethod
-    def select(cls, id: str, text: str, options: type[E], **terms: Unpack[Always[E]]) -> Question[E]: ...
+    def select(
+        cls, id: str, text: str, options: type[E], **terms: Unpack[Always[E]]
+    ) -> Question[E]: ...
     @overload
     @classmethod
-    def select(cls, id: str, text: str, options: type[E], **terms: Unpack[Perhaps[E]]) -> Question[E | None]: ...
+    def select(
+        cls, id: str, text: str, options: type[E], **terms: Unpack[Perhaps[E]]
+    ) -> Question[E | None]: ...
     @classmethod
     def select(  # noqa: PLR0913  the terms of a question
         cls,
@@ -110,26 +161,30 @@ class Constructors:
         deadline: Deadline | None = None,
         people: People | None = None,
     ) -> Question[Any]:
-        """Ask for exactly one of several options; the answer is its value, or the member of the `Enum`.
+        """Ask for exactly one option. The answer is its value, or the member of the `Enum`.
 
         Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            options: 1 to 200 values in the order in which they are shown: strings, numbers, `SelectOption`s where a choice needs a
-                description, or an `Enum`.
-            allow_other: The person may also answer in their own words, `{"other": "<text>"}`.
-            default: The value (not the position) of the option that Enter picks.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
-                too, `none` if every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
-            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
+            id: Key of the answer: 1 to 64 of `A-Z a-z 0-9 _ -`, not starting with `__`.
+            text: The question, in one line of at most 2,048 characters.
+            options: 1 to 200 values, in the order in which they are shown: strings, numbers,
+                `SelectOption`s (to add a description) or an `Enum`.
+            allow_other: Whether the person may answer in their own words, `{"other": "<text>"}`.
+            default: Value (not position) of the option that is selected first.
+            context: Background information in Markdown, shown above the text. At most 16 KiB.
+            exclusive: Whether only a human may answer, never a model.
+            persistence: Longest time for which the person can have the answer remembered: `none`
+                (not at all), `turn` or `conversation`.
+            optional: Whether the person may skip the question. The answer is then None.
+            when: In a form, ask only if an earlier question has this answer. If the question is
+                not asked, its answer is None.
+            deadline: Time limit for an answer (seconds, a duration such as `2h`, a `timedelta`), or
+                a `datetime`. After the deadline, the question closes without an answer.
+            people: People who are notified, people who may answer, and the number of required
+                approvals.
 
         Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+            QuestionError: The question is invalid. `problems` lists every problem with a JSON
+                pointer and a remedy.
         """
         values, returns = options_as_json(options)
         wire = {"type": "select", "options": values, "allow_other": allow_other}
@@ -148,29 +203,57 @@ class Constructors:
     @overload
     @classmethod
     def multi_select(
-        cls, id: str, text: str, options: Options[S], *, allow_other: No = False, **terms: Unpack[AlwaysSeveral[S]]
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: No = False,
+        **terms: Unpack[AlwaysSeveral[S]],
     ) -> Question[list[S]]: ...
     @overload
     @classmethod
     def multi_select(
-        cls, id: str, text: str, options: Options[S], *, allow_other: No = False, **terms: Unpack[PerhapsSeveral[S]]
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: No = False,
+        **terms: Unpack[PerhapsSeveral[S]],
     ) -> Question[list[S] | None]: ...
     @overload
     @classmethod
     def multi_select(
-        cls, id: str, text: str, options: Options[S], *, allow_other: Yes, **terms: Unpack[AlwaysSeveral[Own[S]]]
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: Yes,
+        **terms: Unpack[AlwaysSeveral[Own[S]]],
     ) -> Question[list[Own[S]]]: ...
     @overload
     @classmethod
     def multi_select(
-        cls, id: str, text: str, options: Options[S], *, allow_other: Yes, **terms: Unpack[PerhapsSeveral[Own[S]]]
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: Yes,
+        **terms: Unpack[PerhapsSeveral[Own[S]]],
     ) -> Question[list[Own[S]] | None]: ...
     @overload
     @classmethod
-    def multi_select(cls, id: str, text: str, options: type[E], **terms: Unpack[AlwaysSeveral[E]]) -> Question[list[E]]: ...
+    def multi_select(
+        cls, id: str, text: str, options: type[E], **terms: Unpack[AlwaysSeveral[E]]
+    ) -> Question[list[E]]: ...
     @overload
     @classmethod
-    def multi_select(cls, id: str, text: str, options: type[E], **terms: Unpack[PerhapsSeveral[E]]) -> Question[list[E] | None]: ...
+    def multi_select(
+        cls, id: str, text: str, options: type[E], **terms: Unpack[PerhapsSeveral[E]]
+    ) -> Question[list[E] | None]: ...
     @classmethod
     def multi_select(  # noqa: PLR0913  the terms of a question
         cls,
@@ -190,31 +273,40 @@ class Constructors:
         deadline: Deadline | None = None,
         people: People | None = None,
     ) -> Question[Any]:
-        """Ask for any number of the options; the answer is a list in option order, without repeats.
+        """Ask for any number of options. The answer is a list in option order, without repeats.
 
         Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            options: 1 to 200 values in the order in which they are shown: strings, numbers, `SelectOption`s where a choice needs a
-                description, or an `Enum`.
-            allow_other: The person may also answer in their own words, `{"other": "<text>"}`.
-            min: At least so many; own words count as one.
-            max: At most so many; None for all.
-            default: The values that are chosen already.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
-                too, `none` if every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
-            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
+            id: Key of the answer: 1 to 64 of `A-Z a-z 0-9 _ -`, not starting with `__`.
+            text: The question, in one line of at most 2,048 characters.
+            options: 1 to 200 values, in the order in which they are shown: strings, numbers,
+                `SelectOption`s (to add a description) or an `Enum`.
+            allow_other: Whether the person may answer in their own words, `{"other": "<text>"}`.
+            min: Minimum number of choices. Own words count as one choice.
+            max: Maximum number of choices. None: no limit.
+            default: Values that are selected first.
+            context: Background information in Markdown, shown above the text. At most 16 KiB.
+            exclusive: Whether only a human may answer, never a model.
+            persistence: Longest time for which the person can have the answer remembered: `none`
+                (not at all), `turn` or `conversation`.
+            optional: Whether the person may skip the question. The answer is then None.
+            when: In a form, ask only if an earlier question has this answer. If the question is
+                not asked, its answer is None.
+            deadline: Time limit for an answer (seconds, a duration such as `2h`, a `timedelta`), or
+                a `datetime`. After the deadline, the question closes without an answer.
+            people: People who are notified, people who may answer, and the number of required
+                approvals.
 
         Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+            QuestionError: The question is invalid. `problems` lists every problem with a JSON
+                pointer and a remedy.
         """
         values, returns = options_as_json(options)
-        wire: dict[str, Json] = {"type": "multi_select", "options": values, "min": min, "allow_other": allow_other}
+        wire: dict[str, Json] = {
+            "type": "multi_select",
+            "options": values,
+            "min": min,
+            "allow_other": allow_other,
+        }
         if max is not None:
             wire["max"] = max
         terms = terms_of(
@@ -231,7 +323,9 @@ class Constructors:
 
     @overload
     @classmethod
-    def number(cls, id: str, text: str, *, type: type[int], **terms: Unpack[AlwaysWithin[int]]) -> Question[int]: ...
+    def number(
+        cls, id: str, text: str, *, type: type[int], **terms: Unpack[AlwaysWithin[int]]
+    ) -> Question[int]: ...
     @overload
     @classmethod
     def number(  # pyright: ignore[reportOverlappingOverload]  (an `int` is a `float` to a type checker)
@@ -239,10 +333,14 @@ class Constructors:
     ) -> Question[int | None]: ...
     @overload
     @classmethod
-    def number(cls, id: str, text: str, *, type: type[float] = float, **terms: Unpack[AlwaysWithin[float]]) -> Question[float]: ...
+    def number(
+        cls, id: str, text: str, *, type: type[float] = float, **terms: Unpack[AlwaysWithin[float]]
+    ) -> Question[float]: ...
     @overload
     @classmethod
-    def number(cls, id: str, text: str, *, type: type[float] = float, **terms: Unpack[PerhapsWithin[float]]) -> Question[float | None]: ...
+    def number(
+        cls, id: str, text: str, *, type: type[float] = float, **terms: Unpack[PerhapsWithin[float]]
+    ) -> Question[float | None]: ...
     @classmethod
     def number(  # noqa: PLR0913  the terms of a question
         cls,
@@ -261,26 +359,30 @@ class Constructors:
         deadline: Deadline | None = None,
         people: People | None = None,
     ) -> Question[Any]:
-        """Ask for a number; the answer is an `int` or a `float`.
+        """Ask for a number. The answer is an `int` or a `float`.
 
         Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            type: `int` for whole numbers, `float` for any.
-            min: The smallest number that is an answer.
-            max: The largest.
-            default: What stands in the field when it opens.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
-                too, `none` if every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
-            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
+            id: Key of the answer: 1 to 64 of `A-Z a-z 0-9 _ -`, not starting with `__`.
+            text: The question, in one line of at most 2,048 characters.
+            type: `int` for whole numbers, `float` for any number.
+            min: Smallest allowed number.
+            max: Largest allowed number.
+            default: Initial value of the field.
+            context: Background information in Markdown, shown above the text. At most 16 KiB.
+            exclusive: Whether only a human may answer, never a model.
+            persistence: Longest time for which the person can have the answer remembered: `none`
+                (not at all), `turn` or `conversation`.
+            optional: Whether the person may skip the question. The answer is then None.
+            when: In a form, ask only if an earlier question has this answer. If the question is
+                not asked, its answer is None.
+            deadline: Time limit for an answer (seconds, a duration such as `2h`, a `timedelta`), or
+                a `datetime`. After the deadline, the question closes without an answer.
+            people: People who are notified, people who may answer, and the number of required
+                approvals.
 
         Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+            QuestionError: The question is invalid. `problems` lists every problem with a JSON
+                pointer and a remedy.
         """
         schema = {"type": "integer" if type is int else "number", "minimum": min, "maximum": max}
         terms = terms_of(
@@ -293,18 +395,28 @@ class Constructors:
             deadline=deadline,
             people=people,
         )
-        return authored(cls, {"id": id, "text": text, "answer_type": bounded(schema), **terms}, type)
+        return authored(
+            cls, {"id": id, "text": text, "answer_type": bounded(schema), **terms}, type
+        )
 
     @overload
     @classmethod
-    def secret(cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[Terms]) -> Question[SecretValue]: ...
+    def secret(
+        cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[Terms]
+    ) -> Question[SecretValue]: ...
     @overload
     @classmethod
     def secret(
-        cls, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[Terms]
+        cls,
+        id: str,
+        text: str,
+        *,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[Terms],
     ) -> Question[SecretValue | None]: ...
     @classmethod
-    def secret(  # noqa: PLR0913  the terms of a question
+    def secret(
         cls,
         id: str,
         text: str,
@@ -317,22 +429,27 @@ class Constructors:
         deadline: Deadline | None = None,
         people: People | None = None,
     ) -> Question[Any]:
-        """Ask for a secret; the answer is a `SecretValue`, which is never stored, logged, shown or sent to a model.
+        """Ask for a secret. The answer is a `SecretValue`, which is never stored, logged, shown or
+        sent to a model.
 
         Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
-                too, `none` if every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
-            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
+            id: Key of the answer: 1 to 64 of `A-Z a-z 0-9 _ -`, not starting with `__`.
+            text: The question, in one line of at most 2,048 characters.
+            context: Background information in Markdown, shown above the text. At most 16 KiB.
+            exclusive: Whether only a human may answer, never a model.
+            persistence: Without effect, because a secret is never remembered. `conversation` is
+                rejected.
+            optional: Whether the person may skip the question. The answer is then None.
+            when: In a form, ask only if an earlier question has this answer. If the question is
+                not asked, its answer is None.
+            deadline: Time limit for an answer (seconds, a duration such as `2h`, a `timedelta`), or
+                a `datetime`. After the deadline, the question closes without an answer.
+            people: People who are notified, people who may answer, and the number of required
+                approvals.
 
         Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+            QuestionError: The question is invalid. `problems` lists every problem with a JSON
+                pointer and a remedy.
         """
         terms = terms_of(
             None,
@@ -348,18 +465,24 @@ class Constructors:
 
     @overload
     @classmethod
-    def schema(cls, id: str, text: str, schema: type[V], **terms: Unpack[Always[V]]) -> Question[V]: ...
+    def schema(
+        cls, id: str, text: str, schema: type[V], **terms: Unpack[Always[V]]
+    ) -> Question[V]: ...
     @overload
     @classmethod
-    def schema(cls, id: str, text: str, schema: type[V], **terms: Unpack[Perhaps[V]]) -> Question[V | None]: ...
+    def schema(
+        cls, id: str, text: str, schema: type[V], **terms: Unpack[Perhaps[V]]
+    ) -> Question[V | None]: ...
     @overload
     @classmethod
-    def schema(cls, id: str, text: str, schema: JsonObject, **terms: Unpack[Perhaps[Json]]) -> Question[Json]: ...
+    def schema(
+        cls, id: str, text: str, schema: JsonObject, **terms: Unpack[Perhaps[Json]]
+    ) -> Question[Json]: ...
     @overload
     @classmethod
     def schema(
         cls, id: str, text: str, schema: object, **terms: Unpack[Perhaps[Any]]
-    ) -> Question[Any]: ...  # a type with constraints (`Annotated`, a union) is no `type` to a type checker
+    ) -> Question[Any]: ...  # type checkers do not accept `Annotated` or a union as `type`
     @classmethod
     def schema(  # noqa: PLR0913  the terms of a question
         cls,
@@ -376,27 +499,33 @@ class Constructors:
         deadline: Deadline | None = None,
         people: People | None = None,
     ) -> Question[Any]:
-        """Ask for a value of a type: JSON that is valid under its schema.
+        """Ask for a value of a Python type, or for JSON that is valid under a JSON Schema.
 
         Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            schema: A type: `list[str]`, an `Enum`, a dataclass, a `TypedDict`, a `msgspec.Struct`, a Pydantic model, any of them with
-                constraints in `Annotated`; the answer is a value of it. Or a JSON Schema of the closed subset; the answer is then JSON.
-            default: A value of the type.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
-                too, `none` if every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
-            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
+            id: Key of the answer: 1 to 64 of `A-Z a-z 0-9 _ -`, not starting with `__`.
+            text: The question, in one line of at most 2,048 characters.
+            schema: A Python type, or a JSON Schema of the supported subset. The answer is a value
+                of the type, or JSON. Supported types are types such as `list[str]`, enums,
+                dataclasses, `TypedDict`s, `msgspec.Struct`s, Pydantic models, and these types with
+                constraints in `Annotated`.
+            default: Initial value of the field: a value of the type, or JSON.
+            context: Background information in Markdown, shown above the text. At most 16 KiB.
+            exclusive: Whether only a human may answer, never a model.
+            persistence: Longest time for which the person can have the answer remembered: `none`
+                (not at all), `turn` or `conversation`.
+            optional: Whether the person may skip the question. The answer is then None.
+            when: In a form, ask only if an earlier question has this answer. If the question is
+                not asked, its answer is None.
+            deadline: Time limit for an answer (seconds, a duration such as `2h`, a `timedelta`), or
+                a `datetime`. After the deadline, the question closes without an answer.
+            people: People who are notified, people who may answer, and the number of required
+                approvals.
 
         Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+            QuestionError: The question is invalid. `problems` lists every problem with a JSON
+                pointer and a remedy.
         """
-        made, returns = schema_as_json(schema)
+        schema_json, returns = schema_as_json(schema)
         terms = terms_of(
             default,
             context=context,
@@ -407,22 +536,33 @@ class Constructors:
             deadline=deadline,
             people=people,
         )
-        return authored(cls, {"id": id, "text": text, "answer_type": {"type": "schema", "schema": made}, **terms}, returns)
+        return authored(
+            cls,
+            {
+                "id": id,
+                "text": text,
+                "answer_type": {"type": "schema", "schema": schema_json},
+                **terms,
+            },
+            returns,
+        )
 
 
-def authored(cls: type[Any], asked: Mapping[str, object], returns: object = None) -> Question[Any]:
-    """Build the JSON that an author would write, and read it: one set of rules for both. What is None is not written."""
-    if not _WRITTEN.issuperset(map(type, asked.values())):
-        asked = {
+def authored(cls: type[Any], fields: Mapping[str, object], returns: object = None) -> Question[Any]:
+    """Build a question through the same reader as authored JSON, so that the same rules apply.
+    None values are omitted.
+    """
+    if not _JSON_TYPES.issuperset(map(type, fields.values())):
+        fields = {
             name: plain(value) if isinstance(value, Struct) else value
-            for name, value in asked.items()
+            for name, value in fields.items()
             if value is not None and value is not UNSET
         }
-    return author(cls, asked, DEFAULT_LIMITS, returns)
+    return author(cls, fields, DEFAULT_LIMITS, returns)
 
 
-_WRITTEN: Final = frozenset({str, bool, dict})
-"""Types of values that are their own JSON, as nearly all are that an author gives."""
+_JSON_TYPES: Final = frozenset({str, bool, dict})
+"""Types whose values need no conversion to JSON. Most values have one of these types."""
 
 
 def terms_of(
@@ -434,7 +574,7 @@ def terms_of(
     people: People | None = None,
     **terms: object,
 ) -> dict[str, object]:
-    """Gather the terms of a question, without those that are left out."""
+    """Collect the optional fields of a question that are set."""
     if context is not None:
         terms["context"] = context
     if when is not None:
@@ -449,11 +589,15 @@ def terms_of(
 
 
 def bounded(schema: Mapping[str, Json]) -> JsonObject:
-    """Return the answer type of a text or a number within bounds, those left out as None."""
-    return {"type": "schema", "schema": {key: value for key, value in schema.items() if value is not None}}
+    """Return the answer type of a text or number with bounds. Bounds of None are omitted."""
+    return {
+        "type": "schema",
+        "schema": {key: value for key, value in schema.items() if value is not None},
+    }
 
 
-# Keywords of the constructors, for type checkers only: nothing of this is there when a program runs ----------------------
+# Type hints for the constructors' keywords. They exist only for type checkers
+# ---------------------------------------
 
 
 if TYPE_CHECKING:
@@ -466,10 +610,10 @@ if TYPE_CHECKING:
     No: TypeAlias = Literal[False]
     Options: TypeAlias = Sequence[S | SelectOption[S]]
     Own: TypeAlias = S | OtherAnswer
-    """An option, or a person's own words."""
+    """An option, or the person's own words."""
 
     class Terms(TypedDict, total=False):
-        """The terms on which any question may be asked."""
+        """The keywords of every constructor."""
 
         context: str | None
         exclusive: bool
@@ -478,24 +622,26 @@ if TYPE_CHECKING:
         people: People | None
 
     class TermsOf(Terms, Generic[V], total=False):
-        """The terms of a question that may have a default."""
+        """The keywords of a question that may have a default."""
 
         default: V | None
 
     class Ungated(TypedDict, total=False):
-        """A question that is asked in any case, and has an answer."""
+        """A question that is always asked and must be answered."""
 
         optional: No
         when: None
 
     class Gated(TypedDict, total=False):
-        """A question that may be skipped, or is asked only after another answer; else its answer is None."""
+        """A question whose answer may be None, because it may be skipped or depends on another
+        answer.
+        """
 
         optional: bool
         when: When | None
 
     class Several(TypedDict, total=False):
-        """At least and at most how many choices."""
+        """Minimum and maximum number of choices."""
 
         min: int
         max: int | None
@@ -507,25 +653,25 @@ if TYPE_CHECKING:
         max: V | None
 
     class Always(TermsOf[V], Ungated, total=False):
-        """The terms of a question with a default that is asked in any case."""
+        """The keywords of a question with a default that is always asked."""
 
     class Perhaps(TermsOf[V], Gated, total=False):
-        """The terms of a question with a default that may go without an answer."""
+        """The keywords of a question with a default whose answer may be None."""
 
     class AlwaysSeveral(Always[Sequence[V]], Several, total=False):
-        """The terms of several choices that are asked in any case."""
+        """The keywords of a multiple-choice question that is always asked."""
 
     class PerhapsSeveral(Perhaps[Sequence[V]], Several, total=False):
-        """The terms of several choices that may go without an answer."""
+        """The keywords of a multiple-choice question whose answer may be None."""
 
     class AlwaysWithin(Always[V], Within[V], total=False):
-        """The terms of a number that is asked in any case."""
+        """The keywords of a number question that is always asked."""
 
     class PerhapsWithin(Perhaps[V], Within[V], total=False):
-        """The terms of a number that may go without an answer."""
+        """The keywords of a number question whose answer may be None."""
 
     class TextTerms(TermsOf[str], total=False):
-        """The terms of a text."""
+        """The keywords of a text question."""
 
         pattern: str | None
         min_length: int | None

@@ -1,4 +1,4 @@
-"""A form: 1 to 20 questions, asked in order, and the check of all of them at once."""
+"""Forms: 1 to 20 questions that are asked in order, and their validation."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 from midturn.question.question import Question
 
 FOREIGN_LIMITS: Limits = replace(DEFAULT_LIMITS, form=200, options=2_000)
-"""Limits of a form that another program asks for: its author does not know the limits of this one."""
+"""Limits for forms of other programs, whose authors do not know midturn's limits."""
 _NO_LIMITS = replace(DEFAULT_LIMITS, form=2**31, options=2**31, question=2**31, context=2**31)
 
 
 class Form(Struct, frozen=True):
-    """Questions that are asked together. With `review`, the person sees all answers once more before they are sent.
-
-    `limit` is the highest number of questions (`limits.form`). Any sequence of questions will do; a tuple is kept.
+    """Questions that are asked together.
 
     Args:
-        questions: The questions, in the order in which they are asked.
+        questions: The questions, in the order in which they are asked. Any sequence; it is stored
+            as a tuple.
+        review: Whether the person sees all answers again before they are sent.
+        limit: Maximum number of questions (`limits.form`).
 
     Raises:
-        QuestionError: A rule of forms is broken; `problems` has all of them, with pointers such as `/questions/1/when/equals`.
+        QuestionError: The form is invalid. `problems` lists every problem, with pointers such as
+            `/questions/1/when/equals`.
     """
 
     questions: Sequence[Question[Any]]
@@ -36,11 +38,14 @@ class Form(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         questions = tuple(self.questions)
-        if len(questions) == 1 <= self.limit and _stands_alone(questions[0]):  # as nearly every form
+        # a form with one unconditional question needs no further checks
+        if len(questions) == 1 <= self.limit and _is_unconditional(questions[0]):
             if questions is not self.questions:
                 force_setattr(self, "questions", questions)
             return
-        problems = _strangers(questions) or form_problems([FormPlace.of(question) for question in questions], self.limit)
+        problems = _type_problems(questions) or form_problems(
+            [FormPlace.of(question) for question in questions], self.limit
+        )
         if problems:
             raise QuestionError(problems)
         if any(question.when for question in questions):
@@ -49,94 +54,128 @@ class Form(Struct, frozen=True):
         force_setattr(self, "questions", questions)
 
     @classmethod
-    def from_json(cls, questions: Json, *, review: bool = False, limits: Limits = DEFAULT_LIMITS) -> Form:
+    def from_json(
+        cls, questions: Json, *, review: bool = False, limits: Limits = DEFAULT_LIMITS
+    ) -> Form:
         """Read an array of question objects.
 
         Args:
             questions: The questions as JSON objects.
-            review: Show all answers once more before they are sent.
-            limits: How many questions there may be, and how long each.
+            review: Whether the person sees all answers again before they are sent.
+            limits: Limits for the number and size of the questions.
 
         Raises:
-            QuestionError: Every problem of every question, and those of the form.
+            QuestionError: A question or the form is invalid. `problems` lists every problem.
         """
         if not isinstance(questions, list | tuple):
-            raise QuestionError([Problem("/questions", f"must be an array of 1 to {limits.form} questions.")])
-        return cls.from_entries([FormPlace.read(obj, limits) for obj in questions], review=review, limit=limits.form)
+            raise QuestionError(
+                [Problem("/questions", f"must be an array of 1 to {limits.form} questions.")]
+            )
+        return cls.from_entries(
+            [FormPlace.read(obj, limits) for obj in questions], review=review, limit=limits.form
+        )
 
     @classmethod
     def from_record(cls, questions: Json, *, review: bool = False) -> Form:
-        """Read the questions of a recorded form. Its limits were checked when it was asked, so none apply here.
+        """Read the questions of a recorded form, without limits, because the limits were checked
+        when the form was asked.
 
         Args:
             questions: The questions as JSON objects.
-            review: Show all answers once more before they are sent.
+            review: Whether the person sees all answers again before they are sent.
 
         Raises:
-            QuestionError: They are no form.
+            QuestionError: The questions are not a valid form.
         """
         return cls.from_json(questions, review=review, limits=_NO_LIMITS)
 
     @classmethod
-    def from_entries(cls, entries: Sequence[FormPlace], *, review: bool = False, limit: int = DEFAULT_LIMITS.form) -> Form:
-        """Build a form from what could be read of its questions.
+    def from_entries(
+        cls, entries: Sequence[FormPlace], *, review: bool = False, limit: int = DEFAULT_LIMITS.form
+    ) -> Form:
+        """Build a form from entries, whose questions may be invalid.
 
         Args:
-            entries: What could be read of each question.
-            review: Show all answers once more before they are sent.
-            limit: The highest number of questions.
+            entries: The valid or invalid questions.
+            review: Whether the person sees all answers again before they are sent.
+            limit: Maximum number of questions.
 
         Raises:
-            QuestionError: Every problem of every entry, and those of the form.
+            QuestionError: An entry or the form is invalid. `problems` lists every problem.
         """
         problems = form_problems(entries, limit)
         if problems:
             raise QuestionError(problems)
-        return cls([entry.question for entry in entries if entry.question is not None], review, limit)
+        return cls(
+            [entry.question for entry in entries if entry.question is not None], review, limit
+        )
 
     def to_json(self) -> list[dict[str, Json]]:
-        """Return the questions as wire objects, defaults omitted."""
+        """Return the questions as JSON objects, without default values."""
         return [question.to_json() for question in self.questions]
 
 
-def _stands_alone(given: object) -> bool:
-    """Say whether this is a question that depends on no other one: there is nothing else that could be wrong with a form of it."""
+def _is_unconditional(given: object) -> bool:
+    """Return whether this is a question without `when`. A form of one such question is always
+    valid.
+    """
     return isinstance(given, Question) and given.when is None and type(given.id) is str
 
 
-def _strangers(questions: Sequence[object]) -> list[Problem]:
-    """Return a problem for whatever is not a question at all: types are not checked before a program runs."""
-    advice = "Build one with `Question.boolean`, `.select`, `.multi_select`, `.text`, `.secret` or `.schema`."
+def _type_problems(questions: Sequence[object]) -> list[Problem]:
+    """Return a problem for each value of a wrong type, because Python does not check types at
+    run time.
+    """
+    advice = (
+        "Build one with `Question.boolean`, `.select`, `.multi_select`, `.text`, `.secret` or"
+        " `.schema`."
+    )
     found: list[Problem] = []
     for place, given in enumerate(questions):
         at = f"/questions/{place}"
         if not isinstance(given, Question):
             found.append(Problem(at, f"a `{type(given).__name__}` is not a question. {advice}"))
             continue
-        id, when = cast("object", given.id), cast("object", given.when)  # noqa: A001  the wire's word
+        id, when = cast("object", given.id), cast("object", given.when)  # noqa: A001  the name in JSON
         if not isinstance(id, str):
-            found.append(Problem(f"{at}/id", f"a `{type(id).__name__}` is not an id. Give a string."))
-        if not (when is None or (isinstance(when, When) and isinstance(cast("object", when.question_id), str))):
-            found.append(Problem(f"{at}/when", f"{when!r} does not say when to ask. Give `When(<earlier id>, <answer>)`, or None."))
+            found.append(
+                Problem(f"{at}/id", f"a `{type(id).__name__}` is not an id. Give a string.")
+            )
+        if not (
+            when is None
+            or (isinstance(when, When) and isinstance(cast("object", when.question_id), str))
+        ):
+            found.append(
+                Problem(
+                    f"{at}/when",
+                    f"{when!r} is not a valid `when`. Give `When(<earlier id>, <answer>)`, or"
+                    " None.",
+                )
+            )
     return found
 
 
 def _canonical(question: Question[Any], by_id: dict[str, Question[Any]]) -> Question[Any]:
-    """Write the value of a predicate as the checker writes answers, so that comparing the two is all that is left to do."""
+    """Return the question with the value of `when` in canonical form, so that it can be compared
+    with answers directly.
+    """
     when = question.when
     if when is None or when.equals is None:
         return question
     equals = by_id[when.question_id].check(when.equals)
-    return replace(question, when=When(when.question_id, cast("Json", equals)))  # no predicate names a secret
+    return replace(
+        question, when=When(when.question_id, cast("Json", equals))
+    )  # a condition cannot refer to a secret
 
 
-# Problems of a form, all found at once --------------------------------------------------------------------------------
+# Problems of a form, reported together
+# --------------------------------------------------------------------------------------------------
 
 
 class FormPlace(Struct, frozen=True):
-    """One place of a form and what could be read of it, so that a broken question does not hide what is wrong with the others.
+    """One entry of a form, valid or not. Used to report the problems of all questions together.
 
-    `problems` are the question's own, with pointers that begin at the question.
+    `problems` are the problems of the question, with pointers relative to the question.
     """
 
     id: str | None
@@ -146,12 +185,12 @@ class FormPlace(Struct, frozen=True):
 
     @classmethod
     def of(cls, question: Question[Any]) -> FormPlace:
-        """Return the place of a sound question."""
+        """Return the entry of a valid question."""
         return cls(question.id, question.when, question)
 
     @classmethod
     def read(cls, obj: Json, limits: Limits = DEFAULT_LIMITS) -> FormPlace:
-        """Read a wire object, whatever is wrong with it."""
+        """Read a JSON object that may be an invalid question."""
         try:
             return cls.of(Question.from_json(obj, limits))
         except QuestionError as error:
@@ -159,13 +198,15 @@ class FormPlace(Struct, frozen=True):
 
 
 def id_in(obj: Json) -> str | None:
-    """Return the id of a question that may be broken."""
-    id = cast("JsonObject", obj).get("id") if isinstance(obj, dict) else None  # noqa: A001  the wire's word
+    """Return the id of a question that may be invalid."""
+    id = cast("JsonObject", obj).get("id") if isinstance(obj, dict) else None  # noqa: A001  the name in JSON
     return id if isinstance(id, str) else None
 
 
 def when_in(obj: Json) -> When | None:
-    """Return the predicate of a question that may be broken, if that much of it is whole."""
+    """Return the condition of a question that may be invalid, if the condition itself is
+    readable.
+    """
     when = cast("JsonObject", obj).get("when") if isinstance(obj, dict) else None
     if not isinstance(when, dict):
         return None
@@ -175,7 +216,7 @@ def when_in(obj: Json) -> When | None:
 
 
 def form_problems(entries: Sequence[FormPlace], limit: int) -> list[Problem]:
-    """Return every problem of a form, in the order of its questions; an empty list means that it may be asked."""
+    """Return every problem of a form, in the order of its questions. Empty if the form is valid."""
     found = [] if 1 <= len(entries) <= limit else [_miscounted(len(entries), limit)]
     earlier: dict[str, FormPlace] = {}
     for place, entry in enumerate(entries):
@@ -183,10 +224,19 @@ def form_problems(entries: Sequence[FormPlace], limit: int) -> list[Problem]:
         found += [Problem(at + problem.pointer, problem.message) for problem in entry.problems]
         if entry.id in earlier:
             first = next(i for i, e in enumerate(entries) if e.id == entry.id)
-            found.append(Problem(f"{at}/id", f"the id `{entry.id}` is taken by /questions/{first}; give every question its own."))
+            found.append(
+                Problem(
+                    f"{at}/id",
+                    f"the id `{entry.id}` is already used by /questions/{first}. Give every"
+                    " question a different id.",
+                )
+            )
         if entry.when is not None:
             later = any(e.id == entry.when.question_id for e in entries[place + 1 :])
-            found += [Problem(f"{at}/when{p.pointer}", p.message) for p in _gate(entry, entry.when, earlier, later=later)]
+            found += [
+                Problem(f"{at}/when{p.pointer}", p.message)
+                for p in _condition_problems(entry, entry.when, earlier, later=later)
+            ]
         if entry.id is not None:
             earlier.setdefault(entry.id, entry)
     return found
@@ -194,11 +244,15 @@ def form_problems(entries: Sequence[FormPlace], limit: int) -> list[Problem]:
 
 def _miscounted(count: int, limit: int) -> Problem:
     has = "no questions" if count == 0 else f"{count} questions"
-    return Problem("/questions", f"the form has {has}; 1 to {limit} are allowed.")
+    return Problem("/questions", f"the form has {has}; the number must be 1 to {limit}.")
 
 
-def _gate(entry: FormPlace, when: When, earlier: dict[str, FormPlace], *, later: bool) -> Iterator[Problem]:
-    """Check that a predicate names an earlier question, and a value that this question can have as its answer."""
+def _condition_problems(
+    entry: FormPlace, when: When, earlier: dict[str, FormPlace], *, later: bool
+) -> Iterator[Problem]:
+    """Yield the problems of a condition: it must refer to an earlier question and to a possible
+    answer of it.
+    """
     named = earlier.get(when.question_id)
     if named is None:
         if when.question_id == entry.id:
@@ -209,16 +263,24 @@ def _gate(entry: FormPlace, when: When, earlier: dict[str, FormPlace], *, later:
             wrong = f"no question has the id `{when.question_id}`"
         yield Problem("/question_id", f"{wrong}; {_choose(earlier)}")
     elif named.question is not None and isinstance(named.question.answer_type, SecretType):
-        yield Problem("/question_id", f"`{named.id}` is a secret, and nothing may depend on one; {_choose(earlier)}")
+        yield Problem(
+            "/question_id",
+            f"`{named.id}` is a secret, and a condition cannot depend on a secret;"
+            f" {_choose(earlier)}",
+        )
     elif named.question is not None:
         yield from _equals(named.question, when.equals)
 
 
 def _choose(earlier: dict[str, FormPlace]) -> str:
-    names = [e.id for e in earlier.values() if e.id and not (e.question and isinstance(e.question.answer_type, SecretType))]
+    names = [
+        e.id
+        for e in earlier.values()
+        if e.id and not (e.question and isinstance(e.question.answer_type, SecretType))
+    ]
     if not names:
-        return "no question comes before it that it could depend on: leave `when` out."
-    return f"name a question that comes before it: {', '.join(f'`{name}`' for name in names)}."
+        return "there is no earlier question that it could depend on: remove `when`."
+    return f"name an earlier question: {', '.join(f'`{name}`' for name in names)}."
 
 
 def _equals(named: Question[Any], equals: Json) -> Iterator[Problem]:
@@ -228,8 +290,14 @@ def _equals(named: Question[Any], equals: Json) -> Iterator[Problem]:
         named.check(equals)
     except AnswerError as error:
         if equals is None:
-            why = f"`{named.id}` always has an answer: null is one only for a question that is optional or has a `when`."
+            why = (
+                f"`{named.id}` always has an answer. Null is only possible for a question that is"
+                " optional or has a `when`."
+            )
             yield Problem("/equals", why)
             return
         for problem in error.problems:
-            yield Problem(f"/equals{problem.pointer}", f"this can never be the answer to `{named.id}`: {problem.message}")
+            yield Problem(
+                f"/equals{problem.pointer}",
+                f"this is not a possible answer to `{named.id}`: {problem.message}",
+            )

@@ -1,4 +1,6 @@
-"""JSON written by hand or by a model: read strictly, with errors that say what and where; and JSON in one line, for people."""
+"""Read JSON written by hand or by a model, with errors that give the line and column, and write
+compact JSON.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,14 @@ from typing import Any, NoReturn, cast
 
 from midturn.question.json_value import Json
 
-_HALF = r"\\u[dD][89a-fA-F]|[\ud800-\udfff]"  # only such text can hold a lone surrogate
+# quick check: a JSON text without a match contains no lone surrogate
+_SURROGATE = r"\\u[dD][89a-fA-F]|[\ud800-\udfff]"
 
 
-class NotJson(ValueError):  # noqa: N818 (it says what the text is)
-    """The text is not JSON; `offset` is where it stops making sense, None where no place can be named."""
+class NotJson(ValueError):  # noqa: N818 (the name describes the text)
+    """The text is not JSON. `offset` is the index of the invalid character, or None if it is
+    unknown.
+    """
 
     def __init__(self, message: str, offset: int | None = None) -> None:
         self.offset = offset
@@ -22,17 +27,21 @@ class NotJson(ValueError):  # noqa: N818 (it says what the text is)
 
 
 def read_json(text: str) -> Json:
-    """Read JSON as the standard has it: no repeated keys, no `NaN`, no number that overflows, no lone surrogates.
+    """Read JSON strictly: no repeated keys, `NaN`, overflowing numbers or lone surrogates.
 
     Raises:
-        NotJson: The text is not JSON; the message says what, where and in which line.
+        NotJson: The text is not JSON. The message has the reason, line and column.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
-        if re.search(_HALF, text):
+        value = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+        )
+        if re.search(_SURROGATE, text):
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        raise NotJson(f"not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})", error.pos) from None
+        raise NotJson(
+            f"not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})", error.pos
+        ) from None
     except UnicodeEncodeError:
         raise NotJson("not valid JSON: half of a surrogate pair") from None
     except RecursionError:
@@ -45,7 +54,7 @@ def read_json(text: str) -> Json:
 
 
 def compact(value: Json) -> str:
-    """Write JSON in one line."""
+    """Return JSON in one line."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -69,11 +78,14 @@ def _finite(digits: str) -> float:
     return number
 
 
-# JSON of programs, which need not be text ------------------------------------------------------------------------------
+# JSON of other programs, which may be malformed
+# --------------------------------------------------------------------------------------------------
 
 
 def read_loosely(content: bytes) -> object:
-    """Read JSON in which there may be what no text can hold, shown as such, and constants that are none; None where it is not JSON."""
+    """Read JSON leniently: invalid characters are replaced and constants such as NaN become
+    strings. None if the content is not JSON.
+    """
     try:
         return _as_text(json.loads(content.decode("utf-8", "replace"), parse_constant=str))
     except (ValueError, RecursionError):
@@ -81,13 +93,16 @@ def read_loosely(content: bytes) -> object:
 
 
 def _as_text(value: object) -> object:
-    """Return a value in which halves of characters are replaced, which JavaScript writes and no store can keep."""
+    """Replace lone surrogates, which JavaScript writes and no store can save."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         case list():
-            return [_as_text(one) for one in cast("list[Any]", value)]
+            return [_as_text(item) for item in cast("list[Any]", value)]
         case dict():
-            return {_as_text(name): _as_text(one) for name, one in cast("Mapping[str, Any]", value).items()}
+            return {
+                _as_text(name): _as_text(item)
+                for name, item in cast("Mapping[str, Any]", value).items()
+            }
         case _:
             return value

@@ -1,6 +1,9 @@
-"""Plain values: JSON with strict equality (`true ≠ 1`, `1 == 1.0`), and how such values from outside are looked at; limits; secrets."""
+"""JSON values with strict equality (`true ≠ 1`, `1 == 1.0`), their validation, limits and
+secrets.
+"""
 
-# Without `from __future__ import annotations`: msgspec reads `Limits`, and would compile each annotation from text at every start.
+# No `from __future__ import annotations`: msgspec would compile each annotation of `Limits` from
+# its text at every start.
 
 import math
 import re
@@ -14,49 +17,66 @@ from midturn.errors import Problem
 
 if TYPE_CHECKING:
     Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
-else:  # msgspec cannot decode into a recursive alias: at run time any decoded value is one
+else:  # msgspec cannot decode into a recursive alias, so at run time it is Any
     Json = Any
 
 Scalar: TypeAlias = bool | int | float | str
 JsonObject: TypeAlias = Mapping[str, Json]
 _Path: TypeAlias = "tuple[_Path, str | int] | None"
 
-LONGEST_INTEGER = 1024  # bits: what an IEEE double reaches, and far below the digits at which Python refuses to read a number
-MOST_PARTS = 50_000  # values inside one another: far more than any question or answer needs, and judged within a tenth of a second
-SHOWN = 60  # characters of a value in a message
-_MAYBE_INTEGRAL = re.compile(rb"\d(?:\.0(?!\d)|[eE])")  # a float that may equal an integer, or a text that looks like one
+# maximum number of bits of an integer: the range of an IEEE double. Python refuses to parse much
+# longer integers
+LONGEST_INTEGER = 1024
+# maximum number of values inside one value; questions and answers need far fewer. Checking a
+# value of this size takes at most a tenth of a second
+MOST_PARTS = 50_000
+SHOWN = 60  # maximum number of characters of a value in a message
+# matches a float that may equal an integer, and text that looks like such a float
+_MAYBE_INTEGRAL = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
 _LONE_SURROGATE = "[\ud800-\udfff]"
 
 
 def canonical(value: Json) -> bytes:
-    """Encode `value` so that two values have the same bytes exactly when they are equal JSON."""
+    """Encode a value so that two values have the same bytes if and only if they are equal as
+    JSON.
+    """
     encoded = msgspec.json.encode(value, order="sorted", enc_hook=_as_dict)
     return encoded if is_canonical(encoded) else msgspec.json.encode(_plain(value), order="sorted")
 
 
 def is_canonical(encoded: bytes) -> bool:
-    """Whether JSON with sorted keys surely has no float that equals an integer: such a one would be written as that."""
+    """Return whether JSON with sorted keys certainly contains no float that equals an integer, such
+    as `1.0`. Such a float would have to be replaced by the integer.
+    """
     return _MAYBE_INTEGRAL.search(encoded) is None
 
 
 def json_equal(left: Json, right: Json) -> bool:
-    """Compare as JSON: `true` is not `1`, `1` is `1.0`, the order of keys does not count."""
-    return left == right if type(left) is type(right) is str else canonical(left) == canonical(right)
+    """Compare as JSON: `true` differs from `1`, `1` equals `1.0`, and the order of keys is
+    ignored.
+    """
+    return (
+        left == right if type(left) is type(right) is str else canonical(left) == canonical(right)
+    )
 
 
 def overlay(*tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay tables over each other, field by field, the lowest first; what is not a table replaces what is below it."""
+    """Merge tables recursively. Later tables take precedence; a value that is not a table
+    replaces the earlier value.
+    """
     merged: dict[str, Any] = {}
     for table in tables:
-        for name, above in table.items():
-            below = merged.get(name)
-            both = isinstance(above, Mapping) and isinstance(below, Mapping)
-            merged[name] = overlay(cast("JsonObject", below), cast("JsonObject", above)) if both else above
+        for name, value in table.items():
+            existing = merged.get(name)
+            both = isinstance(value, Mapping) and isinstance(existing, Mapping)
+            merged[name] = (
+                overlay(cast("JsonObject", existing), cast("JsonObject", value)) if both else value
+            )
     return merged
 
 
 def pointer_to(parent: str, key: str | int) -> str:
-    """Return the JSON pointer of the member `key` of what `parent` points to (RFC 6901)."""
+    """Return the JSON pointer to the member `key` of `parent` (RFC 6901)."""
     return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
@@ -66,17 +86,19 @@ def pointer_parts(pointer: str) -> tuple[str, ...]:
 
 
 def shown(value: Json) -> str:
-    """Return a value for a message: as JSON, cut where it is long."""
+    """Return a value for a message, as JSON and truncated if it is long."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> Problem | None:
-    """Say what keeps `value` from being JSON that can be written, sent and read again, or None.
+    """Return why `value` cannot be written, sent and read again as JSON, or None.
 
-    Refused are nesting deeper than `depth_limit` (`[]` is 1 deep), more than `parts_limit` values in one another, NaN and infinities,
-    integers beyond 1,024 bits, lone surrogates, keys that are not strings, and Python values that JSON does not know. The walk keeps its
-    own stack, so that depth cannot exhaust Python's, and writes no pointer before one is needed, so that long keys cost nothing.
+    Rejected are nesting deeper than `depth_limit` (`[]` has depth 1), more than `parts_limit`
+    contained values, NaN and infinities, integers of more than 1,024 bits, lone surrogates, keys
+    that are not strings, and other Python types. The traversal uses its own stack, so that deep
+    values cannot cause a RecursionError, and builds a pointer only for a problem, so that long
+    keys do not slow it down.
     """
     if (isinstance(value, str) and value.isascii()) or is_plain(value, depth_limit, parts_limit):
         return None
@@ -96,41 +118,45 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
         if container is None:
             continue
         members = container.items() if isinstance(container, Mapping) else enumerate(container)
-        open_values.extend((member, (path, key), depth + 1) for key, member in reversed(list(members)))
+        open_values.extend(
+            (member, (path, key), depth + 1) for key, member in reversed(list(members))
+        )
     return None
 
 
-_NO_JSON = (bytes, bytearray, memoryview)
+_NOT_CONVERTED = (bytes, bytearray, memoryview)
 
 
 def as_json(value: object) -> Any:
-    """Return the JSON of a Python value that has one; any other value is returned as it is.
+    """Convert a Python value to JSON if it has a JSON form; return any other value unchanged.
 
-    Enum members, dataclasses, structs, dates and Pydantic models have one, also inside lists and mappings; a set is a list. Bytes have
-    none: as base64 they would be a text that nobody wrote.
+    Enum members, dataclasses, structs, dates and Pydantic models are converted, also inside lists
+    and mappings. A set becomes a list. Bytes are not converted, because base64 text would look like
+    ordinary text.
     """
     try:
-        return msgspec.to_builtins(value, builtin_types=_NO_JSON, enc_hook=dumped)
+        return msgspec.to_builtins(value, builtin_types=_NOT_CONVERTED, enc_hook=dumped)
     except (TypeError, ValueError, RecursionError):
         return value
 
 
 def dumped(value: object) -> object:
-    """Return the JSON of a Pydantic model, for msgspec's `enc_hook`.
+    """Convert a Pydantic model to JSON, as msgspec's `enc_hook`.
 
     Raises:
-        TypeError: `value` is no Pydantic model.
+        TypeError: `value` is not a Pydantic model.
     """
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
-    raise TypeError(f"JSON knows no {type(value).__name__}")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def is_plain(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> bool:
-    """Whether `value` surely is JSON, of the very types that JSON is read into, without numbers.
+    """Return whether `value` certainly is JSON made only of strings, booleans, null, lists, tuples
+    and dicts, without numbers.
 
-    Nearly every value is, and then no pointers into it are needed.
+    This fast check succeeds for most values.
     """
     level: list[Any] = [value]
     for _ in range(depth_limit):
@@ -167,8 +193,8 @@ _SCALARS = (str, bool, int, float, type(None))
 
 
 def _as_container(item: object) -> Mapping[str, object] | Sequence[object] | None:
-    """Return what has something inside; None for a scalar."""
-    if isinstance(item, _SCALARS):  # most values are; asking a class for `Mapping` is slow
+    """Return a value that contains others, or None for a scalar."""
+    if isinstance(item, _SCALARS):  # checked first, because checking for `Mapping` is slow
         return None
     if isinstance(item, Mapping):
         return cast("Mapping[str, object]", item)
@@ -184,39 +210,56 @@ def _pointer(path: _Path) -> str:
 
 
 def _own_problem(item: object) -> str | None:
-    """Judge one value without what is inside it."""
+    """Return the problem of one value, ignoring the values inside it."""
     match item:
         case None | bool() | list() | tuple():
             return None
         case str():
             return _text_problem(item)
         case int():
-            return None if item.bit_length() <= LONGEST_INTEGER else "the number is too large. Write it as a string."
+            return (
+                None
+                if item.bit_length() <= LONGEST_INTEGER
+                else "the number is too large. Write it as a string."
+            )
         case float():
-            return None if math.isfinite(item) else "NaN and infinities are not JSON. Use a finite number or null."
+            return (
+                None
+                if math.isfinite(item)
+                else "NaN and infinities are not JSON. Use a finite number or null."
+            )
         case Mapping():
-            return next(filter(None, map(_key_problem, cast("Mapping[object, object]", item))), None)
+            return next(
+                filter(None, map(_key_problem, cast("Mapping[object, object]", item))), None
+            )
         case _:
-            return f"a Python {type(item).__name__} is not JSON. Use a boolean, number, string, list, object or null."
+            return (
+                f"a Python {type(item).__name__} is not JSON. Use a boolean, number, string, list,"
+                " object or null."
+            )
 
 
 def _key_problem(key: object) -> str | None:
-    return _text_problem(key) if isinstance(key, str) else "the keys of an object are strings."
+    return _text_problem(key) if isinstance(key, str) else "the keys of an object must be strings."
 
 
 def _text_problem(text: str) -> str | None:
-    return "the text has a lone surrogate, which is not Unicode text. Remove it." if not _is_text(text) else None
+    return (
+        "the text has a lone surrogate, which is not Unicode text. Remove it."
+        if not _is_text(text)
+        else None
+    )
 
 
 def _as_dict(value: object) -> Json:
-    """Return what the encoder takes for a mapping that is no `dict`."""
+    """Convert a mapping that is not a `dict`, as msgspec's `enc_hook`."""
     if isinstance(value, Mapping):
         return dict(cast("JsonObject", value))
-    raise TypeError(f"JSON knows no {type(value).__name__}")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _plain(value: Json) -> Json:
-    """Write every integral float as the integer that it equals."""
+    """Replace every integral float by the equal integer."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, float):
@@ -228,16 +271,17 @@ def _plain(value: Json) -> Json:
     return value
 
 
-# JSON from other programs: a value of the wrong kind reads as absent --------------------------------------------------
+# JSON of other programs: values of a wrong type count as missing
+# -------------------------------------------------------
 
 
 def members(value: object) -> JsonObject:
-    """Return an object's members; none where it is not an object."""
+    """Return the members of an object, or an empty mapping for other values."""
     return cast("JsonObject", value) if isinstance(value, Mapping) else {}
 
 
 def items(value: object) -> Sequence[Json]:
-    """Return an array's items; none where it is not an array."""
+    """Return the items of an array, or an empty sequence for other values."""
     return cast("Sequence[Json]", value) if isinstance(value, list | tuple) else ()
 
 
@@ -247,7 +291,7 @@ def objects(value: object) -> list[JsonObject]:
 
 
 def resolved(reference: str, root: JsonObject) -> JsonObject:
-    """Return the schema in `root` that a reference leads to; an empty one where it leads to none."""
+    """Return the schema in `root` that a reference points to, or an empty schema."""
     found: Json = root
     for part in pointer_parts(reference.removeprefix("#")):
         found = members(found).get(part)
@@ -255,32 +299,34 @@ def resolved(reference: str, root: JsonObject) -> JsonObject:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Say whether a JSON value is a number; true and false are none."""
+    """Return whether a JSON value is a number. Booleans are not numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def text(value: object) -> str:
-    """Return a text; an empty one where it is something else."""
+    """Return a string, or an empty string for other values."""
     return value if isinstance(value, str) else ""
 
 
 class Limits(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Each field is one limit; sizes are bytes, times are seconds.
+    """Limits of questions, forms, turns and events.
 
     Args:
-        question: The text of a question, and each of its options, in characters.
-        context: The context above it, in bytes.
-        options: How many options a question may have.
-        form: How many questions a form may have.
-        shown: How many different questions a person may be shown in one turn.
-        repeats: How often a tool may ask the same question in one call.
-        rejected_cycles: After how many rounds in a row that models rejected only a person may answer.
-        cycles: How many requests to the main model a turn may take.
-        seconds: How long a turn may work; None: as long as it takes. Waiting for people does not count.
-        tool_output: How much of the result of a tool the model reads, in bytes.
-        batch: How much one batch of events may weigh, in bytes.
-        json_depth: How deep JSON may be nested: an answer, the arguments of a call.
-        event_line: How long one recorded event may be, in bytes.
+        question: Maximum characters of a question's text, and of each option.
+        context: Maximum bytes of a question's context.
+        options: Maximum number of options of a question.
+        form: Maximum number of questions of a form.
+        shown: Maximum number of different questions shown to a person in one turn.
+        repeats: Number of times that a tool may ask the same question in one call.
+        rejected_cycles: Maximum number of consecutive cycles (a model request and its calls) in
+            which a reviewing model has rejected a call. After that, only a person may answer.
+        cycles: Maximum number of requests to the main model in one turn.
+        seconds: Maximum working time of a turn in seconds, without the time spent waiting for
+            people. None: no limit.
+        tool_output: Maximum bytes of a tool's result that the model reads.
+        batch: Maximum bytes of one batch of events.
+        json_depth: Maximum nesting depth of JSON: an answer, or the arguments of a call.
+        event_line: Maximum bytes of one recorded event.
     """
 
     question: int = 2_048
@@ -302,7 +348,8 @@ DEFAULT_LIMITS = Limits()
 
 
 class SecretValue:
-    """Holds a secret so that `repr`, `str`, formatting, pickle, copies and JSON never show it. `reveal()` gives it to a tool.
+    """Holds a secret that `repr`, `str`, formatting, pickle, copies and JSON never show. Tools read
+    it with `reveal()`.
 
     Args:
         text: The secret.
@@ -314,7 +361,7 @@ class SecretValue:
         self.__text = text
 
     def reveal(self) -> str:
-        """Return the secret itself: only for the tool that asked for it."""
+        """Return the secret. Only the tool that asked for it should call this."""
         return self.__text
 
     def __repr__(self) -> str:
@@ -323,14 +370,14 @@ class SecretValue:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SecretValue) and self.__text == other.reveal()
 
-    __hash__ = None  # type: ignore[assignment]  # a hash would be a fingerprint of the secret
+    __hash__ = None  # type: ignore[assignment]  # a hash would reveal information about the secret
 
     def to_json(self) -> NoReturn:
-        """Refuse: no event, log or request may hold a secret."""
+        """Raise a TypeError, because no event, log or request may contain a secret."""
         raise TypeError("A secret cannot be written as JSON.")
 
     def __getstate__(self) -> NoReturn:
-        raise TypeError("The state of a secret cannot be taken out.")
+        raise TypeError("The state of a secret cannot be read.")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A secret cannot be pickled, copied or sent to another process.")

@@ -1,4 +1,6 @@
-"""Names under which programs know our classes: the modules behind `midturn` are private, and Python's own texts would show them."""
+"""Public names for classes from private modules, so that Python's messages and `repr` do not
+show the private modules.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,13 @@ from types import FunctionType
 
 
 def public_repr(instance: object, name: str, details: str = "") -> str:
-    """Return the `repr` of an instance of the public class `name`; a class that a program has derived keeps Python's own.
+    """Return the `repr` of an instance of the public class `name`. Subclasses in other programs
+    keep Python's default.
 
     Args:
         instance: The instance.
-        name: The name of its class in `midturn`.
-        details: What tells it from others; its address if empty.
+        name: Name of the class in `midturn`.
+        details: Text that identifies the instance. Default: its address.
     """
     if not type(instance).__module__.startswith("midturn."):
         return object.__repr__(instance)
@@ -19,11 +22,12 @@ def public_repr(instance: object, name: str, details: str = "") -> str:
 
 
 def name_methods(owner: type, prefix: str) -> None:
-    """Rename the public methods of a private base class, so that Python's errors show `prefix` and the method's name.
+    """Rename the public methods of a private base class, so that error messages show `prefix` and
+    the method's name.
 
     Args:
         owner: The base class.
-        prefix: The public class and a dot, or nothing if there are several public classes.
+        prefix: The public class and a dot, or an empty text if there are several public classes.
     """
     for name, member in vars(owner).items():
         function: object = getattr(member, "__func__", member)

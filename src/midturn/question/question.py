@@ -1,4 +1,4 @@
-"""A question, as a tool or a model authors it."""
+"""Questions as tools and models author them."""
 
 from __future__ import annotations
 
@@ -25,25 +25,38 @@ if TYPE_CHECKING:
     from midturn.question.constructors import TextTerms
 
 
-# `question.text` and `Question.text(…)`: one name for a field and a constructor ---------------------------------------
+# `question.text` and `Question.text(…)`: one name for a field and a constructor
+# -----------------------------------------
 
 
 class _TextConstructor(Protocol):
-    """The type of `Question.text(…)`."""
+    """The type of `Question.text`, the constructor."""
 
     @overload
     def __call__(
-        self, id: str, text: str, *, optional: Literal[False] = False, when: None = None, **terms: Unpack[TextTerms]
+        self,
+        id: str,
+        text: str,
+        *,
+        optional: Literal[False] = False,
+        when: None = None,
+        **terms: Unpack[TextTerms],
     ) -> Question[str]: ...
     @overload
     def __call__(
-        self, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[TextTerms]
+        self,
+        id: str,
+        text: str,
+        *,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[TextTerms],
     ) -> Question[str | None]: ...
     def __call__(self, id: str, text: str, **terms: Any) -> Question[Any]: ...
 
 
 class Text:
-    """`question.text` is the text; `Question.text(…)` asks for one. One name serves both."""
+    """Descriptor for `text`: the field on an instance, the constructor on the class."""
 
     def __init__(self, stored: Callable[[AuthoredFields], str]) -> None:
         self._stored = stored
@@ -73,26 +86,31 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
     deadline: Deadline | None = None,
     people: People | None = None,
 ) -> Question[Any]:
-    """Ask for a text; the answer is a `str`.
+    """Ask for a text. The answer is a `str`.
 
     Args:
-        id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-        text: The question, one line of at most 2,048 characters.
-        pattern: A regular expression (without look-around) that has to match somewhere in the answer; `^` and `$` bind it.
-        min_length: At least so many characters.
-        max_length: At most so many.
-        default: What stands in the field when it opens.
-        context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-        exclusive: Only a human may answer, never a model.
-        persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
-            too, `none` if every question is to be answered anew.
-        optional: The person may skip it; the answer is then None.
-        when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-        deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
-        people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
+        id: Key of the answer: 1 to 64 of `A-Z a-z 0-9 _ -`, not starting with `__`.
+        text: The question, in one line of at most 2,048 characters.
+        pattern: Regular expression the answer must contain a match for. Anchor it with `^` and `$`
+            to match the whole answer. Lookaround is not supported.
+        min_length: Minimum number of characters.
+        max_length: Maximum number of characters.
+        default: Initial value of the field.
+        context: Background information in Markdown, shown above the text. At most 16 KiB.
+        exclusive: Whether only a human may answer, never a model.
+        persistence: Longest time for which the person can have the answer remembered: `none`
+            (not at all), `turn` or `conversation`.
+        optional: Whether the person may skip the question. The answer is then None.
+        when: In a form, ask only if an earlier question has this answer. If the question is not
+            asked, its answer is None.
+        deadline: Time limit for an answer (seconds, a duration such as `2h`, a `timedelta`), or a
+            `datetime`. After the deadline, the question closes without an answer.
+        people: People who are notified, people who may answer, and the number of required
+            approvals.
 
     Raises:
-        QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+        QuestionError: The question is invalid. `problems` lists every problem with a JSON pointer
+            and a remedy.
     """
     terms = terms_of(
         default,
@@ -107,7 +125,9 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
     if pattern is None and min_length is None and max_length is None:
         answer_type: JsonObject = {"type": "text"}
     else:
-        answer_type = bounded({"type": "string", "pattern": pattern, "minLength": min_length, "maxLength": max_length})
+        answer_type = bounded(
+            {"type": "string", "pattern": pattern, "minLength": min_length, "maxLength": max_length}
+        )
     return authored(_cls, {"id": id, "text": text, "answer_type": answer_type, **terms})
 
 
@@ -125,42 +145,55 @@ else:
 
 
 class _Checked(msgspec.StructMeta):
-    """Checks a question that is built field by field, as the constructors do; `unchecked` is for what is read, not authored."""
+    """Metaclass that validates every new question. `unchecked` creates a recorded question
+    without validation.
+    """
 
     def __call__(cls, **fields: Any) -> Any:  # noqa: N805  a class is built
-        """Build a question.
+        """Create and validate a question.
 
         Raises:
-            QuestionError: Rules are broken; `problems` has all of them.
+            QuestionError: The question is invalid. `problems` lists every problem.
         """
-        return author(cast("type[AuthoredFields]", cls), written(fields), DEFAULT_LIMITS, fields.get("returns"))
+        return author(
+            cast("type[AuthoredFields]", cls),
+            written(fields),
+            DEFAULT_LIMITS,
+            fields.get("returns"),
+        )
 
     def unchecked(cls, **fields: Any) -> Any:  # noqa: N805
-        """Build a question whose fields are known to be of their types."""
+        """Create a question without validating its fields."""
         return super().__call__(**fields)
 
 
-class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only=True, metaclass=_Checked):
-    """A question: its text, its type of answer, and its terms. Build one with the constructors; however it is built, every rule is checked.
+class Question(
+    Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only=True, metaclass=_Checked
+):
+    """A question: its text, its answer type and its options. Create questions with the
+    constructors.
 
-    `T` is the type of the answer in Python, as `typed` gives it. `default` is `UNSET` where there is none (a schema may allow `null`).
-    `returns` is the Python type behind a select over an `Enum` or a schema made from a type; it is not written.
+    Every new question is validated. `T` is the Python type of the answer, as returned by `typed`.
+    `default` is `UNSET` if there is none, because a schema may allow `null`. `returns` is the
+    `Enum` or the Python type that the question was created from. This field is not serialized.
 
     Args:
-        id: The key of the answer.
-        text: The question, one line.
+        id: Key of the answer.
+        text: The question, in one line.
         answer_type: The type of the answer.
-        context: What the person should know first; None where there is nothing.
+        context: Background information in Markdown, or None.
         exclusive: Whether only a human may answer.
-        persistence: How long an answer may be remembered: `turn`, `conversation` or `none`.
-        optional: Whether it may be skipped.
-        when: In a form: ask only if an earlier question was answered so.
-        deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. The question has the moment.
-        deadline_seconds: How many seconds an answer may take, where `deadline` says that.
-        people: Whose question it is; None where anyone's.
+        persistence: Longest time for which the person can have the answer remembered: `none`,
+            `turn` or `conversation`.
+        optional: Whether the question may be skipped.
+        when: In a form, ask only if an earlier question has this answer.
+        deadline: Time of the deadline. A time limit (seconds, a duration such as `2h`, a
+            `timedelta`) is also accepted and stored in `deadline_seconds`.
+        deadline_seconds: Time limit in seconds.
+        people: The people assigned to the question, or None.
     """
 
-    # A type checker sees no field in this name, so it is told below how a question is made.
+    # The descriptor hides the field from type checkers, so `__init__` is declared below.
     text: ClassVar[Text] = Text(AuthoredFields.__dict__["text"].__get__)  # pyright: ignore[reportIncompatibleMethodOverride]
 
     if TYPE_CHECKING:
@@ -184,34 +217,41 @@ class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only
 
     @classmethod
     def from_json(cls, obj: object, limits: Limits = DEFAULT_LIMITS) -> Question[Any]:
-        """Read a question that a tool or a model authors now: an unknown key is a problem, `pre_amble` is read as `context`.
+        """Read a question from the JSON of a tool or a model. Unknown keys are errors;
+        `pre_amble` is an alias of `context`.
 
         Args:
             obj: The question as a JSON object.
-            limits: How long and how many its parts may be.
+            limits: Limits for the parts of the question.
 
         Raises:
-            QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
+            QuestionError: The question is invalid. `problems` lists every problem with a JSON
+                pointer, what is allowed and a remedy.
         """
         return author(Question[Any], obj, limits)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the wire shape: defaults omitted, an option that has only a value as its bare value."""
+        """Return the question as JSON, without default values. An option that has only a value
+        is a bare scalar.
+        """
         wire = question_json(self, lambda option: option if len(option) > 1 else option["value"])
         wire.pop("returns", None)
         return wire
 
     def check(self, value: object, *, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
-        """Return the canonical answer: the one check for people, models, configuration and the inbox.
+        """Validate an answer and return it in canonical form. Used for people, models,
+        configuration and the inbox.
 
-        Nothing is converted; `null` is an answer only where the question is optional. A secret comes back as `SecretValue`.
+        Values are not converted. `null` is only valid if the question is optional. A secret is
+        returned as `SecretValue`.
 
         Args:
-            value: The recorded answer.
-            depth_limit: How deep the answer may be nested.
+            value: The answer.
+            depth_limit: Maximum nesting depth.
 
         Raises:
-            AnswerError: The value is not an answer; `problems` says where and what is allowed, and never shows a secret.
+            AnswerError: The value is not a valid answer. `problems` lists each invalid part of the
+                value and what is allowed there. Secrets are never shown.
         """
         answer = check_answer(self, value, depth_limit)
         if self.returns is not None:
@@ -219,38 +259,41 @@ class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only
         return answer
 
     def parse(self, words: str) -> Json | SecretValue:
-        """Return the canonical answer that a person means with these words: `yes`, `2`, `eu-1`, 👍, or JSON where that fits.
+        """Parse a typed answer: `yes`, `2`, `eu-1`, 👍, or JSON if it is valid.
 
-        It is how `midturn answer` reads its VALUE: a number is the one in the list of options, choices are separated by commas, `null`
-        skips an optional question, and a typo is no answer; a person's own words are written as `{"other": "…"}`.
+        `midturn answer` parses its VALUE in this way. A number selects the option at that
+        position in the list. Several choices are separated by commas. `null` skips an optional
+        question. A misspelt option is an error. An answer in the person's own words must be
+        written as `{"other": "…"}`.
 
         Args:
-            words: What the person typed.
+            words: The typed text.
 
         Raises:
-            AnswerError: The words are no answer; it says in a sentence for the person what would be one.
+            AnswerError: The text is not an answer. The message tells the person what is allowed.
         """
         answer = parse_answer(self, words)
         return answer if self.returns is None else self.check(answer)
 
     def typed(self, answer: Json | SecretValue) -> T_co:
-        """Return a checked answer as `T`: the member of an `Enum`, an instance of the type behind a schema, else as it is.
+        """Convert a validated answer to `T`: an `Enum` member, an instance of the schema's type, or
+        the answer itself.
 
         Args:
-            answer: What `check` has returned.
+            answer: The result of `check`.
         """
         if self.returns is None:
-            return answer  # type: ignore[return-value]  # what the type of the question says
+            return answer  # type: ignore[return-value]  # T is then the JSON type of the answer
         return cast("T_co", python_answer(self.answer_type, self.returns, answer))
 
     def persisted(self) -> PersistedQuestion:
-        """Return what the stream keeps of this question."""
-        kept = vars(self)
-        persisted: PersistedQuestion | None = kept.get(PERSISTED)
+        """Return the question in its recorded form."""
+        cache = vars(self)
+        persisted: PersistedQuestion | None = cache.get(PERSISTED)
         if persisted is None:
             persisted = self._persisted()
             if stays_as_authored(self):
-                kept[PERSISTED] = persisted
+                cache[PERSISTED] = persisted
         return persisted
 
     def _persisted(self) -> PersistedQuestion:

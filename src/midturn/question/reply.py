@@ -1,4 +1,4 @@
-"""The replies of a person."""
+"""The possible replies of a person to a prompt."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from midturn.question.json_value import Json, JsonObject, SecretValue
 from midturn.question.text import check_text, check_text_or_none
 
 Scope: TypeAlias = Literal["conversation", "project", "everywhere"]
-"""How far a standing permission reaches: this conversation, this project (a directory), every project of this user."""
+"""Scope of a standing permission: this conversation, this project (a directory), or all projects
+of this user.
+"""
 SCOPES: Final[tuple[Scope, ...]] = ("conversation", "project", "everywhere")
 DEFAULT_SCOPE: Final[Scope] = "project"
 
 
 class Answered(Struct, frozen=True):
-    """An answer. `reason` explains it, `automatic` marks one that no human gave.
-
-    `remember` keeps it for the turn. A yes to the call of another agent may name what that keeps of it: one of `Prompt.always`.
+    """An answer.
 
     Args:
-        value: The answer; a secret as a `SecretValue`.
-        scope: One of `Prompt.scopes`: how far the answer counts for later questions or calls. None: for this one.
-        rule: With a `scope`, the calls that a yes to a call covers, as a rule of the configuration. None: those with equal arguments.
+        value: The answer. A secret is a `SecretValue`.
+        reason: Explanation of the answer.
+        remember: Whether the answer is remembered for the turn. To approve a call of an external
+            agent permanently, set one of `Prompt.always`, the permissions that the agent offers.
+        automatic: Whether the answer was given without a human.
+        scope: One of `Prompt.scopes`: the later questions or calls that the answer also applies
+            to. None: only this question or call.
+        rule: Rule in the format of the configuration, for an approval with `scope`. The approval
+            applies to the calls that match the rule. None: to calls with equal arguments.
     """
 
     value: Json | SecretValue
@@ -34,61 +40,70 @@ class Answered(Struct, frozen=True):
     rule: JsonObject | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a reason that could not be recorded.
+        """Validate the reason.
 
         Raises:
-            TypeError: It is not text.
+            TypeError: The reason is not text.
         """
         if self.reason is not None:
             check_text("reason", self.reason)
 
 
 class WentBack(Struct, frozen=True):
-    """The person wants the previous question of the form again."""
+    """The person wants to return to the previous question of the form."""
 
 
 class Replied(Struct, frozen=True):
-    """The person does not answer, and says something to the model instead (or nothing).
+    """The person does not answer, and sends a message to the model instead.
 
     Args:
-        text: The words; None where there are none.
+        text: The message, or None.
     """
 
     text: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse words that could not be recorded.
+        """Validate the message.
 
         Raises:
-            TypeError: They are not text.
+            TypeError: The message is not text.
         """
         check_text_or_none("text", self.text)
 
 
 class EndedTurn(Struct, frozen=True):
-    """Ctrl-C, end of input, or End Turn: no further model request in this turn."""
+    """The person ended the turn (Ctrl-C, end of input, or End Turn). No more model requests are
+    made in this turn.
+    """
 
 
 class Edited(Struct, frozen=True):
-    """Approved with changes: the arguments (kind `run`) or the content (kind `deliver`) to use instead.
+    """The person approved with changes: new arguments of the call (prompt kind `run`), or new
+    content of the result (kind `deliver`).
 
     Args:
-        value: The whole of what is used instead.
+        value: The complete new arguments or the complete new content.
     """
 
     value: Json
 
 
 class Submitted(Struct, frozen=True):
-    """The answers at the review step are right: send them."""
+    """The person confirmed the answers in the review. The answers are sent."""
 
 
 class Deferred(Struct, frozen=True):
-    """The person decides later: the question stays open, whatever the detached policies say, and nothing is recorded."""
+    """The person decides later. The question stays open regardless of the detached policies, and
+    nothing is recorded.
+    """
 
 
 class Unavailable(Struct, frozen=True):
-    """There was no one to show the prompt to (a background job): it counts as not attached."""
+    """The prompt could not be shown, for example in a background job. The question is treated as
+    in a detached run.
+    """
 
 
-Reply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Edited | Submitted | Deferred | Unavailable
+Reply: TypeAlias = (
+    Answered | WentBack | Replied | EndedTurn | Edited | Submitted | Deferred | Unavailable
+)

@@ -1,4 +1,6 @@
-"""Check of a value against a schema: offline, in bounded time, with a few errors that say where and why."""
+"""Validate a value against a schema, offline and in bounded time, with up to three errors, each
+with a JSON pointer and the reason.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,35 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import msgspec
 
 from midturn.errors import Problem
-from midturn.question.json_value import Json, JsonObject, canonical, is_number, json_equal, pointer_to, shown
-from midturn.question.schema import SIZES, Nodes, check_schema, encode, examine, reference, subschemas
+from midturn.question.json_value import (
+    Json,
+    JsonObject,
+    canonical,
+    is_number,
+    json_equal,
+    pointer_to,
+    shown,
+)
+from midturn.question.schema import (
+    SIZES,
+    Nodes,
+    check_schema,
+    encode,
+    examine,
+    reference,
+    subschemas,
+)
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidatorMap
 
 
-# Messages: a failed keyword in words for a person or a model ----------------------------------------------------------
+# Error messages for failed keywords
+# --------------------------------------------------------------------------------------------------
 
 
-_Judge: TypeAlias = Callable[[Any, Any], str | None]
-_LISTED = 8  # values of an enum in a message
+_Check: TypeAlias = Callable[[Any, Any], str | None]
+_MAX_LISTED = 8  # maximum number of enum values in a message
 
 
 _KINDS: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
@@ -36,13 +55,15 @@ _KINDS: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
 
 
 def keyword_message(keyword: str, constraint: Json, value: Json) -> str | None:
-    """Say what is wrong with a value under one keyword that looks at the value alone; None where it holds, or is of another sort."""
-    kind, judge = _JUDGES.get(keyword, _NO_JUDGE)
-    return judge(constraint, value) if not kind or _KINDS[kind][1](value) else None
+    """Return the error message if a value violates a keyword without subschemas, such as
+    `minLength`. None if the value is valid or the keyword does not apply to its type.
+    """
+    kind, check = _CHECKS.get(keyword, _NO_CHECK)
+    return check(constraint, value) if not kind or _KINDS[kind][1](value) else None
 
 
 def fits_type(node: JsonObject, value: Json) -> bool:
-    """Tell whether the `type` of a node, if it has one, admits a value."""
+    """Return whether a value matches the `type` of a node, if the node has one."""
     return "type" not in node or keyword_message("type", node["type"], value) is None
 
 
@@ -56,32 +77,48 @@ def _type(types: str | Sequence[str], value: Json) -> str | None:
 def _enum(values: Sequence[Json], value: Json) -> str | None:
     if any(json_equal(value, each) for each in values):
         return None
-    more = f" … ({len(values)} values)" if len(values) > _LISTED else ""
-    return f"must be one of {', '.join(map(shown, values[:_LISTED]))}{more}, not {shown(value)}."
+    more = f" … ({len(values)} values)" if len(values) > _MAX_LISTED else ""
+    return (
+        f"must be one of {', '.join(map(shown, values[:_MAX_LISTED]))}{more}, not {shown(value)}."
+    )
 
 
 def _const(only: Json, value: Json) -> str | None:
     return None if json_equal(only, value) else f"must be {shown(only)}, not {shown(value)}."
 
 
-def _bound(holds: Callable[[float, float], bool], words: str) -> _Judge:
-    return lambda limit, value: None if holds(value, limit) else f"must be {words} {shown(limit)}, not {shown(value)}."
+def _bound(holds: Callable[[float, float], bool], words: str) -> _Check:
+    return lambda limit, value: (
+        None if holds(value, limit) else f"must be {words} {shown(limit)}, not {shown(value)}."
+    )
 
 
-def _at_least(one: str, many: str) -> _Judge:
-    return lambda least, value: None if len(value) >= least else f"must have at least {_counted(least, one, many)}, not {len(value)}."
+def _at_least_items(singular: str, plural: str) -> _Check:
+    return lambda least, value: (
+        None
+        if len(value) >= least
+        else f"must have at least {_counted(least, singular, plural)}, not {len(value)}."
+    )
 
 
-def _and_at_most(one: str, many: str) -> _Judge:
-    return lambda most, value: None if len(value) <= most else f"must have at most {_counted(most, one, many)}, not {len(value)}."
+def _at_most_items(singular: str, plural: str) -> _Check:
+    return lambda most, value: (
+        None
+        if len(value) <= most
+        else f"must have at most {_counted(most, singular, plural)}, not {len(value)}."
+    )
 
 
-def _counted(count: float, one: str, many: str) -> str:
-    return f"{int(count)} {one if count == 1 else many}"
+def _counted(count: float, singular: str, plural: str) -> str:
+    return f"{int(count)} {singular if count == 1 else plural}"
 
 
 def _unique(wanted: bool, value: Sequence[Json]) -> str | None:  # noqa: FBT001 (the value of the keyword)
-    return "the items must differ from one another." if wanted and len({canonical(item) for item in value}) < len(value) else None
+    return (
+        "the items must be unique."
+        if wanted and len({canonical(item) for item in value}) < len(value)
+        else None
+    )
 
 
 def _required(names: Sequence[str], value: JsonObject) -> str | None:
@@ -92,10 +129,17 @@ def _required(names: Sequence[str], value: JsonObject) -> str | None:
 
 
 def _dependent_required(names: Mapping[str, Sequence[str]], value: JsonObject) -> str | None:
-    return next((f"with `{name}`, {message}" for name in names if name in value and (message := _required(names[name], value))), None)
+    return next(
+        (
+            f"with `{name}`, {message}"
+            for name in names
+            if name in value and (message := _required(names[name], value))
+        ),
+        None,
+    )
 
 
-_JUDGES: Mapping[str, tuple[str, _Judge]] = {
+_CHECKS: Mapping[str, tuple[str, _Check]] = {
     "type": ("", _type),
     "enum": ("", _enum),
     "const": ("", _const),
@@ -103,27 +147,33 @@ _JUDGES: Mapping[str, tuple[str, _Judge]] = {
     "maximum": ("number", _bound(le, "at most")),
     "exclusiveMinimum": ("number", _bound(gt, "more than")),
     "exclusiveMaximum": ("number", _bound(lt, "less than")),
-    "minLength": ("string", _at_least("character", "characters")),
-    "maxLength": ("string", _and_at_most("character", "characters")),
-    "minItems": ("array", _at_least("item", "items")),
-    "maxItems": ("array", _and_at_most("item", "items")),
+    "minLength": ("string", _at_least_items("character", "characters")),
+    "maxLength": ("string", _at_most_items("character", "characters")),
+    "minItems": ("array", _at_least_items("item", "items")),
+    "maxItems": ("array", _at_most_items("item", "items")),
     "uniqueItems": ("array", _unique),
-    "minProperties": ("object", _at_least("property", "properties")),
-    "maxProperties": ("object", _and_at_most("property", "properties")),
+    "minProperties": ("object", _at_least_items("property", "properties")),
+    "maxProperties": ("object", _at_most_items("property", "properties")),
     "required": ("object", _required),
     "dependentRequired": ("object", _dependent_required),
 }
-"""The type of the values that a keyword looks at, any where that is empty, and what it says."""
-_NO_JUDGE: tuple[str, _Judge] = ("", lambda _, __: None)
+"""Checks by keyword. Each entry has the type of the values to which the keyword applies (empty: any
+type), and the check.
+"""
+_NO_CHECK: tuple[str, _Check] = ("", lambda _, __: None)
 
 
-# Location of an error in the value ------------------------------------------------------------------------------------
-# A validator says quickly whether a value is valid; its own reports cost time and memory without bound (they repeat the value in every
-# branch). So the way down is found by asking it about one part after the other.
+# Finding the invalid part of a value
+# --------------------------------------------------------------------------------------------------
+# The validator decides quickly whether a value is valid, but its error reports need unlimited time
+# and memory, because they repeat the value for every alternative. Therefore the invalid part is
+# found by validating one part after the other.
 
 
-_MOST = 3  # errors that a person or a model is shown at once
-_Part: TypeAlias = tuple[str, Json, str]  # the schema's pointer, the value that it judges, where that value is
+_MAX_PROBLEMS = 3  # maximum number of problems that are reported together
+_Part: TypeAlias = tuple[
+    str, Json, str
+]  # the pointer of the schema, the value, and the pointer of the value
 
 
 class _Validator(Protocol):
@@ -131,16 +181,18 @@ class _Validator(Protocol):
 
 
 class Validators(Protocol):
-    """A validator for each schema, by its pointer behind a `#`."""
+    """Validators of all subschemas. The key is `#` followed by the JSON pointer of the subschema,
+    such as `#/items`.
+    """
 
     def __getitem__(self, pointer: str, /) -> _Validator: ...
 
 
 def explain(nodes: Nodes, validators: Validators, value: Json) -> tuple[Problem, ...]:
-    """Return up to three reasons why an invalid value is invalid."""
+    """Return up to three reasons why a value is invalid."""
     explainer = _Explainer(nodes, validators)
     explainer.explain(("", value, ""))
-    return tuple(explainer.problems[:_MOST])
+    return tuple(explainer.problems[:_MAX_PROBLEMS])
 
 
 class _Explainer:
@@ -151,7 +203,7 @@ class _Explainer:
         self._noted = 0
 
     def explain(self, part: _Part) -> None:
-        """Note why the value of an invalid part is invalid."""
+        """Record the reasons why a part is invalid."""
         pointer, value, where = part
         node = self._nodes[pointer]
         before = self._noted
@@ -160,13 +212,17 @@ class _Explainer:
             return
         for message in self._own_messages(pointer, node, value):
             self._note(where, message)
-        for inner in (*_inside(part, node), *self._conditional(part, node), *self._only_alternative(part, node)):
-            if len(self.problems) >= _MOST:
+        for inner in (
+            *_inside(part, node),
+            *self._conditional(part, node),
+            *self._only_alternative(part, node),
+        ):
+            if len(self.problems) >= _MAX_PROBLEMS:
                 return
             if not self._is_valid(inner):
                 self.explain(inner)
         if self._noted == before:
-            self._note(where, f"{shown(value)} does not fit {_unexplained(node)}.")
+            self._note(where, f"{shown(value)} does not match {_unexplained(node)}.")
 
     def _note(self, where: str, message: str) -> None:
         self._noted += 1
@@ -177,38 +233,55 @@ class _Explainer:
         return self._validators[f"#{part[0]}"].is_valid(part[1])
 
     def _own_messages(self, pointer: str, node: JsonObject, value: Json) -> Iterator[str]:
-        """Yield what this node itself says against the value."""
+        """Yield the reasons why the value is invalid under this node itself, without reasons in
+        subschemas.
+        """
         for keyword, constraint in node.items():
             message = keyword_message(keyword, constraint, value)
             if message is not None:
                 yield message
         yield from self._alternatives_failed(pointer, node, value)
         if "not" in node and self._is_valid((f"{pointer}/not", value, "")):
-            yield f"{shown(value)} is ruled out by the schema."
+            yield f"{shown(value)} is excluded by the schema."
         if "contains" in node and isinstance(value, list | tuple):
-            found = sum(self._is_valid((f"{pointer}/contains", item, "")) for item in cast("Sequence[Json]", value))
+            found = sum(
+                self._is_valid((f"{pointer}/contains", item, ""))
+                for item in cast("Sequence[Json]", value)
+            )
             least, most = node.get("minContains", 1), node.get("maxContains", found)
             if not cast("float", least) <= found <= cast("float", most):
-                yield f"items of the kind that `contains` counts: {found}; at least {least}{_at_most(node)} must be there."
+                yield f"{found} items match `contains`; required: at least {least}{_at_most(node)}."
 
     def _alternatives_failed(self, pointer: str, node: JsonObject, value: Json) -> Iterator[str]:
         for keyword in ("anyOf", "oneOf"):
-            fitting = sum(self._is_valid(part) for part in _alternatives((pointer, value, ""), node, keyword))
-            if keyword in node and fitting == 0 and self._likely((pointer, value, ""), node, keyword) is None:
-                yield f"{shown(value)} fits none of the alternatives."
+            fitting = sum(
+                self._is_valid(part) for part in _alternatives((pointer, value, ""), node, keyword)
+            )
+            if (
+                keyword in node
+                and fitting == 0
+                and self._likely((pointer, value, ""), node, keyword) is None
+            ):
+                yield f"{shown(value)} matches none of the alternatives."
             if keyword == "oneOf" and fitting > 1:
-                yield f"{shown(value)} fits {fitting} alternatives; exactly one is allowed."
+                yield f"{shown(value)} matches {fitting} alternatives; exactly one is allowed."
 
     def _likely(self, part: _Part, node: JsonObject, keyword: str) -> _Part | None:
-        """Return the one alternative that is for values of this type, or None."""
-        likely = [each for each in _alternatives(part, node, keyword) if self._is_for(each[0], part[1])]
+        """Return the alternative that accepts the type of the value, or None if there is not
+        exactly one.
+        """
+        likely = [
+            each for each in _alternatives(part, node, keyword) if self._is_for(each[0], part[1])
+        ]
         return likely[0] if len(likely) == 1 else None
 
     def _only_alternative(self, part: _Part, node: JsonObject) -> Iterator[_Part]:
-        """Yield the alternative that was probably meant, where none fits."""
+        """Yield the alternative that was probably meant, if none matches."""
         for keyword in ("anyOf", "oneOf"):
             likely = self._likely(part, node, keyword)
-            if likely is not None and not any(self._is_valid(each) for each in _alternatives(part, node, keyword)):
+            if likely is not None and not any(
+                self._is_valid(each) for each in _alternatives(part, node, keyword)
+            ):
                 yield likely
 
     def _is_for(self, pointer: str, value: Json) -> bool:
@@ -227,8 +300,12 @@ class _Explainer:
 
 
 def _unexplained(node: JsonObject) -> str:
-    """Name the keywords that only the validator judges."""
-    named = [f"`{keyword}` {shown(node[keyword])}" for keyword in ("format", "pattern", "multipleOf") if keyword in node]
+    """Return text that lists the keywords for which there is no error message, with their values."""
+    named = [
+        f"`{keyword}` {shown(node[keyword])}"
+        for keyword in ("format", "pattern", "multipleOf")
+        if keyword in node
+    ]
     return " or ".join(named) or "the schema"
 
 
@@ -238,11 +315,16 @@ def _at_most(node: JsonObject) -> str:
 
 def _alternatives(part: _Part, node: JsonObject, keyword: str) -> list[_Part]:
     pointer, value, where = part
-    return [(f"{pointer}/{keyword}/{place}", value, where) for place in range(len(cast("Sequence[Json]", node.get(keyword, ()))))]
+    return [
+        (f"{pointer}/{keyword}/{place}", value, where)
+        for place in range(len(cast("Sequence[Json]", node.get(keyword, ()))))
+    ]
 
 
 def _inside(part: _Part, node: JsonObject) -> Iterator[_Part]:
-    """Yield the parts that must all be valid: the same value under other schemas, and what is inside the value."""
+    """Yield the parts that must all be valid: the same value under other schemas, and the values
+    inside it.
+    """
     _, value, where = part
     target = reference(node)
     if target is not None:
@@ -279,52 +361,75 @@ def _items(part: _Part, node: JsonObject) -> Iterator[_Part]:
 
 
 TOO_LARGE = "the answer is too large to be checked against its schema. Make it smaller."
-_MOST_COMPARED = 400_000  # comparisons that fit into a tenth of a second
-_MOST_EXPLAINED = 100_000  # finding out where takes up to eight times as long as finding out whether
-_MOST_MATCHED = 1_200_000  # kilobytes of pattern times bytes of text that fit into a tenth of a second
-_BITS = 64
-_MOST_ENORMOUS = 200  # integers of more bits are compared digit by digit, and `uniqueItems` compares each with each
-_BYTES_A_PART = 32  # comparing that much text takes as long as looking at another value
+_MAX_COMPARISONS = 400_000  # maximum per validation; they take a tenth of a second
+# maximum number of comparisons of a value whose invalid part is searched: the search takes up to
+# eight times as long as the validation
+_MAX_EXPLAINED_COMPARISONS = 100_000
+# maximum of (KiB of compiled patterns) x (bytes of text) per validation; it takes a tenth of a
+# second
+_MAX_MATCHING_COST = 1_200_000
+_FAST_INTEGER_BITS = 64  # maximum number of bits of an integer that is compared quickly
+# maximum number of integers above 64 bits in a value: they are compared digit by digit, and
+# `uniqueItems` compares all pairs
+_MAX_BIG_INTEGERS = 200
+# number of bytes of text that count as one comparison, because comparing them takes as long
+_BYTES_PER_COMPARISON = 32
 
 
 def validate(schema: Json, value: Json) -> tuple[Problem, ...]:
-    """Return why `value` is not valid under `schema`: the first three reasons, each with a JSON pointer into the value.
+    """Return up to three reasons why `value` is invalid under `schema`, each with a JSON pointer
+    into the value.
 
-    The schema is examined first; one that breaks a rule of the closed subset has no valid values, and the reason says so.
-    Beside `"type": "string"` a `format` is checked; alone it is the annotation that JSON Schema 2020-12 makes of it.
-    Whatever is given is decided within 250 ms: a value that is too large for its schema is refused for that.
+    The schema is checked first. If the schema is outside the supported subset, every value is
+    rejected for this reason. `format` is only checked next to `"type": "string"`; otherwise it is
+    an annotation, as JSON Schema 2020-12 defines. Takes at most 250 ms: a value that is too large
+    for its schema is rejected.
     """
     encoded = encode(schema)
     problems = (encoded,) if isinstance(encoded, Problem) else examine(encoded).problems
     if isinstance(encoded, Problem) or problems:
         where = problems[0]
-        return (Problem("", f"the question's schema cannot be used: {where.pointer or 'it'}: {where.message}"),)
-    return _judge(encoded, value)
+        return (
+            Problem(
+                "", f"the question's schema cannot be used: {where.pointer or '/'}: {where.message}"
+            ),
+        )
+    return _validate_encoded(encoded, value)
 
 
-def misfits(schema: Json, value: Json) -> tuple[Problem, ...]:
-    """Return why `value` is not valid under a schema of somebody else: nothing where that breaks a rule of the closed subset."""
+def foreign_schema_problems(schema: Json, value: Json) -> tuple[Problem, ...]:
+    """Return why `value` is invalid under the schema of another program. Empty if that schema is
+    outside the supported subset.
+    """
     return () if check_schema(schema) else validate(schema, value)
 
 
-def _judge(encoded: bytes, value: Json) -> tuple[Problem, ...]:
+def _validate_encoded(encoded: bytes, value: Json) -> tuple[Problem, ...]:
     examined = examine(encoded)
     size = _Size(value)
-    comparisons = examined.cost.comparisons * (size.parts + size.text // _BYTES_A_PART)
-    if size.enormous > _MOST_ENORMOUS:
-        return (Problem("", f"more than {_MOST_ENORMOUS} numbers have over 64 bits. Use smaller ones, or strings."),)
-    if comparisons > _MOST_COMPARED or examined.cost.patterns * size.text > _MOST_MATCHED:
+    comparisons = examined.cost.comparisons * (size.parts + size.text // _BYTES_PER_COMPARISON)
+    if size.enormous > _MAX_BIG_INTEGERS:
+        return (
+            Problem(
+                "",
+                f"more than {_MAX_BIG_INTEGERS} numbers have more than 64 bits. Use smaller"
+                " numbers, or strings.",
+            ),
+        )
+    if comparisons > _MAX_COMPARISONS or examined.cost.patterns * size.text > _MAX_MATCHING_COST:
         return (Problem("", TOO_LARGE),)
     validators = _compiled(encoded)
     if validators["#"].is_valid(value):
         return ()
-    if comparisons > _MOST_EXPLAINED:
-        return (Problem("", "the answer does not fit its schema; it is too large to say where."),)
+    if comparisons > _MAX_EXPLAINED_COMPARISONS:
+        return (
+            Problem("", "the answer does not match its schema. It is too large to find the place."),
+        )
     return explain(examined.nodes, validators, value)
 
 
 class _Size:
-    """Size of a value."""
+    """Counts of the parts, bytes of text and big integers in a value."""
 
     def __init__(self, value: Json) -> None:
         self.parts = 0
@@ -336,8 +441,10 @@ class _Size:
         self.parts += 1
         if isinstance(value, str):
             self.text += len(value.encode())
-        elif isinstance(value, int):  # before what may contain others: most values are small, and looking for protocols takes long
-            self.enormous += value.bit_length() > _BITS
+        elif isinstance(
+            value, int
+        ):  # checked before containers, because checking for a protocol is slow
+            self.enormous += value.bit_length() > _FAST_INTEGER_BITS
         elif isinstance(value, (dict, Mapping)):
             for key, item in value.items():
                 self.text += len(key.encode())
@@ -349,7 +456,7 @@ class _Size:
 
 @lru_cache(maxsize=32)
 def _compiled(encoded: bytes) -> ValidatorMap:
-    """Compile a schema of the subset, and each schema in it."""
+    """Compile a supported schema, with a validator for each subschema."""
     import jsonschema_rs
 
     largest = SIZES[-1] * 1024
@@ -362,7 +469,7 @@ def _compiled(encoded: bytes) -> ValidatorMap:
 
 
 def _asserting(node: Json) -> Json:
-    """Leave out each `format` that does not stand beside a `type` that is or has `string` (a schema of its own: it is changed)."""
+    """Remove every `format` that is not next to a `type` with `string`. Modifies the schema."""
     if isinstance(node, dict):
         members = cast("dict[str, Any]", node)
         types = members.get("type", "")

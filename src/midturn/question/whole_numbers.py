@@ -1,4 +1,6 @@
-"""Whole numbers in answers: JSON writes 4 and 4.0 for one number, and programs in other languages tell them apart."""
+"""Normalize whole numbers in answers: JSON treats 4 and 4.0 as equal, but other programming
+languages may not.
+"""
 
 from __future__ import annotations
 
@@ -11,37 +13,41 @@ _BRANCHES = ("allOf", "anyOf", "oneOf")
 
 
 def whole_numbers(schema: Json, value: Json) -> Json:
-    """Return a valid value with every `integer` written without a fraction, and members of an `enum` as they were declared.
+    """Return a valid value with every `integer` written without a fraction, and enum members as
+    declared.
 
     Args:
         schema: The JSON Schema that the value satisfies.
         value: The value, such as `{"count": 4.0}`.
     """
-    return _written(schema, value, schema)
+    return _normalized(schema, value, schema)
 
 
-def _written(schema: Json, value: Json, root: Json) -> Json:
+def _normalized(schema: Json, value: Json, root: Json) -> Json:
     if not isinstance(schema, Mapping):
         return value
     for part in _parts(schema, root):
-        value = _written(part, value, root)
+        value = _normalized(part, value, root)
     declared = [schema["const"]] if "const" in schema else items(schema.get("enum"))
-    same = next((one for one in declared if json_equal(one, value)), None)
+    same = next((item for item in declared if json_equal(item, value)), None)
     if same is not None:
         return same
     match value:
         case float() if value.is_integer() and _is_integer(schema):
             return int(value)
         case Mapping():
-            return {key: _written(_of_member(schema, key), one, root) for key, one in cast("JsonObject", value).items()}
+            return {
+                key: _normalized(_of_member(schema, key), item, root)
+                for key, item in cast("JsonObject", value).items()
+            }
         case list() | tuple():
-            return [_written(_of_item(schema, at), one, root) for at, one in enumerate(value)]
+            return [_normalized(_of_item(schema, at), item, root) for at, item in enumerate(value)]
         case _:
             return value
 
 
 def _parts(schema: JsonObject, root: Json) -> Iterator[Json]:
-    """Yield the schemas that describe the same value: a local reference, and the branches."""
+    """Yield the schemas that apply to the same value: a local reference, and the branches."""
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/"):
         target: Json = root

@@ -1,1 +1,3 @@
-"""The choice of who answers: one pure function, one table (`table`), over the policies of the configuration (`policy`)."""
+"""Select the responder of a question. One pure function applies one table (`table`) to the
+configured policies (`policy`).
+"""

@@ -1,6 +1,7 @@
-"""Policies: the configured targets, static answers and permissions that the routing table looks at."""
+"""Configured policies of the routing table: targets, static answers and permissions."""
 
-# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+# No `from __future__ import annotations`: msgspec would compile each annotation from its text at
+# every start.
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -18,12 +19,14 @@ ResultPolicy: TypeAlias = Literal["unattended", "ask", "edit", "skip"]
 
 
 class Target(Struct, frozen=True):
-    """The one who is to answer.
+    """The responder to a question: the user or a model.
 
     Args:
-        kind: `user`, `assistant`, or `assistant_with_escalation`: then its no to a yes/no question goes to the user.
-        assistant: Settings of the model that answers, as in the configuration: `model`, `system_prompt`, `request`. In a program `model`
-            may also be an id or a model object. Without a `model`, the main model answers. `Agent` and `Inquirer` check the settings.
+        kind: `user`, `assistant`, or `assistant_with_escalation`. With escalation, the user is
+            asked if the model answers no to a yes/no question.
+        assistant: Settings of the model that answers, as in the configuration: `model`,
+            `system_prompt`, `request`. In a program, `model` may also be an id or a model object.
+            Without `model`, the main model answers. `Agent` and `Inquirer` validate the settings.
     """
 
     kind: TargetKind = "user"
@@ -31,7 +34,7 @@ class Target(Struct, frozen=True):
 
 
 class DetachedPolicies(Struct, frozen=True):
-    """The policies where no one is attached, by kind of prompt (the built-in values)."""
+    """Policies for detached runs, by kind of prompt, with the built-in defaults."""
 
     run: DetachedPolicy = "deny"
     deliver: DetachedPolicy = "auto"
@@ -39,15 +42,16 @@ class DetachedPolicies(Struct, frozen=True):
 
 
 class Words(Struct, frozen=True):
-    """A configured answer as it was typed: what it means is up to the question that it answers."""
+    """A configured answer as text. The type of the question determines how the text is parsed."""
 
     text: str
 
 
 class QuestionPolicy(Struct, frozen=True):
-    """Configuration of one question; `origin` is the file or flag that set `answer`, `deadline` is in seconds.
+    """Configuration of one question.
 
-    `people` replace those that the tool's author proposes.
+    `origin` is the file or flag that set `answer`. `deadline` is in seconds. `people` replaces the
+    people that the tool's author proposes.
     """
 
     target: Target = Target()
@@ -59,18 +63,28 @@ class QuestionPolicy(Struct, frozen=True):
     people: People | None = None
 
 
-_NOTHING_SAID = QuestionPolicy()
+_DEFAULT_POLICY = QuestionPolicy()
 
 
 class ToolPolicy(Struct, frozen=True, kw_only=True):
-    """Configuration of one tool, resolved: `questions` are by id, `'*'` for every other id.
+    """Resolved configuration of one tool.
 
-    `rules` decide by the arguments of a call, in place of `run`; the later origin is the higher one.
-    `is_program`: what a model sends becomes the words and the input of a program, so that control characters in it are refused.
-    `deadline` says within how many seconds its calls have to be allowed. A tool that returns its questions runs again when no one has
-    answered them in time, where it `takes_deadlines`.
-    `definition` is the fingerprint of the program behind the tool; `is_local`: a file of the project defines or is it.
-    `arguments_schema` is the JSON Schema that edited arguments have to fit.
+    Attributes:
+        source: Source of the tool's questions.
+        run: Permission policy that applies if no rule matches.
+        rules: Rules that decide by the arguments of a call. They take precedence over `run`. If
+            the rules of several origins match, the strictest decision applies.
+        result: Policy for delivering results to the model.
+        detached: Policies if no person is attached.
+        questions: Configuration by question id. `'*'` applies to all other ids.
+        is_program: Whether the arguments become the command line and the input of a program.
+            Control characters are then refused.
+        deadline: Number of seconds within which a call must be allowed.
+        takes_deadlines: Whether the tool runs again when one of its questions expires. Applies
+            to tools that return questions as their result.
+        definition: Fingerprint of the tool's program.
+        is_local: Whether a file of the project defines the tool.
+        arguments_schema: JSON Schema for edited arguments.
     """
 
     source: Source
@@ -86,17 +100,21 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     is_local: bool = False
     arguments_schema: JsonObject | None = None
 
-    def schema_for(self, arguments: Json) -> JsonObject | None:  # noqa: ARG002  other policies look at them
-        """Return the JSON Schema that edited arguments of a call have to fit, by the arguments of its model; None if it is not known."""
+    def schema_for(self, arguments: Json) -> JsonObject | None:  # noqa: ARG002  used by subclasses
+        """Return the JSON Schema for edited arguments of a call, or None if it is not known."""
         return self.arguments_schema
 
     def ruling(self, arguments: Json) -> Ruling:
-        """Say whether a call with these arguments may run, and which rule says so."""
+        """Return whether a call with these arguments may run, and the rule that decides."""
         otherwise = Ruling(self.run)
-        return strictest(otherwise, self.rules, arguments, self.definition) if self.rules else otherwise
+        return (
+            strictest(otherwise, self.rules, arguments, self.definition)
+            if self.rules
+            else otherwise
+        )
 
     def question(self, id: str) -> QuestionPolicy:
-        """Return what applies to the question `id`."""
+        """Return the policy of the question `id`."""
         if not self.questions:
-            return _NOTHING_SAID
-        return self.questions.get(id) or self.questions.get("*") or _NOTHING_SAID
+            return _DEFAULT_POLICY
+        return self.questions.get(id) or self.questions.get("*") or _DEFAULT_POLICY

@@ -1,10 +1,11 @@
-"""Rules about a call by its arguments: their conditions, and what they let run. The first that holds decides.
+"""Rules that decide about a tool call by its arguments. The first matching rule decides.
 
-Matching does no splitting of its own: a text is taken as it will run. What lets a call through has to fit the whole text, and a text
-that may hold more than one command needs a rule that says `shell`. A rule that asks or refuses needs no such care.
+A text argument, such as a shell command, is matched as one string and never split into commands. A
+rule that allows a call must match the whole text, and a text that may contain several commands
+needs a rule with `shell`. Rules that ask or refuse have no such limits.
 """
 
-# Without `from __future__ import annotations`: msgspec reads what stands here.
+# No `from __future__ import annotations`: msgspec reads the annotations at run time.
 
 import re
 import unicodedata
@@ -18,20 +19,33 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError, QuestionError
 from midturn.question.json_text import compact
-from midturn.question.json_value import Json, JsonObject, canonical, is_number, pointer_parts, pointer_to
-from midturn.question.people import People, in_a_table, read_people
+from midturn.question.json_value import (
+    Json,
+    JsonObject,
+    canonical,
+    is_number,
+    pointer_parts,
+    pointer_to,
+)
+from midturn.question.people import People, read_people, table_problems
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate
 
-_WILD: Final = frozenset("*?[")
-_PLAIN: Final = frozenset(" _-./:=@%+,")
-"""Characters, beside letters and digits, of a text that a pattern may let through: words that no shell changes."""
-_LEADS_UP: Final = re.compile(r"\.\./|/\.\.|(?:^|[ :=@%+,])\.\.(?=$|[ :=@%+,])|(?:^| )-[^ ]*\.\.(?= |$)")
-"""A path that leads up, by itself, after a sign that separates words of a program, or in an option; `main..` and `a..b` are none."""
+_GLOB_CHARACTERS: Final = frozenset("*?[")
+_PLAIN_PUNCTUATION: Final = frozenset(" _-./:=@%+,")
+"""Characters, besides letters and digits, that no shell interprets. A pattern without `shell`
+matches only text that consists of these characters, letters and digits.
+"""
+_PARENT_REFERENCE: Final = re.compile(
+    r"\.\./|/\.\.|(?:^|[ :=@%+,])\.\.(?=$|[ :=@%+,])|(?:^| )-[^ ]*\.\.(?= |$)"
+)
+"""A `..` path component: alone, after a character that separates arguments, or in an option.
+`main..` and `a..b` do not match.
+"""
 
 
 class Comparison(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A condition on one argument as a table; exactly one of its fields is given."""
+    """A condition on one argument, written as a table with exactly one of these fields."""
 
     below: int | float | None = None
     one_of: list[Any] | None = None
@@ -39,34 +53,43 @@ class Comparison(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
 
 Condition: TypeAlias = Any
-"""A glob over the argument's text, a value that it equals, one of these for each element of a list, or a `Comparison`."""
+"""A glob for the argument's text, an exact value, a list with one condition per element, or a
+`Comparison`.
+"""
 
 
 class Conditional(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Conditions of a rule. `when` is by argument, or by JSON pointer into the arguments; all conditions have to hold."""
+    """Base class of rules. `when` maps arguments, or JSON pointers into them, to conditions that
+    must all hold.
+    """
 
     when: dict[str, Condition] = {}
     reason: str | None = None
     shell: bool = False
 
     @property
-    def lets_through(self) -> bool:
-        """Whether what the rule says lets something happen that a person would be asked about."""
+    def is_permissive(self) -> bool:
+        """Whether a match allows something that would otherwise need a person's approval."""
         return True
 
     @property
     def fit(self) -> "Fit":
-        """How exactly a value has to fit a condition."""
-        return Fit(whole=self.lets_through, plain=self.lets_through and not self.shell)
+        """Strictness with which conditions are matched."""
+        return Fit(whole=self.is_permissive, plain=self.is_permissive and not self.shell)
 
     def holds(self, arguments: Json) -> bool:
-        """Say whether every condition holds; one on an argument that is not there does not."""
+        """Return whether all conditions hold. A condition on a missing argument does not hold."""
         fits = self.fit
-        return all(_holds(condition, _found(arguments, name), fits) for name, condition in self.when.items())
+        return all(
+            _holds(condition, _found(arguments, name), fits)
+            for name, condition in self.when.items()
+        )
 
 
 class Fit(Struct, frozen=True):
-    """The fit that a pattern needs: the `whole` of it, and only where it is made of `plain` words. `typed`: a text fits texts only."""
+    """Strictness with which patterns match. `whole`: a pattern must match the whole text. `plain`:
+    the text must consist of plain words. `typed`: a text pattern matches only texts.
+    """
 
     whole: bool
     plain: bool
@@ -77,10 +100,12 @@ RuledRun: TypeAlias = Literal["unattended", "ask", "skip"]
 
 
 class RunRule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whether a call may run where all conditions hold. A rule with `people` asks them, and does not say so in `run`, too.
+    """Decides whether a call may run if all conditions hold. A rule with `people` asks these
+    people and does not set `run`.
 
-    An `exact` rule does not match a call that has an argument without a condition, and compares values with their types. `definition`
-    is the fingerprint of the tool that the rule was written for: the rule does not apply to a tool with another one.
+    An `exact` rule requires a condition for every argument and compares values including their
+    types. `definition` is the fingerprint of the tool that the rule was written for. The rule is
+    ignored for tools with another fingerprint.
     """
 
     run: RuledRun = "ask"
@@ -90,27 +115,32 @@ class RunRule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def fit(self) -> Fit:
-        """How exactly a value has to fit a condition."""
+        """Strictness with which conditions are matched."""
         return replace(super().fit, typed=self.exact)
 
     def holds(self, arguments: Json) -> bool:
-        """Say whether every condition holds and, in an exact rule, whether every argument has one."""
-        return super().holds(arguments) and (not self.exact or _is_covered(arguments, "", [_pointer(name) for name in self.when]))
+        """Return whether all conditions hold. In an exact rule, every argument needs a
+        condition.
+        """
+        return super().holds(arguments) and (
+            not self.exact or _is_covered(arguments, "", [_pointer(name) for name in self.when])
+        )
 
     def is_about(self, definition: str) -> bool:
-        """Say whether the rule applies to a tool with this fingerprint."""
+        """Return whether the rule applies to a tool with this fingerprint."""
         return not self.definition or self.definition == definition
 
     @property
-    def lets_through(self) -> bool:
-        """Whether the call runs unasked."""
+    def is_permissive(self) -> bool:
+        """Whether the call runs without asking."""
         return self.run == "unattended"
 
 
 class RunRules(Struct, frozen=True):
-    """The rules of one origin about one tool, each with its place there (file and line).
+    """The rules of one origin for one tool, each with its place (file and line).
 
-    `only_tightens`: they come from a file that its user has not approved, and are heard where they are stricter than all the rest.
+    `only_tightens`: the rules come from a file that the user has not approved, so they apply only
+    if they are stricter than all other rules.
     """
 
     rules: tuple[RunRule, ...]
@@ -118,9 +148,10 @@ class RunRules(Struct, frozen=True):
     only_tightens: bool = False
 
     def ruling(self, arguments: Json, definition: str = "") -> "Ruling | None":
-        """Return what the first rule says that holds for a tool with this fingerprint.
+        """Return the decision of the first matching rule for a tool with this fingerprint.
 
-        A permission that was written at a prompt (an `exact` rule that lets calls run) takes back nothing that another rule asks for.
+        A permission that was granted at a prompt (an `exact` rule that allows calls) does not
+        override later, stricter rules.
         """
         strictest: Ruling | None = None
         for rule, place in zip(self.rules, self.places, strict=True):
@@ -129,20 +160,31 @@ class RunRules(Struct, frozen=True):
             ruling = Ruling(rule.run, place, rule.reason, people=rule.people)
             if strictest is None or _strictness(ruling) > _strictness(strictest):
                 strictest = ruling
-            if not (rule.exact and rule.lets_through):
+            if not (rule.exact and rule.is_permissive):
                 break
         return strictest
 
     def changed(self, arguments: Json, definition: str) -> str:
-        """Return the place of a rule that would hold, but was written for another definition of the tool; empty if there is none."""
+        """Return the file and line of a rule that matches the arguments but was written for another
+        definition of the tool, or an empty string if there is none.
+        """
         pairs = zip(self.rules, self.places, strict=True)
-        return next((place for rule, place in pairs if not rule.is_about(definition) and rule.holds(arguments)), "")
+        return next(
+            (
+                place
+                for rule, place in pairs
+                if not rule.is_about(definition) and rule.holds(arguments)
+            ),
+            "",
+        )
 
 
 class Ruling(Struct, frozen=True):
-    """Whether a call may run, and the rule that says so: its `place` is empty where none holds. `by` as in `AnsweredBy`.
+    """The decision whether a call may run, and the rule that made it.
 
-    `people` are those who are asked. `changed` is the place of a rule that does not apply any more, because its tool has changed.
+    `place` is the file and line of the rule, empty if no rule matches. `by` is the kind of decider
+    (see `AnsweredBy.by`). `people` are the people to ask. `changed` is the place of a rule that no
+    longer applies because its tool has changed.
     """
 
     run: Literal["unattended", "ask", "edit", "skip"]
@@ -153,21 +195,36 @@ class Ruling(Struct, frozen=True):
     changed: str = ""
 
 
-_MOST_IN_A_RULE: Final = 2_000
-"""Maximum length in characters of the arguments of a call that a rule is written for: a person has to read them."""
+_MAX_RULE_LENGTH: Final = 2_000
+"""Maximum length in characters of the arguments that an exact rule is written for, because a
+person has to read them.
+"""
 
 
 def exact_rule(arguments: Json, definition: str = "") -> JsonObject | None:
-    """Return the rule, as a table, that lets calls with exactly these arguments run; None if it could not be written or read.
+    """Return a rule, as a table, that allows calls with exactly these arguments. None if it cannot
+    be written.
 
-    TOML has no null. A text that a pattern would read otherwise becomes a list of one value.
+    TOML has no null. A text that contains glob characters becomes a list of one value.
     """
-    if not isinstance(arguments, Mapping) or len(compact(cast("Json", arguments))) > _MOST_IN_A_RULE or _has_null(arguments):
+    if (
+        not isinstance(arguments, Mapping)
+        or len(compact(cast("Json", arguments))) > _MAX_RULE_LENGTH
+        or _has_null(arguments)
+    ):
         return None
     when = {
-        f"/{name.replace('~', '~0').replace('/', '~1')}" if name.startswith("/") else name: _just(one) for name, one in arguments.items()
+        (
+            f"/{name.replace('~', '~0').replace('/', '~1')}" if name.startswith("/") else name
+        ): _exact_condition(value)
+        for name, value in arguments.items()
     }
-    return {"when": when, "exact": True, "run": "unattended", **({"definition": definition} if definition else {})}
+    return {
+        "when": when,
+        "exact": True,
+        "run": "unattended",
+        **({"definition": definition} if definition else {}),
+    }
 
 
 def _has_null(value: Json) -> bool:
@@ -182,13 +239,15 @@ def _has_null(value: Json) -> bool:
             return False
 
 
-def _just(value: Json) -> Json:
-    is_plain = not isinstance(value, Mapping | list | tuple) and not (isinstance(value, str) and _WILD & set(value))
+def _exact_condition(value: Json) -> Json:
+    is_plain = not isinstance(value, Mapping | list | tuple) and not (
+        isinstance(value, str) and _GLOB_CHARACTERS & set(value)
+    )
     return value if is_plain else {"one_of": [value]}
 
 
-def in_words(rule: RunRule, tool: str) -> str:
-    """Describe the calls that a rule covers, for the person who writes it."""
+def describe_rule(rule: RunRule, tool: str) -> str:
+    """Describe the calls that a rule covers, for the person who saves it."""
     conditions = [f"{name} {_condition_words(condition)}" for name, condition in rule.when.items()]
     if not conditions:
         return f"{tool} without arguments" if rule.exact else f"every call of {tool}"
@@ -198,7 +257,11 @@ def in_words(rule: RunRule, tool: str) -> str:
 
 def _condition_words(condition: Condition) -> str:
     if isinstance(condition, str):
-        return f"like {compact(condition)}" if _WILD & set(condition) else f"= {compact(condition)}"
+        return (
+            f"like {compact(condition)}"
+            if _GLOB_CHARACTERS & set(condition)
+            else f"= {compact(condition)}"
+        )
     if not isinstance(condition, dict):
         return f"= {compact(cast('Json', condition))}"
     comparison = msgspec.convert(condition, Comparison)
@@ -210,15 +273,28 @@ def _condition_words(condition: Condition) -> str:
 
 
 def not_covered(rule: RunRule, tool: str, arguments: Json) -> str:
-    """Return an example of a similar call that a rule does not cover; empty if it covers all that were tried."""
+    """Return an example of a similar call that the rule does not cover, or an empty text if
+    every tried call is covered.
+    """
     given = dict(cast("JsonObject", arguments)) if isinstance(arguments, Mapping) else {}
-    free = next(name for name in ("force", "extra", *map("extra{}".format, range(len(given) + 1))) if name not in given)
-    tried = [{**given, free: True}, *({**given, name: other} for name, value in given.items() for other in _others(value))]
-    found = next((call for call in tried if not rule.holds(call)), None)
+    unused_name = next(
+        name
+        for name in ("force", "extra", *map("extra{}".format, range(len(given) + 1)))
+        if name not in given
+    )
+    candidates = [
+        {**given, unused_name: True},
+        *(
+            {**given, name: other}
+            for name, value in given.items()
+            for other in _other_values(value)
+        ),
+    ]
+    found = next((call for call in candidates if not rule.holds(call)), None)
     return "" if found is None else f"{tool} {compact(found)}"
 
 
-def _others(value: Json) -> Sequence[Json]:
+def _other_values(value: Json) -> Sequence[Json]:
     match value:
         case bool():
             return [not value]
@@ -231,13 +307,17 @@ def _others(value: Json) -> Sequence[Json]:
 
 
 _STRICTNESS: Final = {"unattended": 0, "ask": 1, "edit": 1, "skip": 3}
-_OF_PEOPLE: Final = 2
+_NAMED_PEOPLE_STRICTNESS: Final = 2
 
 
-def strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json, definition: str = "") -> Ruling:
-    """Return what the rules of all origins come to: of each the first that holds, of these the strictest; `otherwise` where none holds.
+def strictest(
+    otherwise: Ruling, origins: Sequence[RunRules], arguments: Json, definition: str = ""
+) -> Ruling:
+    """Return the combined decision. The first matching rule of each origin is selected, then the
+    strictest of the selected rules.
 
-    `definition` is the fingerprint of the tool. A rule that was written for another one does not hold; the result names its place.
+    `otherwise` applies if no rule matches. `definition` is the fingerprint of the tool. A rule for
+    another fingerprint is ignored, and the result names its place.
     """
     found = _strictest(otherwise, origins, arguments, definition)
     if found.run in ("unattended", "skip"):
@@ -246,41 +326,53 @@ def strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json, d
     return replace(found, changed=changed) if changed else found
 
 
-def _strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json, definition: str) -> Ruling:
-    said = [(origin, ruling) for origin in origins if (ruling := origin.ruling(arguments, definition))]
-    own = [ruling for origin, ruling in said if not origin.only_tightens] or [otherwise]
-    added = [ruling for origin, ruling in said if origin.only_tightens]
+def _strictest(
+    otherwise: Ruling, origins: Sequence[RunRules], arguments: Json, definition: str
+) -> Ruling:
+    rulings = [
+        (origin, ruling) for origin in origins if (ruling := origin.ruling(arguments, definition))
+    ]
+    own = [ruling for origin, ruling in rulings if not origin.only_tightens] or [otherwise]
+    added = [ruling for origin, ruling in rulings if origin.only_tightens]
     return max([max(own, key=_strictness), *added], key=_strictness)
 
 
 def _strictness(ruling: Ruling) -> int:
-    return _OF_PEOPLE if ruling.people is not None and ruling.run == "ask" else _STRICTNESS[ruling.run]
+    return (
+        _NAMED_PEOPLE_STRICTNESS
+        if ruling.people is not None and ruling.run == "ask"
+        else _STRICTNESS[ruling.run]
+    )
 
 
 def read_run_rules(given: Sequence[object]) -> tuple[RunRule, ...]:
-    """Return the rules of a tool, as configuration writes them.
+    """Parse the rules of a tool from the configuration.
 
     Raises:
-        ConfigError: One is not a rule; the message says which and why.
+        ConfigError: A rule is invalid. The message names the rule and the reason.
     """
-    return tuple(_running(f"rule {number}", table) for number, table in enumerate(given, 1))
+    return tuple(_read_run_rule(f"rule {number}", table) for number, table in enumerate(given, 1))
 
 
 ABOUT_PEOPLE: Final = ("ask", "only", "approvals", "remind_after", "escalate")
-"""The keys of a rule that say whose decision a call is."""
+"""The keys of a rule that set who decides, and how."""
 R = TypeVar("R", bound=Conditional)
 
 
-def _running(where: str, table: object) -> RunRule:
+def _read_run_rule(where: str, table: object) -> RunRule:
     if not isinstance(table, Mapping):
-        raise ConfigError(f'{where}: a rule is a table, such as `{{ when = {{ cmd = "git status*" }}, run = "unattended" }}`.')
+        raise ConfigError(
+            f'{where}: a rule must be a table, such as `{{ when = {{ cmd = "git status*" }}, run ='
+            ' "unattended" }`.'
+        )
     rule = cast("Mapping[str, object]", table)
     about_people = {key: rule[key] for key in ABOUT_PEOPLE if key in rule}
     if "people" in rule or not (about_people or "run" in rule):
         raise ConfigError(f"{where}: {_RUN_RULE}.")
     if about_people and rule.get("run", "ask") != "ask":
         raise ConfigError(
-            f'{where}: `{next(iter(about_people))}` has people asked, and `run = "{rule["run"]}"` asks no one. Leave one out.'
+            f'{where}: `{next(iter(about_people))}` asks people, but `run = "{rule["run"]}"` asks'
+            " no one. Remove one of them."
         )
     rest = {key: value for key, value in rule.items() if key not in about_people}
     read = read_rule(where, rest, RunRule, _RUN_RULE.removeprefix("a rule has "))
@@ -288,8 +380,8 @@ def _running(where: str, table: object) -> RunRule:
 
 
 _RUN_RULE: Final = (
-    'a rule has `run` ("unattended", "ask" or "skip") or says who is asked (`ask`), and may have `when`, `exact`, `reason`, `shell` and '
-    "`definition`"
+    'a rule has `run` ("unattended", "ask" or "skip") or `ask` with the people to ask, and may have'
+    " `when`, `exact`, `reason`, `shell` and `definition`"
 )
 
 
@@ -297,14 +389,14 @@ def _people(where: str, given: Mapping[str, object]) -> People:
     try:
         return read_people(given)
     except QuestionError as error:
-        raise ConfigError(f"{where}: {in_a_table(error)}") from None
+        raise ConfigError(f"{where}: {table_problems(error)}") from None
 
 
 def read_rule(where: str, table: Mapping[str, object], type: type[R], has: str) -> R:
-    """Return a rule of one kind, as a table has it; `has` says what stands in one.
+    """Parse a rule from a table. `has` describes the valid keys for the error message.
 
     Raises:
-        ConfigError: It is none; the message says where and why.
+        ConfigError: The rule is invalid. The message names its place and the reason.
     """
     try:
         rule = msgspec.convert(table, type)
@@ -318,39 +410,55 @@ def read_rule(where: str, table: Mapping[str, object], type: type[R], has: str) 
 
 def _problem(condition: Condition) -> str | None:
     if isinstance(condition, list):
-        return next((problem for one in cast("list[Condition]", condition) if (problem := _problem(one))), None)
+        return next(
+            (problem for part in cast("list[Condition]", condition) if (problem := _problem(part))),
+            None,
+        )
     if not isinstance(condition, dict):
         return None
     try:
         comparison = msgspec.convert(condition, Comparison)
     except msgspec.ValidationError as error:
-        return f"{error}. A condition is a glob, a value, a list of these, or one of `below`, `one_of` and `matches`."
+        return (
+            f"{error}. A condition must be a glob, a value, a list of these, or one of `below`,"
+            " `one_of` and `matches`."
+        )
     if len(cast("dict[str, object]", condition)) != 1:
-        return "give exactly one of `below`, `one_of` and `matches`."
+        return "set exactly one of `below`, `one_of` and `matches`."
     if comparison.matches is None:
         return None
-    broken = check_schema(_pattern(comparison.matches)) or check_schema(_pattern(comparison.matches, whole=True))
+    broken = check_schema(_pattern(comparison.matches)) or check_schema(
+        _pattern(comparison.matches, whole=True)
+    )
     return broken[0].message if broken else None
 
 
 def _pointer(name: str) -> str:
-    """Return the JSON pointer of what a condition is about."""
+    """Return the JSON pointer of the argument that a condition names."""
     return name if name.startswith("/") else pointer_to("", name)
 
 
 def _is_covered(value: Json, pointer: str, conditions: Sequence[str]) -> bool:
-    """Say whether a condition is about a value, or conditions are about everything in it."""
+    """Return whether a value is covered by a condition, or all its parts are covered by
+    conditions.
+    """
     if pointer and pointer in conditions:
         return True
     if isinstance(value, Mapping) and (value or not pointer):
-        return all(_is_covered(member, pointer_to(pointer, key), conditions) for key, member in value.items())
+        return all(
+            _is_covered(member, pointer_to(pointer, key), conditions)
+            for key, member in value.items()
+        )
     if isinstance(value, list | tuple) and value:
-        return all(_is_covered(member, pointer_to(pointer, place), conditions) for place, member in enumerate(value))
+        return all(
+            _is_covered(member, pointer_to(pointer, place), conditions)
+            for place, member in enumerate(value)
+        )
     return False
 
 
 def argument_of(name: str) -> str:
-    """Return the argument that a condition is about: `to` of `to`, and of `/to/0/name`."""
+    """Return the argument that a condition names: `to` for `to` and for `/to/0/name`."""
     return _steps(name)[0]
 
 
@@ -359,30 +467,35 @@ def _steps(name: str) -> Sequence[str]:
 
 
 def _found(arguments: Json, name: str) -> list[Json]:
-    """Return the argument, in a list: an empty one where it is not there."""
-    here: Any = arguments
+    """Return the argument as a list of one value, or an empty list if it is missing."""
+    value: Any = arguments
     for step in _steps(name):
-        if isinstance(here, Mapping) and step in here:
-            here = cast("JsonObject", here)[step]
-        elif isinstance(here, list) and step.isdecimal() and int(step) < len(cast("list[Json]", here)):
-            here = cast("list[Json]", here)[int(step)]
+        if isinstance(value, Mapping) and step in value:
+            value = cast("JsonObject", value)[step]
+        elif (
+            isinstance(value, list)
+            and step.isdecimal()
+            and int(step) < len(cast("list[Json]", value))
+        ):
+            value = cast("list[Json]", value)[int(step)]
         else:
             return []
-    return [cast("Json", here)]
+    return [cast("Json", value)]
 
 
-def _holds(condition: Condition, found: list[Json], fits: Fit) -> bool:
+def _holds(condition: Condition, found: list[Json], fit: Fit) -> bool:
     if not found:
         return False
     value = found[0]
-    if isinstance(value, str) and not fits.whole and (bare := _without_margins(value)) != value:
-        # A rule that asks or refuses is not evaded with white space that a program may ignore.
-        return _fulfils(condition, value, fits) or _fulfils(condition, bare, fits)
-    return _fulfils(condition, value, fits)
+    if isinstance(value, str) and not fit.whole and (bare := _without_margins(value)) != value:
+        # Rules that ask or refuse also match without surrounding white space, which a program may
+        # ignore.
+        return _fulfils(condition, value, fit) or _fulfils(condition, bare, fit)
+    return _fulfils(condition, value, fit)
 
 
 def _without_margins(text: str) -> str:
-    """Return a text without white space and invisible characters at its beginning and end."""
+    """Strip white space and invisible characters from both ends of a text."""
     start, end = 0, len(text)
     while start < end and _is_margin(text[start]):
         start += 1
@@ -397,9 +510,14 @@ def _is_margin(character: str) -> bool:
 
 def _fulfils(condition: Condition, value: Json, fits: Fit) -> bool:
     if isinstance(condition, list):
-        each, items = cast("list[Condition]", condition), cast("Sequence[Json]", value) if isinstance(value, list | tuple) else ()
+        each, items = (
+            cast("list[Condition]", condition),
+            cast("Sequence[Json]", value) if isinstance(value, list | tuple) else (),
+        )
         is_as_long = isinstance(value, list | tuple) and len(each) == len(items)
-        return is_as_long and all(_holds(one, [item], fits) for one, item in zip(each, items, strict=True))
+        return is_as_long and all(
+            _holds(part, [item], fits) for part, item in zip(each, items, strict=True)
+        )
     if isinstance(condition, dict):
         return _compares(msgspec.convert(condition, Comparison), value, fits)
     if not isinstance(condition, str):
@@ -408,7 +526,7 @@ def _fulfils(condition: Condition, value: Json, fits: Fit) -> bool:
 
 
 def _matches(glob: str, text: str | None, fits: Fit) -> bool:
-    if text is None or not _WILD & set(glob):
+    if text is None or not _GLOB_CHARACTERS & set(glob):
         return text == glob
     return fnmatchcase(text, glob) and (not fits.plain or _is_plain(text))
 
@@ -417,31 +535,46 @@ def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
     if comparison.below is not None:
         return is_number(value) and value < comparison.below
     if comparison.one_of is not None:
-        return any(canonical(value) == canonical(cast("Json", one)) for one in comparison.one_of)
+        return any(
+            canonical(value) == canonical(cast("Json", option)) for option in comparison.one_of
+        )
     text = _text(value, fits)
     if text is None or comparison.matches is None:
         return False
     problems = validate(_pattern(comparison.matches, whole=fits.whole), text)
-    if problems and problems[0].message == TOO_LARGE:  # it was not looked at: found where that is stricter, and nowhere else
+    # too large to match: treat it as a match only for rules that ask or refuse
+    if problems and problems[0].message == TOO_LARGE:
         return not fits.whole
     return not problems and (not fits.plain or _is_plain(text))
 
 
 def _text(value: Json, fits: Fit) -> str | None:
-    """Return what a glob looks at: a text, or a number or yes and no as JSON writes it, unless types count."""
+    """Return the text that a glob matches. Numbers and booleans are written as JSON, unless types
+    are compared.
+    """
     if isinstance(value, str):
         return value
-    return None if fits.typed or value is None or isinstance(value, list | tuple | Mapping) else compact(value)
+    return (
+        None
+        if fits.typed or value is None or isinstance(value, list | tuple | Mapping)
+        else compact(value)
+    )
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is words with one space between them that no shell takes for anything else, and no path that leads up.
+    """Return whether a text is a list of plain words, separated by single spaces, without a `..`
+    path.
 
-    The first is the program: `A=b git` would change the variables that it runs with.
+    The first word is the program and may not contain `=`: `A=b git` would change its environment
+    variables.
     """
-    if text != text.strip(" ") or "  " in text or not all(letter.isalnum() or letter in _PLAIN for letter in text):
+    if (
+        text != text.strip(" ")
+        or "  " in text
+        or not all(letter.isalnum() or letter in _PLAIN_PUNCTUATION for letter in text)
+    ):
         return False
-    return "=" not in text.split(" ", 1)[0] and not _LEADS_UP.search(text)
+    return "=" not in text.split(" ", 1)[0] and not _PARENT_REFERENCE.search(text)
 
 
 def _pattern(matches: str, *, whole: bool = False) -> Json:

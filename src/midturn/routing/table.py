@@ -1,4 +1,4 @@
-"""The routing table (docs/routing.md): the first row that matches decides."""
+"""The routing table (docs/reference/routing.md). The first matching row selects the responder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
 
 
 class UseCached(Struct, frozen=True):
-    """The answer that was remembered in this turn.
+    """Use the answer that was remembered earlier in this turn.
 
     Args:
         value: The answer.
@@ -29,7 +29,7 @@ class UseCached(Struct, frozen=True):
 
 
 class UseConfigured(Struct, frozen=True):
-    """The answer that the configuration fixes; a secret's is a `SecretValue`.
+    """Use the configured answer. For a secret, it is a `SecretValue`.
 
     Args:
         value: The answer.
@@ -39,7 +39,7 @@ class UseConfigured(Struct, frozen=True):
 
 
 class UseDefault(Struct, frozen=True):
-    """The question's own default.
+    """Use the question's default.
 
     Args:
         value: The answer.
@@ -49,21 +49,23 @@ class UseDefault(Struct, frozen=True):
 
 
 class AskAssistant(Struct, frozen=True):
-    """A model answers; with `escalate`, its "no" to a boolean question goes to the user."""
+    """Ask a model. With `escalate`, the user is asked if the model answers no to a boolean
+    question.
+    """
 
     escalate: bool = False
 
 
 class AskUser(Struct, frozen=True):
-    """The person who is attached answers."""
+    """Ask the person who is attached."""
 
 
 class Suspend(Struct, frozen=True):
-    """The turn waits for a person who comes by later."""
+    """Suspend the turn until a person answers later."""
 
 
 class Fail(Struct, frozen=True):
-    """No one may answer: the call fails, and `reason` is recorded."""
+    """Fail the call, because no one may answer. `reason` is recorded."""
 
     reason: CancelReason
 
@@ -72,7 +74,9 @@ Route: TypeAlias = UseCached | UseConfigured | UseDefault | AskAssistant | AskUs
 
 
 class Situation(Struct, frozen=True, kw_only=True):
-    """Everything the table looks at. `cached` and `configured` hold a value only where it is a valid answer."""
+    """The inputs of the table. `cached` and `configured` are UNSET unless they are valid
+    answers.
+    """
 
     cached: Json | UnsetType
     configured: Json | SecretValue | UnsetType
@@ -85,7 +89,7 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 
 class RouteRow(Struct, frozen=True):
-    """One row: its number in docs/routing.md, when it applies, and what it decides."""
+    """A row: its number in docs/reference/routing.md, its condition and its decision."""
 
     number: int
     when: Callable[[Situation], bool]
@@ -96,24 +100,34 @@ TABLE: tuple[RouteRow, ...] = (
     RouteRow(1, lambda s: s.cached is not UNSET, lambda s: UseCached(_known(s.cached))),
     RouteRow(2, lambda s: s.configured is not UNSET, lambda s: UseConfigured(_known(s.configured))),
     RouteRow(3, lambda s: s.configured_is_invalid, lambda _: Fail("invalid_static_answer")),
-    RouteRow(4, lambda s: s.target != "user" and s.human_only, lambda _: Fail("assistant_routing_denied")),
-    RouteRow(5, lambda s: s.target != "user", lambda s: AskAssistant(escalate=s.target == "assistant_with_escalation")),
+    RouteRow(
+        4, lambda s: s.target != "user" and s.human_only, lambda _: Fail("assistant_routing_denied")
+    ),
+    RouteRow(
+        5,
+        lambda s: s.target != "user",
+        lambda s: AskAssistant(escalate=s.target == "assistant_with_escalation"),
+    ),
     RouteRow(6, lambda s: s.attached, lambda _: AskUser()),
     RouteRow(7, lambda s: s.policy == "defer", lambda _: Suspend()),
     RouteRow(8, lambda s: s.human_only, lambda _: Fail("no_prompt_backend")),
     RouteRow(9, lambda s: s.policy == "auto", lambda _: AskAssistant()),
-    RouteRow(10, lambda s: s.policy == "defaults" and s.default is not UNSET, lambda s: UseDefault(_known(s.default))),
+    RouteRow(
+        10,
+        lambda s: s.policy == "defaults" and s.default is not UNSET,
+        lambda s: UseDefault(_known(s.default)),
+    ),
     RouteRow(11, lambda s: s.policy == "defaults", lambda _: Fail("no_default")),
     RouteRow(12, lambda _: True, lambda _: Fail("detached_denied")),
 )
 
 
 def decide(situation: Situation) -> Route:
-    """Say who answers: the first row that matches, top to bottom."""
+    """Return the decision of the first matching row."""
     return next(row.then(situation) for row in TABLE if row.when(situation))
 
 
-def route(  # noqa: PLR0913  a public signature
+def route(
     question: Question[Any],
     *,
     target: TargetKind | Target = "user",
@@ -123,31 +137,34 @@ def route(  # noqa: PLR0913  a public signature
     detached: DetachedPolicy = "defer",
     exclusive: bool | None = None,
 ) -> Route:
-    """Say who answers `question`.
+    """Select the responder of `question`.
 
     Args:
-        question: What is asked.
-        target: Who the configuration wants asked.
-        cached: The remembered answer; ignored where it does not fit, and for `persistence = none` and secrets.
-        configured: The configured answer; one that does not fit fails the call.
-        attached: Whether a person is at a prompt now.
-        detached: The policy when no one is.
-        exclusive: The configuration's override of the question's own `exclusive`.
+        question: The question.
+        target: The configured responder.
+        cached: The remembered answer. Ignored if invalid, if the question has `persistence = none`,
+            and for secrets.
+        configured: The configured answer. If it is invalid, the call fails.
+        attached: Whether a person can be prompted now.
+        detached: The policy if no person can be prompted.
+        exclusive: Overrides the question's own `exclusive`.
 
     Raises:
-        ConfigError: There is no such target, or no such policy.
+        ConfigError: Unknown target or policy.
     """
     kind = target.kind if isinstance(target, Target) else target
     _check("target", kind, _TARGETS)
     _check("detached", detached, _POLICIES)
     secret = isinstance(question.answer_type, SecretType)
     remembers = question.persistence != "none" and not secret
-    static = UNSET if configured is UNSET else _fitting(question, configured)
+    configured_answer = UNSET if configured is UNSET else _fitting(question, configured)
     return decide(
         Situation(
-            cached=_plain(_fitting(question, cached)) if remembers and cached is not UNSET else UNSET,
-            configured=static,
-            configured_is_invalid=configured is not UNSET and static is UNSET,
+            cached=_plain(_fitting(question, cached))
+            if remembers and cached is not UNSET
+            else UNSET,
+            configured=configured_answer,
+            configured_is_invalid=configured is not UNSET and configured_answer is UNSET,
             default=question.default,
             target=kind,
             attached=attached,
@@ -159,11 +176,13 @@ def route(  # noqa: PLR0913  a public signature
 
 def _check(name: str, given: str, allowed: Sequence[str]) -> None:
     if given not in allowed:
-        raise ConfigError(f"{name}={given!r}: it is one of {', '.join(map(repr, allowed))}.")
+        raise ConfigError(
+            f"Invalid {name}={given!r}: expected one of {', '.join(map(repr, allowed))}."
+        )
 
 
 def _fitting(question: Question[Any], value: Json | SecretValue) -> Json | SecretValue | UnsetType:
-    """Return the canonical answer, or nothing where `value` is not an answer."""
+    """Return the canonical answer, or UNSET if `value` is not a valid answer."""
     try:
         return question.check(value)
     except AnswerError:
@@ -175,5 +194,5 @@ def _plain(value: Json | SecretValue | UnsetType) -> Json | UnsetType:
 
 
 def _known(value: Any) -> Any:
-    """Narrow what the row's condition has made sure of."""
+    """Narrow the type of a value that the row's condition has checked."""
     return value

@@ -1,1 +1,3 @@
-"""The shell around the machine: it performs effects, and reports what happened; what follows from that, the machine decides."""
+"""Runs turns: performs the effects that the state machine requests, and reports the results as
+inputs. All decisions are made by the state machine.
+"""

@@ -1,128 +1,87 @@
-"""The only loop: it performs the effects of the machine in order, and feeds it what happens.
+"""Runs one turn: performs the steps of its state machine in order.
 
 Theory of operation
 ===================
 
-The machine decides, the driver acts. Its loop takes one happening from a queue, gives it to `Turn.step`, makes the records of the step
-durable as one batch, and then begins the other effects, each as a task of one group. Nothing but this loop calls `step`, so the machine
-needs no lock; tasks only report into the queue. A tool that asks while the loop waits and the queue is empty is the one exception: the
-step is taken then and there, for a call that runs again has most of its answers on record, and gets them without a turn of the event
-loop. All else that the step leads to is left to the loop.
+The machine decides, the driver acts. Each input steps the machine at once (`runtime/stepper.py`).
+The driver's loop takes one step after the other, makes the events of the step durable as one batch,
+and then begins its other effects.
 
-A `Session` is a conversation that is held for writing. It makes a `Turn` for a new message, or loads the open one from its events, and a
-`Driver` for each. A driver is of one run and is thrown away with it: whatever the next run needs is on record.
+**Effects that take time** are async functions that return one input. The driver runs each as a task
+in one table, and reports the input:
 
-**What a crash leaves.** Between `step` and the end of `record` nothing has happened yet: the disk holds the turn as it was before, and no
-effect has begun. After `record`, an effect may have begun and not be reported: the next run begins it again. So a tool may run twice, and
+| effect | function | returns | key |
+| --- | --- | --- | --- |
+| `CallModel` | `call_model` | `ModelAnswered`, `ModelFailed`, `TurnFailed` | `("model",)` |
+| `RunTool` | `ToolRuns.run` | `ToolDone`, `ToolReturned` | `("tool", call)` |
+| `PromptUser` | `PrompterClient.ask` | `UserReplied`, `PromptFailed`, `TurnFailed` | `("prompt", id)` |
+| `ConsultAssistant` | `ask_model` | `AssistantReplied`, `AssistantFailed` | `("assistant", id)` |
+| a deadline of an event | `_wait_until` | `TimePassed` | `("deadline", deadline)` |
+| a limit of seconds | `_work_for` | `TimeIsUp` | `("limit",)` |
+
+`StopModel`, `StopTool`, `ClosePrompt` and `StopAssistant` cancel the task with the key.
+`ExternalAnswers.listen` is the only task that does not end by itself. It starts when the run
+would otherwise wait, because most turns never need this task.
+
+**What a crash leaves.** Before the events of a step are durable, none of its effects has begun:
+the disk holds the turn as it was before that step. After that, an effect may have begun without
+having reported its result. The next run begins such an effect again. So a tool may run twice, but
 an answer is never lost.
 
-**When to rest.** If only absent people can move the turn, and the event loop has nothing ready that could still report
-(`Happenings.are_coming`), the turn is suspended. Inside a tool of another agent's turn, the run waits with the turn around it instead.
+**When a turn rests.** If only absent people can move the turn, and the event loop is idle
+(`Stepper.wait_until_idle`), the turn is suspended. A nested turn waits with its outer turn instead.
 
-**How a run ends.** By an effect (`SuspendTurn`, `LeaveOpen`, `EndTurn`), which is the last of its step. Remaining tasks are cancelled, for
-leaving a task group waits for them. If the disk refuses a batch, the run raises, and nothing after that batch was begun.
-
-**Answers from other processes** are collected by `Elsewhere`, which starts only where the run would otherwise wait: most turns never look.
+**How a run ends.** By an effect (`SuspendTurn`, `LeaveOpen`, `EndTurn`), which is the last of its
+step. The remaining tasks are cancelled, because a task group waits for its tasks. If the disk
+refuses a batch, the run raises, and nothing after that batch has begun.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, assert_never, cast
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.clock import stamp, trusted
-from midturn.errors import ConfigError, ModelError, NotOpen, TurnOpen
-from midturn.events.types import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd, user_requests
-from midturn.events.window import last_turn, open_turn, standing_decisions
+from midturn.clock import trusted
+from midturn.errors import ModelError
+from midturn.events.types import AnsweredBy, Approval, InquiryRequest, ToolCallResponse
 from midturn.exchange import Usage
-from midturn.journal import Journal
-from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan, ToolEnded
-from midturn.runtime.loop_thread import uncut
-from midturn.runtime.model_response import Consulting, ModelResponse, foretold
-from midturn.runtime.prompts import Dialogs, Elsewhere
-from midturn.runtime.surroundings import Observed, Services, Surroundings
-from midturn.turn import step as steps
+from midturn.ports import Clock, ConsultFinished, ConsultStarted, Notice, ToolBegan, ToolEnded
+from midturn.runtime.assistants import ask_model
+from midturn.runtime.external_answers import ExternalAnswers
+from midturn.runtime.loop_thread import shielded
+from midturn.runtime.model_response import PartialResponse, call_model
+from midturn.runtime.previews import preview_call
+from midturn.runtime.prompts import PrompterClient
+from midturn.runtime.recording import read_time, record
+from midturn.runtime.session_context import SessionContext
+from midturn.runtime.stepper import Stepper
+from midturn.turn import inputs as steps
 from midturn.turn.ending import as_it_ended
-from midturn.turn.pending import pending
-from midturn.turn.record import TurnRecord
 from midturn.turn.turn import Turn
-from midturn.turn.view import TurnView, expired_requests, waiting_until
+from midturn.turn.view import waiting_until
 
 if TYPE_CHECKING:
     from midturn.events.prompt import Prompt
     from midturn.runtime.tool_runs import ToolRuns
 
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The queue of inputs that the machine has yet to take
-
-
-_BREATHS = 10  # rounds of the event loop: a task group, a gather, or both inside each other begin their tasks in fewer
-
-
-class Stepped(Struct, frozen=True):
-    """The effects of a step that was taken ahead of the loop, which has yet to perform them."""
-
-    effects: Sequence[steps.Effect]
-
-
-class Happenings:
-    """A queue with one reader, who can also find out that nothing is about to come."""
-
-    def __init__(self) -> None:
-        self._reported: deque[steps.Happened | Stepped] = deque()
-        self._waiting: asyncio.Future[None] | None = None
-        self._is_read = False
-        self._breaths = 0
-
-    def report(self, happened: steps.Happened | Stepped) -> None:
-        """Add what happened, and wake the reader."""
-        self._reported.append(happened)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
-
-    def would_be_next(self) -> bool:
-        """Whether the reader waits for nothing but what happens now, which then need not be reported. It begins to wait anew."""
-        self._breaths = 0
-        return self._is_read and not self._reported
-
-    async def next(self) -> steps.Happened | Stepped:
-        """Take what happened first, once there is anything."""
-        await self.there()
-        return self._reported.popleft()
-
-    async def there(self) -> None:
-        """Return when there is anything to take."""
-        self._is_read = True
-        try:
-            while not self._reported:
-                self._waiting = asyncio.get_running_loop().create_future()
-                await self._waiting
-        finally:
-            self._is_read = False
-
-    async def are_coming(self) -> bool:
-        """Whether anything happens that needs no more than the event loop: tasks that a tool has begun get to the point where they ask."""
-        self._is_read, self._breaths = True, 0
-        try:
-            while not self._reported and self._breaths < _BREATHS:
-                self._breaths += 1
-                await asyncio.sleep(0)
-        finally:
-            self._is_read = False
-        return bool(self._reported)
+TaskKey: TypeAlias = tuple[str, ...]
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, steps.Happened]]
 
 
 class RunEnding(Struct, frozen=True):
-    """How a run of a turn ended: `completed`, `ended_by_user`, `failed` (with `error`), `suspended`, or `open` (the model is down).
+    """The end of a run of a turn.
 
-    `failure` is what the model that is down raised.
+    Args:
+        status: `completed`, `ended_by_user`, `failed`, `suspended`, or `open` (the model is
+            unavailable).
+        error: The reason for a failure.
+        usage: The usage of the main model in this run.
+        failure: The exception of an unavailable model.
     """
 
     status: str
@@ -131,222 +90,315 @@ class RunEnding(Struct, frozen=True):
     failure: ModelError | None = None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Records: events get their time, become durable, and go on to displays and observers
-
-
-async def record(batch: Sequence[Event], journal: Journal, clock: Clock, display: Display) -> None:
-    """Write a batch at once, and show what became durable; when this returns, it is.
-
-    Raises:
-        StoreError: The disk refused; nothing of the batch is recorded.
-    """
-    now = stamp(clock)
-    stamped = [replace(event, timestamp=now) for event in batch]
-    await journal.append(stamped)
-    for event in stamped:
-        display.show(Recorded(event))
-
-
-async def record_effects(effects: Sequence[steps.Effect], journal: Journal, clock: Clock, display: Display) -> None:
-    """Make what a step records durable, and do nothing else of it."""
-    await record([effect.event for effect in effects if isinstance(effect, steps.Record)], journal, clock, display)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The loop
-
-
 @cache
 def _load_tool_runs() -> type[ToolRuns]:
-    from midturn.runtime.tool_runs import ToolRuns
+    from midturn.runtime.tool_runs import (
+        ToolRuns,
+    )  # imported here, because turns without tool calls start faster without this module
 
     return ToolRuns
 
 
 class Driver:
-    """Runs one turn until it ends, or until nothing moves without a person who comes by later."""
+    """Runs one turn until it ends, or until only absent people can move it. A driver belongs to one
+    run.
 
-    def __init__(self, turn: Turn, services: Services, surroundings: Surroundings) -> None:
+    Args:
+        turn: The machine.
+        context: Services, settings and options of the session.
+    """
+
+    def __init__(self, turn: Turn, context: SessionContext) -> None:
+        context, self._observed = context.observed()
         self._turn = turn
-        self._observed = Observed(services.display)
-        if OBSERVERS:
-            services = replace(services, display=self._observed)
-        self._services = services
-        self._surroundings = surroundings
-        self._happenings = Happenings()
-        self.report = self._happenings.report
-        """Feed the machine with something that did not happen in here."""
-        self._response = ModelResponse(services.model, services.display, self.report)
+        self._context = context
+        self._services = context.services
+        self._options = context.options
+        self._journal = context.journal
+        self._display = context.options.display
+        self._stepper = Stepper(turn, partial(read_time, context.journal, context.services.clock))
+        self.report = self._stepper.report
+        """Pass an input from outside the run to the state machine."""
+        self._response = PartialResponse()
         self._group: asyncio.TaskGroup
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[TaskKey, asyncio.Task[None]] = {}
         self._started: set[str] = set()
-        self._listens = False
+        """The calls whose tool has run before."""
+        self._was_over = turn.record.ended if turn.is_over else None
         self._ending: RunEnding | None = None
-
-    # Many turns are nothing but words: what runs tools, asks people or models, or waits for either, is loaded by the first that does.
 
     @cached_property
     def _tools(self) -> ToolRuns:
-        return _load_tool_runs()(self._services.tools, self._surroundings, self.report, self._hear, self._turn.record.calls)
+        context = self._context
+        make, nesting, calls = _load_tool_runs(), self._options.nesting, self._turn.record.calls
+        return make(
+            self._services.tools,
+            context.calls,
+            nesting,
+            self._journal.conversation,
+            self._stepper,
+            calls,
+        )
 
     @cached_property
-    def _prompts(self) -> Dialogs:
-        return Dialogs(self._services, self._surroundings, self.report)
+    def _prompts(self) -> PrompterClient:
+        return PrompterClient(
+            self._options, self._journal, self._services.clock, self._context.calls
+        )
 
     @cached_property
-    def _consulting(self) -> Consulting:
-        return Consulting(self._services.consultant, self._services.journal, self._services.display, self.report)
-
-    @cached_property
-    def _elsewhere(self) -> Elsewhere:
-        return Elsewhere(self._services.answers, self._services.journal, self.report)
+    def _external(self) -> ExternalAnswers:
+        return ExternalAnswers(self._journal.answers, self._journal, self._stepper.report)
 
     async def run(self, effects: Sequence[steps.Effect]) -> RunEnding:
-        """Perform `effects`, and everything that follows from them.
+        """Perform the effects of a step, and all steps that follow.
 
         Raises:
-            StoreError: The disk refused to record; what was acknowledged before is on it, and the turn can be resumed.
-            TerminalGone: The person who was asked is not there any more; nothing of that is recorded, and the turn can be resumed.
+            StoreError: The store could not record the events. All events acknowledged before are
+                durable, and the turn can be resumed.
+            TerminalGone: The terminal was closed while it showed a prompt. The reply is not
+                recorded, and the turn can be resumed.
         """
-        self._observed.begin(self._services.journal)
+        self._observed.begin(self._journal)
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 for call in self._turn.record.open_calls():
                     self._watch_deadlines(deadline for _, deadline in waiting_until(call))
-                ending = await self._loop(effects)
-                self._stop_all()
+                # The loop of the driver runs in its own task. Otherwise, each wake-up would resume
+                # the whole chain of coroutines that await this run. The task is awaited here, so
+                # that a cancelled run stops its loop before its tools. Then the outcomes of the
+                # cancelled tools are not recorded.
+                try:
+                    ending = await group.create_task(self._loop(effects))
+                finally:
+                    self._stepper.close()
+                # The newest call first: if it waits for a lock that an older call holds, it must not
+                # get the lock while both are cancelled.
+                for task in reversed(self._tasks.values()):
+                    task.cancel()
             self._observed.status = ending.status
         except BaseExceptionGroup as group:
             first = _first(group)
             raise first from first.__cause__
         finally:
+            self._tasks.clear()
             self._observed.end()
-            vars(self).pop("_tools", None)  # what reports to its driver would be kept, with all of the turn, for the garbage collector
         return ending
 
     def interrupt(self) -> None:
-        """Ctrl-C with no prompt open: the turn ends."""
+        """End the turn: Ctrl-C without an open prompt."""
         self.report(steps.Interrupted(self._response.said_so_far()))
 
+    # The loop
+    # ----------------------------------------------------------------------------------------------
+
     async def _loop(self, effects: Sequence[steps.Effect]) -> RunEnding:
-        seconds = self._surroundings.limits.seconds
+        seconds = self._context.settings.limits.seconds
         if seconds is not None:
-            self._spawn(self._watch(seconds))
+            self._start(("limit",), partial(self._work_for, seconds))
         await self._perform(effects)
-        if self._turn.is_over and self._ending is None:  # it has ended long ago: there is nothing to wait for
-            ended = self._turn.record.ended
-            return RunEnding(ended.status if ended else "open", ended.error if ended else None)
+        if (
+            self._was_over is not None and self._ending is None
+        ):  # the turn ended before this run, so there is nothing to wait for
+            return RunEnding(self._was_over.status, self._was_over.error)
         while self._ending is None:
             waits_for_people = self._turn.only_people_can_move_it
-            if (waits_for_people or not self._listens) and not await self._happenings.are_coming():
+            if (
+                waits_for_people or not self._is_listening
+            ) and await self._stepper.wait_until_idle():
                 if waits_for_people:
                     await self._rest()
                     continue
                 self._listen()
-            happened = await self._happenings.next()
-            if isinstance(happened, Stepped):
-                await self._perform(happened.effects)
-                continue
-            if isinstance(happened, steps.AnsweredElsewhere):
-                self._prompts.expect_answer(happened.event_id, happened.who)
-            if self._turn.needs_time(happened):  # only then: a turn without deadlines plays again to the same events at any hour
-                await self._perform(self._turn.step(time_of(self._services)))
-            await self._perform(self._turn.step(happened))
-            if isinstance(happened, steps.AnsweredElsewhere):
-                self._prompts.expect_nothing(happened.event_id)
+            step = await self._stepper.next()
+            if step.defect is not None:
+                raise step.defect
+            await self._perform(step.effects, step.happened)
         return self._ending
 
-    def _hear(self, asked: steps.ToolAwaits) -> steps.Given | None:
-        """Take what a tool asks, here and now where the loop would take it next; return what is on record, which most of it is."""
-        if not self._happenings.would_be_next() or self._turn.needs_time(asked):
-            self.report(asked)
-            return None
-        try:
-            effects = self._turn.step(asked)
-        except Exception as error:  # noqa: BLE001  it is the machine's, which ends the run, and not of the tool that asks
-            self._spawn(_raised(error))
-            return None
-        match effects:
-            case (steps.GiveAnswers() as given,) if given.at_once and given.ask == asked.ask and given.call == asked.call:
-                return given.answers
-            case _:
-                self.report(Stepped(effects))
-                return None
-
     async def _rest(self) -> None:
-        """Leave the turn to people; inside a tool, wait with the turn around it, which may go on and so be answered meanwhile."""
-        host = self._services.host
+        """Suspend the turn.
+
+        A nested turn waits with its outer turn instead, because the outer turn may continue and
+        receive answers meanwhile.
+        """
+        host = self._options.host
         if host is None:
             await self._perform(self._turn.rest())
             return
-        if not self._listens:
+        if not self._is_listening:
             self._listen()
-        host.moved("resting")
+        host.report_state("resting")
         try:
-            await self._happenings.there()
+            await self._stepper.wait_for_step()
         except asyncio.CancelledError:
+            # the state machine has already taken these steps, so `rest` assumes that they are recorded
+            for step in self._stepper.taken():
+                await self._record(step.effects)
             await self._perform(self._turn.rest())
             raise
-        host.moved("moving")
+        host.report_state("moving")
+
+    @property
+    def _is_listening(self) -> bool:
+        return ("answers",) in self._tasks
 
     def _listen(self) -> None:
-        """Hear of what is handed over meanwhile: only a run that has to wait need look for it."""
-        self._listens = True
-        self._spawn(self._elsewhere.listen(self._services.clock))
+        """Begin to collect queued answers."""
+        self._tasks["answers",] = self._group.create_task(
+            self._external.listen(self._services.clock)
+        )
 
-    async def _perform(self, effects: Sequence[steps.Effect]) -> None:
-        """Make the records durable, as one batch; then begin everything else, in order."""
+    async def _perform(
+        self, effects: Sequence[steps.Effect], happened: steps.Happened | None = None
+    ) -> None:
+        """Make the events durable, as one batch; then begin everything else, in order."""
+        await self._record(effects)
+        for effect in effects:
+            if not isinstance(effect, steps.Record):
+                self._begin(effect, happened)
+
+    async def _record(self, effects: Sequence[steps.Effect]) -> None:
         batch = [effect.event for effect in effects if isinstance(effect, steps.Record)]
-        if effects and isinstance(effects[-1], steps.EndTurn) and self._surroundings.nest and "_tools" in self.__dict__:
-            # First: a turn inside of a tool that outlived the end of the one around it would be no one's.
-            await self._tools.stop_children(as_it_ended(effects[-1].status, effects[-1].error))
-        if batch:
-            recording = record(batch, self._services.journal, self._services.clock, self._services.display)
-            await (recording if self._services.host is None else uncut(recording))
-            for event in batch:
-                if isinstance(event, ToolCallResponse):
+        if (
+            effects
+            and isinstance(effects[-1], steps.EndTurn)
+            and self._options.nesting
+            and self._started
+        ):
+            # Nested turns end first: if the process died after the end of the outer turn was
+            # recorded, they would stay open.
+            await self._tools.end_children(
+                as_it_ended(effects[-1].status, effects[-1].error), self._stop_tool
+            )
+        if not batch:
+            return
+        recording = record(batch, self._journal, self._services.clock, self._display)
+        await (recording if self._options.host is None else shielded(recording))
+        for event in batch:
+            match event:
+                case ToolCallResponse():
                     self._show_result(event)
-            self._watch_deadlines(event.deadline for event in batch if isinstance(event, InquiryRequest | Approval))
-        for effect in effects[len(batch) :]:  # a step's records come first
-            self._begin(effect)
+                case InquiryRequest() | Approval():
+                    self._watch_deadlines((event.deadline,))
+                case _:
+                    pass
 
-    def _begin(self, effect: steps.Effect) -> None:  # noqa: C901, PLR0912  one line per effect, the usual ones first
+    def _begin(self, effect: steps.Effect, happened: steps.Happened | None) -> None:  # noqa: C901, PLR0912  one case per effect
         match effect:
             case steps.CallModel():
-                self._response.start(self._surroundings.request(self._services.journal.events), self._spawn)
+                request = self._services.request.request(
+                    self._journal.conversation, self._journal.events
+                )
+                self._start(
+                    ("model",),
+                    partial(
+                        call_model, self._services.model, request, self._display, self._response
+                    ),
+                )
             case steps.RunTool(call):
-                self._services.display.show(ToolBegan(call, again=call.event in self._started))
+                self._display.show(ToolBegan(call, again=call.event in self._started))
                 self._started.add(call.event)
-                self._tools.start(effect, self._spawn)
+                self._start(("tool", call.event), partial(self._tools.run, effect))
             case steps.GiveAnswers():
                 self._tools.answer(effect)
+            case steps.ConfirmValue():
+                self._tools.confirm(effect)
             case steps.RunChild():
-                self._tools.child(effect)
+                self._tools.start_child(effect)
             case steps.PromptUser(id, prompt):
-                self._prompts.open(id, self._with_parameters(prompt), self._spawn)
-                self._elsewhere.asked()
-            case steps.Record():
-                raise AssertionError("what a step records comes first")
+                self._prompts.open(id)
+                self._start(
+                    ("prompt", id), partial(self._prompts.ask, id, self._with_parameters(prompt))
+                )
+                self._external.note_asked()
             case steps.StopModel():
-                self._response.stop()
-            case steps.Foretell(call):
-                self.report(foretold(self._services.tools, self._surroundings, call))
+                self._stop(("model",))
+            case steps.PreviewQuestion(call):
+                self.report(preview_call(self._services.tools, self._context.calls, call))
             case steps.StopTool(call):
-                self._tools.stop(call)
-            case steps.ClosePrompt():
-                self._prompts.close(effect, self._spawn_to_the_end)
-            case steps.ConsultAssistant():
-                self._consulting.start(effect, self._spawn)
+                self._stop_tool(call)
+            case steps.ClosePrompt(id):
+                self._close_prompt(id, happened)
+            case steps.ConsultAssistant(request, tool):
+                assistants = self._context.assistants
+                self._display.show(ConsultStarted(effect.id, assistants.model_asked(request, tool)))
+                self._start(
+                    ("assistant", effect.id),
+                    partial(ask_model, effect, assistants, self._journal, self._display),
+                )
             case steps.StopAssistant(id):
-                self._consulting.stop(id)
+                if self._stop(("assistant", id)):
+                    self._display.show(ConsultFinished(id))
             case steps.Warn(text, event):
-                self._services.display.show(Notice(text + self._where(event) if event else text))
+                self._display.show(Notice(text + self._where(event) if event else text))
             case steps.SuspendTurn() | steps.LeaveOpen() | steps.EndTurn():
                 self._ending = self._ended(effect)
+            case steps.Record():
+                raise AssertionError("the events of a step are recorded first")
             case _ as other:
                 assert_never(other)
+
+    # Tasks
+    # ----------------------------------------------------------------------------------------------
+
+    def _start(self, key: TaskKey, work: Work) -> None:
+        """Run an effect as a task, and report the input that it returns."""
+        self._tasks[key] = self._group.create_task(_run(key, work, self._tasks, self._stepper))
+
+    def _stop(self, key: TaskKey) -> bool:
+        """Cancel a task; return False if there is none."""
+        task = self._tasks.pop(key, None)
+        return task is not None and task.cancel()
+
+    def _stop_tool(self, call: str) -> None:
+        """Cancel a running tool: its `finally` blocks run, and its result is dropped."""
+        self._stop(("tool", call))
+
+    def _close_prompt(self, id: str, happened: steps.Happened | None) -> None:
+        """Close a prompt.
+
+        If the question was answered elsewhere, the prompter is notified of the responder.
+        """
+        self._stop(("prompt", id))
+        event_id, by = (
+            (happened.event_id, _name(happened.who))
+            if isinstance(happened, steps.AnsweredElsewhere)
+            else ("", "")
+        )
+        notification = self._prompts.close(id, event_id, by)
+        if notification is not None:
+            self._group.create_task(
+                _awaited(notification)
+            )  # not in the table of tasks, so that the run waits for it
+
+    def _watch_deadlines(self, deadlines: Iterable[str]) -> None:
+        for deadline in deadlines:
+            if deadline and ("deadline", deadline) not in self._tasks:
+                self._start(("deadline", deadline), partial(self._wait_until, deadline))
+
+    async def _wait_until(self, deadline: str) -> steps.TimePassed:
+        """Wait until a deadline has passed, and until every answer that was acknowledged before the
+        deadline has been reported.
+        """
+        clock, time = self._services.clock, trusted(self._services.clock)
+        while (now := time.now(self._journal.events)) is None or now < deadline:
+            await clock.sleep(time.until(deadline))
+        await self._external.poll()
+        return steps.TimePassed(now)
+
+    async def _work_for(self, seconds: float) -> steps.TimeIsUp:
+        await work_for(seconds, self._services.clock, self._is_asking)
+        return steps.TimeIsUp(seconds)
+
+    def _is_asking(self) -> bool:
+        """Return whether a person is being asked, here or by a turn inside a tool."""
+        nesting = self._options.nesting
+        return self._prompts.any_open or (nesting is not None and nesting.screen.is_asking)
+
+    # Displays
+    # ----------------------------------------------------------------------------------------------
 
     def _ended(self, effect: steps.SuspendTurn | steps.LeaveOpen | steps.EndTurn) -> RunEnding:
         match effect:
@@ -358,212 +410,85 @@ class Driver:
                 return RunEnding(status, error, self._response.usage)
 
     def _with_parameters(self, prompt: Prompt) -> Prompt:
-        """Add the parameters that edited arguments have to fit."""
+        """Add the JSON Schema of the parameters, which edited arguments have to fit."""
         tool = self._services.tools.get(prompt.tool)
-        return replace(prompt, parameters=tool.definition.parameters) if prompt.kind == "run" and tool else prompt
+        return (
+            replace(prompt, parameters=tool.definition.parameters)
+            if prompt.kind == "run" and tool
+            else prompt
+        )
 
     def _show_result(self, response: ToolCallResponse) -> None:
         """Show that a call has its response."""
         record = self._turn.record.calls.get(response.call)
         if record:
-            ended = ToolEnded(record.call, response.content, response.is_error, self._tools.exception(response.call))
-            self._services.display.show(ended)
-
-    def _where(self, event_id: str) -> str:
-        """Say where a recorded event stands: each is a line of its conversation."""
-        journal = self._services.journal
-        number = next((number for number, event in enumerate(journal.events, 1) if event.event_id == event_id), None)
-        return f" (line {number} of the events of conversation {journal.conversation})" if number else ""
-
-    def _is_asking(self) -> bool:
-        """Whether a person is being asked, here or by a turn inside a tool."""
-        nest = self._surroundings.nest
-        return self._prompts.any_open or (nest is not None and nest.screen.is_asking)
-
-    def _watch_deadlines(self, deadlines: Iterable[str]) -> None:
-        for deadline in deadlines:
-            if deadline:
-                self._spawn(self._expire_at(deadline))
-
-    async def _expire_at(self, deadline: str) -> None:
-        """Report that a deadline has passed, behind every answer that was acknowledged before it."""
-        time = trusted(self._services.clock)
-        while (now := time.now(self._services.journal.events)) is None or now < deadline:
-            await self._services.clock.sleep(time.until(deadline))
-        await self._elsewhere.look()
-        self.report(steps.TimePassed(now))
-
-    async def _watch(self, seconds: float) -> None:
-        await expire(seconds, self._services.clock, self._is_asking)
-        self.report(steps.TimeIsUp(seconds))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._group.create_task(work)
-        self._tasks = [task, *(other for other in self._tasks if not other.done())]
-        return task
-
-    def _spawn_to_the_end(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Begin something that the run waits for before it returns."""
-        return self._group.create_task(work)
-
-    def _stop_all(self) -> None:
-        """Cancel what still runs: leaving a task group waits for its tasks, it does not stop them."""
-        for task in self._tasks:
-            task.cancel()
-        self._tasks = []
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A conversation that is held for writing, and the turns that are run in it
-
-
-class Session:
-    """Runs turns of one conversation, one after the other. `interrupt` is for Ctrl-C while one runs."""
-
-    def __init__(self, services: Services, settings: steps.TurnSettings, surroundings: Surroundings) -> None:
-        self._services = services
-        self._settings = settings
-        self._surroundings = surroundings
-        self._driver: Driver | None = None
-        self._record: TurnRecord | None = None
-
-    @property
-    def turn_is_open(self) -> bool:
-        """Whether the last turn waits to be continued."""
-        return open_turn(self._services.journal.events) is not None
-
-    @property
-    def view(self) -> TurnView:
-        """The last turn: the one that was run last, where any was."""
-        return TurnView(last_turn(self._services.journal.events), self._record)
-
-    async def run(self, requested: steps.TurnRequested) -> RunEnding:
-        """Run a new turn.
-
-        Raises:
-            TurnOpen: The last turn is still open.
-            StoreError: The disk refused.
-        """
-        if self.turn_is_open:
-            conversation, events = self._services.journal.conversation, self._services.journal.events
-            window = open_turn(events)
-            began = next((request.content for request in user_requests(window.events)), "") if window else ""
-            message = f"The last turn of conversation {conversation} is still open."
-            raise TurnOpen(message, conversation=conversation, text=began, pending=pending(events, conversation))
-        turn = Turn(with_standing(self._settings, self._services.journal), self._services.ids)
-        return await self._drive(turn, turn.step(requested))
-
-    async def resume(self) -> RunEnding:
-        """Continue the open turn exactly where its events end. One that a person has ended since is told as that.
-
-        Raises:
-            NotOpen: The last turn has ended by itself.
-            ConfigError: It waits in a call of a tool that is not here.
-            StoreError: The disk refused.
-        """
-        self._record = None
-        if was_ended_by_user(self._services.journal.events):
-            return RunEnding("ended_by_user")
-        await record_expired(self._services)
-        settings = with_standing(self._settings, self._services.journal)
-        turn = Turn.load(open_window(self._services.journal), settings, self._services.ids)
-        self._check_tools(turn)
-        if turn.needs_time(steps.TurnResumed()):
-            turn.step(time_of(self._services))
-        return await self._drive(turn, turn.step(steps.TurnResumed()))
-
-    def interrupt(self) -> None:
-        """Ctrl-C while no prompt is open: end the turn that runs."""
-        if self._driver:
-            self._driver.interrupt()
-
-    def _check_tools(self, turn: Turn) -> None:
-        """Refuse to go on without a tool that has asked: its call would end as an error, and what was answered would be lost."""
-        known = self._settings.tools
-        begun = (call for call in turn.record.open_calls() if call.chains or call.approvals)
-        missing = next((call.request.name for call in begun if call.request.name not in known), None)
-        if missing is not None:
-            conversation = self._services.journal.conversation
-            raise ConfigError(
-                f"The open turn of conversation {conversation} is in a call of {missing!r}, and there is no such "
-                f"tool here; the tools are: {', '.join(sorted(known)) or 'none'}. Go on with it where that tool is: in the program that "
-                "began the turn, or here as soon as the tool is configured and its server starts. Nothing was lost: what was answered "
-                "stays on record. If the tool is gone for good, end the turn: "
-                f"`await store.end({conversation!r})` in a program, or `midturn resume {conversation} --discard`."
+            exception = self._tools.exception(response.call)
+            self._display.show(
+                ToolEnded(record.call, response.content, response.is_error, exception)
             )
 
-    async def _drive(self, turn: Turn, effects: Sequence[steps.Effect]) -> RunEnding:
-        self._record = turn.record
-        if self._surroundings.nest:
-            parent = self._settings.start.parent
-            self._settings.family[parent.child if parent else ""] = turn.record
-        self._driver = Driver(turn, self._services, self._surroundings)
-        try:
-            return await self._driver.run(effects)
-        finally:
-            self._driver = None
+    def _where(self, event_id: str) -> str:
+        """Return the line number of a recorded event, as text for a warning."""
+        number = next(
+            (
+                number
+                for number, event in enumerate(self._journal.events, 1)
+                if event.event_id == event_id
+            ),
+            None,
+        )
+        return (
+            f" (line {number} of the events of conversation {self._journal.conversation})"
+            if number
+            else ""
+        )
 
 
-def with_standing(settings: steps.TurnSettings, journal: Journal) -> steps.TurnSettings:
-    """Return the settings with the decisions that hold for the rest of the conversation."""
-    standing = standing_decisions(journal.events)
-    return replace(settings, standing=standing) if standing != settings.standing else settings
+async def _run(
+    key: TaskKey, work: Work, tasks: dict[TaskKey, asyncio.Task[None]], stepper: Stepper
+) -> None:
+    """Run an effect, and report the input that it returns.
 
-
-def was_ended_by_user(events: Sequence[Event]) -> TurnEnd | None:
-    """Return the end of the last turn where a person has ended it."""
-    turn = TurnView.last(events)
-    ended = None if turn.is_open else turn.record.ended
-    return ended if ended and ended.status == "ended_by_user" else None
-
-
-def open_window(journal: Journal) -> Sequence[Event]:
-    """Return the events of the open turn.
-
-    Raises:
-        NotOpen: The last turn has ended.
+    The effect is called inside the task. Otherwise a task that is cancelled before it begins
+    would leave a coroutine that nobody awaits.
     """
-    window = open_turn(journal.events)
-    if window is None:
-        raise NotOpen(f"Conversation {journal.conversation} has no open turn to continue.")
-    return window.events
+    try:
+        happened = await work()
+    finally:
+        if tasks.get(key) is asyncio.current_task():
+            del tasks[key]
+    stepper.report(happened)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Time, as the machine is told of it
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
 
 
-def time_of(services: Services) -> steps.TimePassed | steps.TimeRead:
-    """Return what the machine is told of the time: nothing is over by a clock that is not to be believed."""
-    now = trusted(services.clock).now(services.journal.events)
-    return steps.TimePassed(now) if now is not None else steps.TimeRead(stamp(services.clock))
-
-
-async def record_expired(services: Services) -> None:
-    """Record the end of what no one has answered in time, before an open turn goes on."""
-    turn = TurnView.last(services.journal.events)
-    now = trusted(services.clock).now(services.journal.events) if turn.deadlines else None
-    if now is not None and (batch := expired_requests(turn, now, services.ids)):
-        await record(batch, services.journal, services.clock, services.display)
-
-
-async def _raised(error: Exception) -> None:
-    raise error
+def _name(who: AnsweredBy) -> str:
+    return who.user or who.name or who.via or who.by
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the exception that made the others follow."""
-    return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+    """Return the first exception in nested exception groups."""
+    return (
+        _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+        if isinstance(error, BaseExceptionGroup)
+        else error
+    )
 
 
-PRECISION = 0.25  # seconds between two looks at whether a person is being asked
+POLL_INTERVAL: Final = 0.25
+"""Seconds between two checks whether a person is being asked. Such time does not count as work."""
 
 
-async def expire(seconds: float, clock: Clock, waits_for_people: Callable[[], bool]) -> None:
-    """Return when the turn has worked for `seconds`."""
+async def work_for(seconds: float, clock: Clock, waits_for_people: Callable[[], bool]) -> None:
+    """Wait until the turn has worked for `seconds`.
+
+    Time spent waiting for people does not count.
+    """
     worked, last = 0.0, clock.monotonic()
     while worked < seconds:
-        await clock.sleep(min(PRECISION, seconds - worked))
+        await clock.sleep(min(POLL_INTERVAL, seconds - worked))
         now = clock.monotonic()
         if not waits_for_people():
             worked += now - last

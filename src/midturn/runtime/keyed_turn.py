@@ -1,4 +1,7 @@
-"""Turns with a key: the caller's own name for a message, which begins one turn, however often it is sent."""
+"""Turns with a key, which is the caller's own id for a message.
+
+A message that is sent several times begins only one turn.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,26 @@ from midturn.question.text import check_text
 
 
 def keyed_turn(events: Sequence[ev.Event], key: str, text: str) -> Window | None:
-    """Return the turn that was begun with a key; None if there is none.
+    """Return the turn that began with a key; None if there is none.
 
     Args:
         events: The events of the conversation.
         key: The key.
-        text: The message that is sent with it; empty if it is not known.
+        text: The message; empty if it is not known.
 
     Raises:
-        ConfigError: The key belongs to another message, or it cannot be a key.
+        ConfigError: The key belongs to another message, or it is not a valid key.
     """
     check_key(key)
-    found = next((turn for turn in reversed(turns(events)) if key in ev.turn_keys(turn.events)), None)
+    found = next(
+        (turn for turn in reversed(turns(events)) if key in ev.turn_keys(turn.events)), None
+    )
     began = first_message(found) if found else ""
     if began and text not in ("", began):
         raise ConfigError(
-            f"The `key` {key!r} belongs to the turn that began with {began!r}, and {text!r} is another message. It was not recorded. "
-            "Give each message a key of its own, and send a message again with its first text."
+            f"The `key` {key!r} belongs to the turn that began with {began!r}, but the new message"
+            f" is {text!r}. It was not recorded. Use a new key for each message. To repeat a"
+            " message, send the same text."
         )
     return found
 
@@ -38,11 +44,11 @@ def first_message(turn: Window) -> str:
 
 
 def check_key(key: str) -> None:
-    """Let a key pass.
+    """Check a key.
 
     Raises:
-        ConfigError: It is empty, or it cannot be written as UTF-8, so that it could not be found again.
-        TypeError: It is no text.
+        ConfigError: The key is empty, or it cannot be encoded as UTF-8.
+        TypeError: The key is not text.
     """
     check_text("key", key)
     if not key:
@@ -50,4 +56,7 @@ def check_key(key: str) -> None:
     try:
         key.encode()
     except UnicodeEncodeError:
-        raise ConfigError(f"`key` {key!r} contains a lone surrogate, which is not valid text. Pass the id of the message.") from None
+        raise ConfigError(
+            f"`key` {key!r} contains a lone surrogate, which is not valid text. Pass the id of the"
+            " message."
+        ) from None

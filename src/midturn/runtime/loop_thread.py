@@ -1,4 +1,6 @@
-"""An event loop in a thread of its own, for programs that have none: what must go on between two calls goes on there."""
+"""An event loop in a thread of its own for synchronous programs, and the handling of
+cancellation.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """A running event loop; `run` hands it work from any other thread, and waits."""
+    """An event loop that runs in a thread of its own."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -20,7 +22,9 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for the work; what interrupts the wait, such as Ctrl-C, cancels it."""
+        """Run a coroutine from another thread and wait for it. An exception in the waiting
+        thread, such as Ctrl-C, cancels the coroutine.
+        """
         waited = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return waited.result()
@@ -29,7 +33,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Stop the loop, and wait for its thread."""
+        """Stop the loop and wait for its thread."""
         self.run(self._loop.shutdown_asyncgens())
         self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -38,7 +42,7 @@ class LoopThread:
 
     @contextmanager
     def entered(self, manager: AbstractAsyncContextManager[T]) -> Generator[T]:
-        """Hold an asynchronous context manager as a plain one."""
+        """Enter an asynchronous context manager as a plain one."""
         value = self.run(_entered(manager))
         try:
             yield value
@@ -49,7 +53,7 @@ class LoopThread:
             self.run(_left(manager, None))
 
     def iterated(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """Yield what an asynchronous iterator yields."""
+        """Yield the items of an asynchronous iterator."""
 
         async def following() -> tuple[T, ...]:
             async for item in items:
@@ -64,13 +68,17 @@ async def _entered(manager: AbstractAsyncContextManager[T]) -> T:
     return await manager.__aenter__()
 
 
-async def _left(manager: AbstractAsyncContextManager[Any], error: BaseException | None) -> bool | None:
-    return await manager.__aexit__(type(error) if error else None, error, error.__traceback__ if error else None)
+async def _left(
+    manager: AbstractAsyncContextManager[Any], error: BaseException | None
+) -> bool | None:
+    return await manager.__aexit__(
+        type(error) if error else None, error, error.__traceback__ if error else None
+    )
 
 
 @contextmanager
 def loop_thread() -> Generator[LoopThread]:
-    """Have a loop for the length of a block."""
+    """Run a loop while a block runs."""
     thread = LoopThread()
     try:
         yield thread
@@ -78,20 +86,24 @@ def loop_thread() -> Generator[LoopThread]:
         thread.close()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Origin of a cancellation: ours, which is passed on, or the code's own, which is a failure like any other
+# --------------------------------------------------------------------------------------------------
+# Cancellation by the caller, or by the awaited code itself, which counts as a failure of this code
 
 
 def is_cancelled() -> bool:
-    """Whether the present task was asked to stop; otherwise what it waits for has cancelled itself, and would be lost in silence."""
+    """Return whether the current task was asked to stop. Otherwise the awaited code has
+    cancelled itself, which has to be reported.
+    """
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
-async def uncut(work: Coroutine[Any, Any, None]) -> None:
-    """Do something to its end; who is cancelled meanwhile is so when it is done.
+async def shielded(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end. If the caller is cancelled before that, the cancellation is
+    raised afterwards.
 
-    A statement that is under way is not taken back by cancelling its waiter: what comes next has to know what became of it.
+    Cancelling the waiter of a database statement does not undo the statement, so its result has to
+    be known before anything else happens.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -103,6 +115,6 @@ async def uncut(work: Coroutine[Any, Any, None]) -> None:
     if cancelled is None:
         task.result()
     elif not task.cancelled():
-        task.exception()  # its waiter is gone
+        task.exception()  # nothing waits for the result any more
     if cancelled is not None:
         raise cancelled

@@ -1,12 +1,16 @@
-"""Agents inside of tools: what a run inside a tool finds of the call around it, and how it is told of, and stopped."""
+"""Nested agents.
+
+An agent that is started inside a tool call finds this call, reports its state to the call, and is
+stopped together with the call.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError as WaitCancelled
 from contextvars import ContextVar
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -15,115 +19,161 @@ from midturn.errors import MidturnError, StoreError, TurnOpen
 from midturn.events.types import Child, Parent
 from midturn.prompter import Prompter
 from midturn.question.json_value import Limits
-from midturn.turn.ending import Ending, left_by_its_call
+from midturn.turn.ending import TurnEnding, left_by_its_call
+from midturn.turn.inputs import ChildTurnChanged, ChildTurnRequested, Happened
 from midturn.turn.record import TurnRecord
-from midturn.turn.step import ChildMoved, ChildWanted, Happened
 
 T = TypeVar("T")
-DEEPEST = 4
-"""How deep agents may run inside of tools of each other."""
+MAX_DEPTH: Final = 4
+"""Maximum nesting depth of agents."""
+
+TurnState: TypeAlias = Literal["moving", "resting", "over", "ended"]
+"""State of a nested turn: it runs, waits only for people, is over, or was ended by a person."""
 
 
-class Screen:
-    """What the turns of agents inside each other share with a person: one that shows one prompt shows one of all of them."""
+class SharedScreen:
+    """The screen that nested turns share.
+
+    A prompter that shows one prompt at a time shows only one for all these turns.
+    """
 
     def __init__(self) -> None:
         self.free = asyncio.Lock()
-        """Held while a prompt is shown that no other one may stand beside."""
-        self.asking: list[Callable[[], bool]] = []
-        """For each of the turns, whether a person is being asked."""
+        """Locked while an exclusive prompt is shown."""
+        self.open_prompts: list[Collection[str]] = []
+        """The open prompts of each turn."""
 
     @property
     def is_asking(self) -> bool:
         """Whether a person is being asked now, by any of the turns."""
-        return any(is_asked() for is_asked in self.asking)
+        return any(self.open_prompts)
 
 
-class Nest(Struct, frozen=True, kw_only=True):
-    """The inheritance of a run inside a tool: the prompter, the detached policies, the store, and what its limits are shared with.
+class NestingContext(Struct, frozen=True, kw_only=True):
+    """Settings and objects that nested agents inherit.
 
-    `end` ends the turns of children that are open on record. `root` is the conversation at the top; `depth` is that of the turn around.
+    Args:
+        store: The store of the outer turn.
+        end: Ends open turns of nested agents.
+        root: The outermost conversation.
+        prompter: The prompter of the outer turn.
+        detached: The detached policies of the outer turn.
+        limits: The limits of the outer turn.
+        depth: The depth of the outer turn; 0 for the outermost one.
+        family: The records of the outer turn and of its nested turns, which share limits. The key
+            is the ID of the `child` event that refers to the turn, empty for the outermost turn.
+        screen: The screen that all these turns share.
     """
 
     store: object
-    end: Callable[[Sequence[Child], Ending], Awaitable[None]]
+    end: Callable[[Sequence[Child], TurnEnding], Awaitable[None]]
     root: str
     prompter: Prompter | None = None
     detached: object = None
     limits: Limits = Limits()
     depth: int = 0
     family: dict[str, TurnRecord] = field(default_factory=dict[str, TurnRecord])
-    screen: Screen = field(default_factory=Screen)
+    screen: SharedScreen = field(default_factory=SharedScreen)
 
 
-class Host(Protocol):
-    """The call around a turn, which hears whether the turn goes on."""
+class ParentTurn(Protocol):
+    """The outer turn of a nested turn. The outer turn is informed whether the nested turn is
+    still running.
+    """
 
-    def moved(self, now: Literal["moving", "resting", "over", "ended"]) -> None:
-        """Say what the turn does now."""
+    def report_state(self, state: TurnState) -> None:
+        """Report the state of the nested turn."""
         ...
 
 
-class OuterCall:
-    """One run of a tool, as agents inside of it find it."""
+class ParentCall:
+    """One run of a tool, as nested agents see it.
 
-    def __init__(self, nest: Nest, conversation: str, call: str, report: Callable[[Happened], None]) -> None:
-        self.nest = nest
+    Args:
+        nesting: The settings that nested agents inherit.
+        conversation: The conversation of the outer turn.
+        call: The `event_id` of the call.
+        report: Reports an input to the outer turn.
+    """
+
+    def __init__(
+        self,
+        nesting: NestingContext,
+        conversation: str,
+        call: str,
+        report: Callable[[Happened], None],
+    ) -> None:
+        self.nesting = nesting
         self.conversation = conversation
         self.call = call
         self.is_over = False
-        self._failures: list[StoreError] = []
-        self._loop = asyncio.get_running_loop()
         self._report = report
-        self._over: asyncio.Future[None] = self._loop.create_future()
-        self._wanted: list[asyncio.Future[Child]] = []
-        self._seen: dict[tuple[str, str], int] = {}
+        self._loop = asyncio.get_running_loop()
+        self._failures: list[StoreError] = []
+        self._requested: list[asyncio.Future[Child]] = []
+        self._occurrences: dict[tuple[str, str], int] = {}
         self._runs: set[asyncio.Task[Any]] = set()
+        self._stopped: asyncio.Future[None] | None = None
 
     def occurrence(self, agent: str, text: str) -> int:
-        """Count the equal runs of this run of the tool."""
-        number = self._seen[agent, text] = self._seen.get((agent, text), 0) + 1
+        """Return the number of equal agent runs in this run of the tool, including the current
+        agent run.
+        """
+        number = self._occurrences[agent, text] = self._occurrences.get((agent, text), 0) + 1
         return number
 
-    def below(self) -> Nest:
-        """Return what runs inside of runs inside of this call inherit.
+    def inherited(self) -> NestingContext:
+        """Return the settings that a turn inside this call passes to agents in its own tools.
 
         Raises:
-            MidturnError: Agents run too deep inside each other.
+            MidturnError: Agents are nested too deeply.
         """
-        depth = self.nest.depth + 1
-        if depth > DEEPEST:
-            raise MidturnError(f"Agents run inside of tools of each other {depth} deep; at most {DEEPEST} are allowed.")
-        return replace(self.nest, depth=depth)
+        depth = self.nesting.depth + 1
+        if depth > MAX_DEPTH:
+            raise MidturnError(
+                f"Agents are nested {depth} levels deep, each in a tool of the outer one; at most"
+                f" {MAX_DEPTH} levels are allowed."
+            )
+        return replace(self.nesting, depth=depth)
 
     async def child(self, wanted: Child, lost: str = "") -> Child:
-        """Have a turn recorded that is to run inside; return what is on record.
+        """Record a nested turn before it runs; return it as recorded.
+
+        Args:
+            wanted: The nested turn.
+            lost: The `event_id` of an earlier record of this turn whose conversation no longer
+                exists; empty if there is none.
 
         Raises:
-            MidturnError: Agents run too deep inside each other.
+            MidturnError: Agents are nested too deeply.
         """
-        self.below()
+        self.inherited()
         recorded: asyncio.Future[Child] = self._loop.create_future()
-        self._wanted.append(recorded)
-        self._report(ChildWanted(len(self._wanted) - 1, wanted, lost))
+        self._requested.append(recorded)
+        self._report(ChildTurnRequested(len(self._requested) - 1, wanted, lost))
         return await recorded
 
     def recorded(self, number: int, child: Child) -> None:
-        """Report that a turn is on record."""
-        if not self._wanted[number].done():
-            self._wanted[number].set_result(child)
+        """Report that a nested turn was recorded."""
+        if not self._requested[number].done():
+            self._requested[number].set_result(child)
 
     def parent(self, child: Child) -> Parent:
-        """Return what the first event of a turn inside says of this call."""
-        return Parent(self.conversation, self.call, child.event_id, self.nest.root, self.nest.depth + 1)
+        """Return the reference to this call that the first event of a nested turn records."""
+        return Parent(
+            self.conversation, self.call, child.event_id, self.nesting.root, self.nesting.depth + 1
+        )
 
-    def moved(self, child: Child, now: Literal["moving", "resting", "over", "ended"]) -> None:
-        """Say what a turn inside does now."""
+    def report_state(self, child: Child, state: TurnState) -> None:
+        """Report the state of a nested turn."""
         if not self.is_over:
-            self._report(ChildMoved(self.call, child.event_id, now))
+            self._report(ChildTurnChanged(self.call, child.event_id, state))
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a turn inside; it is stopped with the call, also where the tool has left it behind."""
+        """Run a nested turn.
+
+        The nested turn is stopped with the call, even if the tool does not wait for the turn.
+        """
         task = asyncio.create_task(work)
         self._runs.add(task)
         task.add_done_callback(self._runs.discard)
@@ -133,14 +183,14 @@ class OuterCall:
             task.cancel()
             await asyncio.wait({task})
             raise
-        except TurnOpen:  # what the program asked for cannot be, whenever it asks
+        except TurnOpen:  # a mistake of the program, not a failure of the store
             raise
         except StoreError as error:
             self._failures.append(error)
             raise
 
     def run_in_thread(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a turn inside from a tool that is not async, and block its thread.
+        """Run a nested turn from a tool that is not async, and block its thread.
 
         Raises:
             asyncio.CancelledError: The call has ended.
@@ -151,37 +201,54 @@ class OuterCall:
         except WaitCancelled:
             raise asyncio.CancelledError("The call has ended.") from None
 
-    async def is_stopped(self) -> None:
-        """Return never: wait until this is cancelled with the call."""
-        await asyncio.shield(self._over)
+    async def wait_until_stopped(self) -> None:
+        """Wait until this coroutine is cancelled together with the call; never return."""
+        if self._stopped is None:
+            self._stopped = self._loop.create_future()
+            if self.is_over:
+                self._stopped.cancel()
+        await asyncio.shield(self._stopped)
+
+    def close(self) -> bool:
+        """End the run of the tool.
+
+        Return False if nested turns are still running, so that `stop` has to wait for them.
+        """
+        self.is_over = True
+        if self._stopped is not None and not self._stopped.done():
+            self._stopped.cancel()
+        return not self._runs
 
     async def stop(self) -> None:
-        """Stop every turn inside, and wait until they have let go of their conversations."""
+        """Stop every nested turn, and wait until all have unlocked their conversations."""
         self.is_over = True
         runs = [run for run in self._runs if run is not asyncio.current_task()]
         for run in runs:
             run.cancel()
         if runs:
             await asyncio.wait(runs)
-        if not self._over.done():
-            self._over.cancel()
+        self.close()
 
     async def leave(self, children: Sequence[Child], raised: BaseException | None) -> None:
-        """The tool is done: whatever is still open of the turns inside is closed.
+        """Close every nested turn that is still open, because the tool is done.
 
         Raises:
-            StoreError: It is what the tool `raised`. The turn around stays open, as where it cannot be recorded itself, and goes on later.
+            StoreError: The tool has `raised` a `StoreError`. The outer turn stays open and
+                continues later, as if its own events could not be recorded.
         """
-        await self.stop()
+        if not self.close():
+            await self.stop()
         for error in _each(raised):
-            if any(error is failure for failure in self._failures):  # each of several turns inside may have met a store that was away
+            if any(
+                error is failure for failure in self._failures
+            ):  # the store was not available to a nested turn
                 raise error
         if children:
-            await self.nest.end(children, left_by_its_call())
+            await self.nesting.end(children, left_by_its_call())
 
 
 def _each(raised: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, or each of a group's, at any depth."""
+    """Yield an exception, or each exception of a group, at any depth."""
     if isinstance(raised, BaseExceptionGroup):
         for error in cast("BaseExceptionGroup[BaseException]", raised).exceptions:
             yield from _each(error)
@@ -189,11 +256,11 @@ def _each(raised: BaseException | None) -> Iterator[BaseException]:
         yield raised
 
 
-OUTER: ContextVar[OuterCall | None] = ContextVar("midturn_outer_call", default=None)
-"""The run of a tool that goes on here, as far as code inside of it can see."""
+PARENT_CALL: ContextVar[ParentCall | None] = ContextVar("midturn_parent_call", default=None)
+"""The tool run that contains the current code."""
 
 
-def outer_call() -> OuterCall | None:
-    """Return the run of a tool around the code that runs now, if it still goes on."""
-    outer = OUTER.get()
-    return None if outer is None or outer.is_over else outer
+def parent_call() -> ParentCall | None:
+    """Return the tool run that contains the current code, if it has not ended."""
+    parent = PARENT_CALL.get()
+    return None if parent is None or parent.is_over else parent

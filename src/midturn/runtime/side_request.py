@@ -1,4 +1,4 @@
-"""The side request: a copy of the conversation, repaired, with the question at its end."""
+"""The side request: a repaired copy of the conversation with the question at its end."""
 
 from __future__ import annotations
 
@@ -17,24 +17,28 @@ from midturn.question import answer_type as answers
 from midturn.question.json_value import Json, JsonObject, Scalar, json_equal, overlay
 from midturn.turn.view import Exchange, calls, pairs
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Dropping the oldest events where a model's context is smaller than the conversation
+# --------------------------------------------------------------------------------------------------
+# Dropping the oldest events if a model's context is smaller than the conversation
 
 
 LEFT_OUT: Final = ev.ChatRequest(content="(Earlier messages of this conversation are left out.)")
-_STEPS: Final = 4  # what is dropped is a whole number of quarters of the room, so that the prefix stays while the turn grows
+# number of steps in which events are dropped, each a quarter of the available size. So the prefix
+# stays the same (and cached) while the turn grows
+_STEPS: Final = 4
 
 
 def size(events: Sequence[ev.Event]) -> int:
-    """Return about how many bytes a provider is sent for `events`."""
+    """Return the approximate number of bytes that a provider gets for `events`."""
     return sum(map(_size, events))
 
 
 def trimmed(events: Sequence[ev.Event], room: int) -> Sequence[ev.Event]:
-    """Return the newest events that fit into `room` bytes, headed by a note and by what the user asked last.
+    """Return the newest events that fit into `room` bytes, after a note and the last message of the
+    user.
 
-    It cuts only between a user's words or results and what follows them, so that no call loses its result and no response its reasoning.
-    What stands after the last such place is kept even if it is too long.
+    Events are cut only before a message of the user or after the results of calls, so that no call
+    loses its result and no response its reasoning. Everything after the last such place is kept,
+    even if it is too long.
     """
     excess = size(events) - room
     if excess <= 0:
@@ -51,11 +55,15 @@ def trimmed(events: Sequence[ev.Event], room: int) -> Sequence[ev.Event]:
 
 
 def _cuts(events: Sequence[ev.Event]) -> list[int]:
-    """Return the places before which everything may be dropped."""
+    """Return the indexes before which all events may be dropped."""
     cuts: list[int] = []
     open_calls = 0
     for place, event in enumerate(events):
-        after_results = place > 0 and isinstance(events[place - 1], ev.ToolCallResponse) and not isinstance(event, ev.ToolCallResponse)
+        after_results = (
+            place > 0
+            and isinstance(events[place - 1], ev.ToolCallResponse)
+            and not isinstance(event, ev.ToolCallResponse)
+        )
         if open_calls == 0 and (after_results or isinstance(event, ev.ChatRequest)):
             cuts.append(place)
         open_calls += isinstance(event, ev.ToolCallRequest) - isinstance(event, ev.ToolCallResponse)
@@ -70,23 +78,28 @@ def _size(event: ev.Event) -> int:
     return len(msgspec.json.encode(event, enc_hook=ev.encode_custom))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Prompt of a side request
 
 
 STILL_RUNNING: Final = "Tool call still running."
 NOT_RUN: Final = "Not run: only an answer to the question was asked for."
-CLOSING: Final = "Provide your answer based on the conversation context. In the `reason` field, briefly explain why you chose your answer."
+CLOSING: Final = (
+    "Provide your answer based on the conversation context. In the `reason` field, briefly explain"
+    " why you chose your answer."
+)
 _BY_A_MODEL: Final = "The following question was written by a model, not by the user."
 
 
 def paused(request: ev.InquiryRequest) -> str:
-    """Return what stands in place of the asking call's result."""
+    """Return the text that replaces the result of the asking call."""
     return f"Tool paused: {request.question.text}"
 
 
 def question_text(request: ev.InquiryRequest, tool: str, earlier: Sequence[Exchange]) -> str:
-    """Return the whole request: who asks, context, question, options, what the user answered before in this turn, and what to do."""
+    """Return the text of a side request: asker, context, question, options, earlier answers of
+    the user, and the instruction.
+    """
     question = request.question
     paragraphs = [
         f"The tool `{tool}` requires additional input.",
@@ -103,8 +116,11 @@ def question_text(request: ev.InquiryRequest, tool: str, earlier: Sequence[Excha
 
 
 def objection(problem: str) -> str:
-    """Return what the model reads after a wrong answer."""
-    return f"Your answer could not be used: {problem.rstrip('.')}.\n\nAnswer the question again. Call no tool. {CLOSING}"
+    """Return the text for the model after a wrong answer."""
+    return (
+        f"Your answer could not be used: {problem.rstrip('.')}.\n\nAnswer the question again. Call"
+        f" no tool. {CLOSING}"
+    )
 
 
 def _choices(answer_type: answers.PersistedType) -> Iterator[str]:
@@ -116,13 +132,21 @@ def _choices(answer_type: answers.PersistedType) -> Iterator[str]:
             upper = len(options) + allow_other if most is None else most
             yield f"Choose {least} to {upper} of these options:"
             yield from _options(options, allow_other=allow_other)
-        case answers.BooleanType() | answers.TextType() | answers.SecretType() | answers.SchemaType() | answers.UnknownType():
+        case (
+            answers.BooleanType()
+            | answers.TextType()
+            | answers.SecretType()
+            | answers.SchemaType()
+            | answers.UnknownType()
+        ):
             return
         case _ as other:
             assert_never(other)
 
 
-def _options(options: Sequence[answers.SelectOption[Scalar]], *, allow_other: bool) -> Iterator[str]:
+def _options(
+    options: Sequence[answers.SelectOption[Scalar]], *, allow_other: bool
+) -> Iterator[str]:
     for option in options:
         yield f"- {_json(option.value)}" + (f": {option.description}" if option.description else "")
         if option.preview:
@@ -132,12 +156,17 @@ def _options(options: Sequence[answers.SelectOption[Scalar]], *, allow_other: bo
 
 
 def _given(earlier: Sequence[Exchange]) -> Iterator[str]:
-    """List what the user answered, as the user's own words: a model's or a configured answer is not among it, nor what Back took back."""
+    """Yield the answers of the user, without those of models and configurations, and without
+    answers that Back has revoked.
+    """
     taken_back = {request.revises for request, response in earlier if _takes_back(response)}
     lines = [
-        f"- {request.question.text} {_json(response.answer)}" + (f' (reason: "{response.reason}")' if response.reason else "")
+        f"- {request.question.text} {_json(response.answer)}"
+        + (f' (reason: "{response.reason}")' if response.reason else "")
         for request, response in earlier
-        if isinstance(response, ev.InquiryAnswered) and response.answered_by and response.answered_by.by == "user"
+        if isinstance(response, ev.InquiryAnswered)
+        and response.answered_by
+        and response.answered_by.by == "user"
         if request.id not in taken_back
     ]
     if lines:
@@ -146,28 +175,37 @@ def _given(earlier: Sequence[Exchange]) -> Iterator[str]:
 
 
 def _takes_back(response: ev.InquiryResponse | None) -> bool:
-    """Whether the answer before is gone, when this is what came of asking again."""
-    return isinstance(response, ev.InquiryAnswered) or (isinstance(response, ev.InquiryCancelled) and response.reason == "back")
+    """Return whether a response (such as Back) revokes the earlier answer to the same question."""
+    return isinstance(response, ev.InquiryAnswered) or (
+        isinstance(response, ev.InquiryCancelled) and response.reason == "back"
+    )
 
 
 def _json(value: Json) -> str:
     return msgspec.json.encode(value).decode()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The answering model and its request settings
 
 
 INHERIT: Final = "inherit"
-"""As `model.id`: the main assistant's model, whatever is set for questions in general."""
+"""Value of `model.id` that selects the main assistant's model, even if another model is set for
+questions in general.
+"""
 
 
 class ChosenAssistant(Struct, frozen=True, kw_only=True):
     """The assistant that answers one question.
 
-    `system_prompt` is None where the main one's is meant; `cache` is `off`, `short`, `long` or a duration.
-
-    `shares_cache`: it is the main assistant with its cache on, so that a side request can hit what the main thread has cached.
+    Args:
+        model: The id of the model.
+        parameters: Parameters of the provider.
+        system_prompt: The system prompt; None for the system prompt of the main assistant.
+        cache: `off`, `short`, `long` or a duration.
+        max_retries: Number of retries.
+        shares_cache: Whether the assistant is the main assistant and its cache is on. A side
+            request can then use the cached prefix.
     """
 
     model: str
@@ -178,16 +216,22 @@ class ChosenAssistant(Struct, frozen=True, kw_only=True):
     shares_cache: bool = False
 
 
-def chosen_assistant(main: JsonObject, inquiry: JsonObject | None = None, target: JsonObject | None = None) -> ChosenAssistant:
-    """Merge the table `assistant`, `conversation.inquiry.assistant` and a question's `target`, field by field; the last one wins.
+def chosen_assistant(
+    main: JsonObject, inquiry: JsonObject | None = None, target: JsonObject | None = None
+) -> ChosenAssistant:
+    """Merge the tables `assistant`, `conversation.inquiry.assistant` and the `target` of a
+    question, field by field; the last one wins.
 
-    `model.id = "inherit"` takes the main model, and skips what `inquiry` says about models.
+    `model.id = "inherit"` selects the main model and ignores the model of `inquiry`.
     """
     merged = overlay(main, inquiry or {}, target or {})
     model = _table(merged, "model")
     if model.get("id") == INHERIT:
         skips = _table(target or {}, "model").get("id") == INHERIT
-        model = overlay(_table(overlay(main, target or {}), "model") if skips else model, {"id": _table(main, "model").get("id")})
+        model = overlay(
+            _table(overlay(main, target or {}), "model") if skips else model,
+            {"id": _table(main, "model").get("id")},
+        )
     request = _table(merged, "request")
     cache = str(request.get("cache", exchange.DEFAULT_CACHE))
     same = _same_assistant(main, {**merged, "model": model})
@@ -202,13 +246,19 @@ def chosen_assistant(main: JsonObject, inquiry: JsonObject | None = None, target
 
 
 def _same_assistant(main: JsonObject, other: JsonObject) -> bool:
-    """Whether a provider would see the same prefix: model, parameters and system prompt are equal."""
+    """Return whether a provider gets the same prefix: model, parameters and system prompt are
+    equal.
+    """
     return json_equal(_identity(main), _identity(other))
 
 
 def _identity(assistant: JsonObject) -> Json:
     model = _table(assistant, "model")
-    return {"id": model.get("id"), "parameters": _table(model, "parameters"), "system_prompt": _prompt(assistant)}
+    return {
+        "id": model.get("id"),
+        "parameters": _table(model, "parameters"),
+        "system_prompt": _prompt(assistant),
+    }
 
 
 def _prompt(assistant: JsonObject) -> str | None:
@@ -220,17 +270,25 @@ def _table(table: JsonObject, key: str) -> JsonObject:
     return found if isinstance(found, Mapping) else {}
 
 
-_REPEATED: Final = 4_000  # characters up to which a wrong answer is sent back as it is
+_REPEATED: Final = 4_000  # maximum number of characters of a wrong answer that is sent back
 
 
 def side_request(
-    main: exchange.ModelRequest, asked: ev.InquiryRequest, tool: str, settings: ChosenAssistant, schema: JsonObject
+    main: exchange.ModelRequest,
+    asked: ev.InquiryRequest,
+    tool: str,
+    settings: ChosenAssistant,
+    schema: JsonObject,
 ) -> exchange.ModelRequest:
-    """Return the request for `asked`, made of what the main model would be sent now; `main` stays as it is."""
+    """Return the side request for `asked`, a copy of the request that the main model would get
+    now; `main` is not changed.
+    """
     window = open_turn(main.recorded)
     turn = window.events if window else ()
     text = question_text(asked, tool, pairs(turn))
-    inquiry = exchange.InquiryAsked(tool, asked.question_id, asked.question, shares_cache=settings.shares_cache)
+    inquiry = exchange.InquiryAsked(
+        tool, asked.question_id, asked.question, shares_cache=settings.shares_cache
+    )
     return replace(
         main,
         system=main.system if settings.system_prompt is None else settings.system_prompt,
@@ -242,16 +300,24 @@ def side_request(
     )
 
 
-def second_request(first: exchange.ModelRequest, parts: Sequence[exchange.Part], problem: str) -> exchange.ModelRequest:
-    """Return the request that gives a wrong answer back, with what is wrong about it."""
+def second_request(
+    first: exchange.ModelRequest, parts: Sequence[exchange.Part], problem: str
+) -> exchange.ModelRequest:
+    """Return the request that sends a wrong answer back to the model, together with the problem."""
     assert first.inquiry is not None  # noqa: S101 (only side requests come here)
     events = [*first.events, *_said(parts), ev.ChatRequest(content=objection(problem))]
     return replace(first, events=events, inquiry=replace(first.inquiry, trial=2))
 
 
-def _paused(events: Sequence[ev.Event], turn: Sequence[ev.Event], asked: ev.InquiryRequest) -> Iterator[ev.Event]:
-    """Yield the copy: the asking call is paused, the turn's other unfinished calls are still running."""
-    unfinished: Mapping[str, ev.ToolCallRequest] = {call.event_id: call for call, response in calls(turn) if response is None}
+def _paused(
+    events: Sequence[ev.Event], turn: Sequence[ev.Event], asked: ev.InquiryRequest
+) -> Iterator[ev.Event]:
+    """Yield the events, with results for the unfinished calls of the turn: the call that asks is
+    paused, and other calls are still running.
+    """
+    unfinished: Mapping[str, ev.ToolCallRequest] = {
+        call.event_id: call for call, response in calls(turn) if response is None
+    }
     given: set[str] = set()
     for event in events:
         if isinstance(event, ev.ToolCallResponse) and event.call in unfinished:
@@ -259,7 +325,9 @@ def _paused(events: Sequence[ev.Event], turn: Sequence[ev.Event], asked: ev.Inqu
             yield _synthetic(unfinished[event.call], asked)
         else:
             yield event
-    yield from (_synthetic(call, asked) for event_id, call in unfinished.items() if event_id not in given)
+    yield from (
+        _synthetic(call, asked) for event_id, call in unfinished.items() if event_id not in given
+    )
 
 
 def _synthetic(call: ev.ToolCallRequest, asked: ev.InquiryRequest) -> ev.ToolCallResponse:
@@ -268,22 +336,31 @@ def _synthetic(call: ev.ToolCallRequest, asked: ev.InquiryRequest) -> ev.ToolCal
 
 
 def _said(parts: Sequence[exchange.Part]) -> Iterator[ev.Event]:
-    """Yield a wrong answer as events, its calls with results that say they were not run; of a long one only the beginning, as words."""
+    """Yield a wrong answer as events. Its tool calls get results that say that they were not run.
+    Only the beginning of a long answer is sent.
+    """
     if len(msgspec.json.encode(parts)) > _REPEATED:
         words = "".join(map(_words, parts))
         yield ev.ChatResponse(message=f"{words[:_REPEATED]}…")
         return
     yield from (event for index, part in enumerate(parts) if (event := _event(part, index)))
-    calls = [(index, part) for index, part in enumerate(parts) if isinstance(part, exchange.ToolCallPart)]
-    yield from (ev.ToolCallResponse(id=part.id, call=f"side:{index}", content=NOT_RUN, is_error=True) for index, part in calls)
+    calls = [
+        (index, part) for index, part in enumerate(parts) if isinstance(part, exchange.ToolCallPart)
+    ]
+    yield from (
+        ev.ToolCallResponse(id=part.id, call=f"side:{index}", content=NOT_RUN, is_error=True)
+        for index, part in calls
+    )
 
 
 def _event(part: exchange.Part, index: int) -> ev.Event | None:
-    """Return the part as it would be recorded; a text without words would not be."""
+    """Return a part as an event, or None for an empty text, which is never recorded."""
     if isinstance(part, exchange.TextPart) and not part.text:
         return None
     event = exchange.recorded(part)
-    return replace(event, event_id=f"side:{index}") if isinstance(event, ev.ToolCallRequest) else event
+    return (
+        replace(event, event_id=f"side:{index}") if isinstance(event, ev.ToolCallRequest) else event
+    )
 
 
 def _words(part: exchange.Part) -> str:

@@ -1,1 +1,1 @@
-"""Separation of a tool's process from its user: its reach, its view, and how it is recognized."""
+"""Sandboxes for tool processes, detection of tool and agent processes, and private files."""

@@ -1,4 +1,8 @@
-"""Acts reserved to people: deciding, approving, configuring. A process that a tool, or an agent that we serve, has started is refused."""
+"""Actions that only a person may perform: answering, approving and configuring.
+
+A process may not perform them if it was started by a tool, or by an external agent that midturn
+serves.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +14,34 @@ from pathlib import Path
 from typing import Final
 
 from midturn.errors import PersonNeeded
-from midturn.events.open_question import Asker, ProcessMark
+from midturn.events.open_question import AskingAgent, ProcessMark
 from midturn.security import process_ancestry
 from midturn.security.private_files import create_private, ensure_private, read_private, user_state
 from midturn.security.process_ancestry import ancestors, boot, environment_of, process, tool_above
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The agents of others that ask through us: what they start does nothing in their user's place.
-# An agent's process is marked in the kernel, as a tool is, when it is first served, and noted by its number and its start in the user's
-# state directory. The mark holds for what it starts from then on, whatever that does to hide; the note, for what it had started before.
+# --------------------------------------------------------------------------------------------------
+# External agents that ask questions through midturn. The processes that they start may not act
+# for the user.
+# When an agent connects for the first time, its process is marked in the kernel (see
+# `process_ancestry`) and recorded by pid and start time in the user's state directory. The kernel
+# mark covers every process that the agent starts later, even if that process hides. The record
+# covers the processes that the agent started earlier.
 
 
-_BETWEEN: Final = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "env", "timeout", "uv", "uvx"})
-"""Programs that may stand between an agent and us: any other one may play an agent, with its user's own work below it."""
+_WRAPPER_PROGRAMS: Final = frozenset(
+    {"sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "env", "timeout", "uv", "uvx"}
+)
+"""Programs that may be between an agent and midturn in the process tree.
+
+Any other program above midturn could be the agent.
+"""
 
 
-def remember(agent: ProcessMark | None, name: str) -> None:
-    """Mark and note an agent's process, which is certain; where that cannot be done, the questions still name it."""
+def mark_agent(agent: ProcessMark | None, name: str) -> None:
+    """Mark an agent's process in the kernel and record the process.
+
+    If neither is possible, the agent is still identified by its name in its questions.
+    """
     if agent is None:
         return
     if _is_right_above(agent.pid):
@@ -40,13 +55,16 @@ def remember(agent: ProcessMark | None, name: str) -> None:
 
 
 def agent_above(pid: int | None = None) -> str | None:
-    """Say which agent that we serve a process (by default this one) is, or descends from: a sentence's end; None where there is none."""
+    """Return the served agent that is this process or one of its ancestors, or None.
+
+    `pid` selects another process. The result is a clause that completes an error message.
+    """
     notes = _notes()
     if not notes.is_dir():
         return None
-    itself = process(os.getpid() if pid is None else pid)
-    for one in chain([itself] if itself else [], ancestors(pid)):
-        written = read_private(notes / _named(one.pid, str(one.started)))
+    current = process(os.getpid() if pid is None else pid)
+    for candidate in chain([current] if current else [], ancestors(pid)):
+        written = read_private(notes / _named(candidate.pid, str(candidate.started)))
         since, _, name = (written or b"").decode(errors="replace").partition("\n")
         if written and since == boot():
             return f"it descends from {name}, which asks through midturn"
@@ -54,10 +72,11 @@ def agent_above(pid: int | None = None) -> str | None:
 
 
 def _is_right_above(pid: int) -> bool:
-    for one in ancestors():
-        if one.pid == pid:
-            return one.name not in _BETWEEN  # a shell is perhaps its user's own
-        if one.name not in _BETWEEN:
+    for ancestor in ancestors():
+        if ancestor.pid == pid:
+            # a shell may have been started by the user
+            return ancestor.name not in _WRAPPER_PROGRAMS
+        if ancestor.name not in _WRAPPER_PROGRAMS:
             break
     return False
 
@@ -78,31 +97,39 @@ def _notes() -> Path:
     return user_state() / "agents"
 
 
-_AFTER: Final = "A person has to do it, at a terminal of their own."
+_REMEDY: Final = "A person must do this, in a terminal that no agent started."
 
 
-def for_people_only(what: str) -> None:
-    """Refuse to do `what` (`answer questions`) for a tool, or for an agent that we serve.
+def require_human(what: str) -> None:
+    """Raise an error if this process was started by a tool or by a served agent.
+
+    Args:
+        what: The refused action, as a verb phrase for the message, such as `answer questions`.
 
     Raises:
-        PersonNeeded: This process was started by one.
+        PersonNeeded: A tool or an agent started this process.
     """
-    if why := not_a_persons(os.environ):
-        raise PersonNeeded(f"This process may not {what}: {why}. {_AFTER}")
+    if why := nonhuman_reason(os.environ):
+        raise PersonNeeded(f"This process may not {what}: {why}. {_REMEDY}")
 
 
-def not_a_persons(environment: Mapping[str, str]) -> str | None:
-    """Say why this process counts as a tool's or an agent's: a sentence's end; None where nothing says so."""
+def nonhuman_reason(environment: Mapping[str, str]) -> str | None:
+    """Return why this process counts as a process of a tool or agent, or None.
+
+    The result is a clause for a message.
+    """
     return agent_above() or tool_above(environment)
 
 
-def not_a_persons_process(pid: int) -> str | None:
-    """Say why another process of this user counts as a tool's or an agent's, as `not_a_persons` does of this one."""
+def nonhuman_process_reason(pid: int) -> str | None:
+    """Return why another process of this user counts as a process of a tool or agent, or None."""
     return agent_above(pid) or tool_above(environment_of(pid), pid)
 
 
-def not_for_its_own_agent(asker: Asker | None) -> None:
-    """Refuse to answer a question for the very agent that asks it, which may run commands.
+def refuse_asking_agent(asker: AskingAgent | None) -> None:
+    """Raise an error if this process descends from the agent that asked the question.
+
+    Such an agent may run commands.
 
     Raises:
         PersonNeeded: This process descends from that agent.
@@ -110,5 +137,8 @@ def not_for_its_own_agent(asker: Asker | None) -> None:
     if asker is None or asker.itself is None:
         return
     agent = (asker.itself.pid, asker.itself.started)
-    if any((one.pid, str(one.started)) == agent for one in ancestors()):
-        raise PersonNeeded(f"This process may not answer questions: it descends from {asker.name}, which asks them. {_AFTER}")
+    if any((ancestor.pid, str(ancestor.started)) == agent for ancestor in ancestors()):
+        raise PersonNeeded(
+            f"This process may not answer questions: it descends from {asker.name}, which asked"
+            f" them. {_REMEDY}"
+        )

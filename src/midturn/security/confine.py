@@ -1,4 +1,4 @@
-"""Confining a process with what this system offers."""
+"""Starts confined processes with the sandbox that this system supports."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ Means: TypeAlias = Literal["landlock", "bubblewrap", "sandbox-exec", "none"]
 _LAUNCHER: Final = Path(__file__).with_name("landlock.py")
 
 
-class Offer(Struct, frozen=True):
-    """The confinement that this system offers: the means, and its gaps (sentences). `is_whole`: it does all that the means can."""
+class SandboxBackend(Struct, frozen=True):
+    """The sandbox that this system supports.
+
+    `lacks` lists, in sentences, the restrictions that it does not support. `is_whole` is true if
+    the kernel supports all features of the backend.
+    """
 
     means: Means
     lacks: tuple[str, ...] = ()
@@ -31,36 +35,72 @@ class Offer(Struct, frozen=True):
 
 
 @functools.cache
-def offer() -> Offer:
-    """Find out what there is."""
+def sandbox_backend() -> SandboxBackend:
+    """Detect the sandbox backend, once per process."""
     version = landlock.abi()
     if version:
         if not landlock.limits_network(version):
-            return Offer("landlock", ("The sandbox of tools does not limit the network: the kernel is too old for that.",), is_whole=False)
-        return Offer("landlock", ("It does not cover UDP, nor sockets in the file system that other programs of yours listen on.",))
+            return SandboxBackend(
+                "landlock",
+                (
+                    (
+                        "The tool sandbox does not restrict the network: this kernel's Landlock"
+                        " version is too old."
+                    ),
+                ),
+                is_whole=False,
+            )
+        return SandboxBackend(
+            "landlock",
+            (
+                (
+                    "It does not restrict UDP, or Unix sockets in the file system that your other"
+                    " programs listen on."
+                ),
+            ),
+        )
     if bubblewrap():
-        return Offer("bubblewrap")
+        return SandboxBackend("bubblewrap")
     if has_seatbelt():
-        return Offer("sandbox-exec", ("Nobody has tried this profile on a Mac yet: check that your tools do what they should.",))
-    missing = "There is no sandbox for tools here (Linux with Landlock or bubblewrap, or `sandbox-exec` of macOS):"
-    missing += " one that you let run can do whatever you can."
-    return Offer("none", (missing,), is_whole=False)
+        return SandboxBackend(
+            "sandbox-exec",
+            (
+                (
+                    "This profile has not been tested on a Mac yet: check that your tools work as"
+                    " expected."
+                ),
+            ),
+        )
+    missing = (
+        "No tool sandbox is available (supported: Linux with Landlock or bubblewrap, macOS with"
+        " `sandbox-exec`):"
+    )
+    missing += " a tool that you allow to run has all of your permissions."
+    return SandboxBackend("none", (missing,), is_whole=False)
 
 
 class Confined(Struct, frozen=True):
-    """The start of a confined process: the command line, and what the thread that starts it must do first, and never undo."""
+    """The command line of a confined process, and a function that the starting thread has to call
+    first.
+
+    `enter` restricts the calling thread permanently, so use a thread that ends afterwards.
+    """
 
     argv: tuple[str, ...]
     enter: Callable[[], None] | None = None
 
 
-def confined(argv: Sequence[str], profile: SandboxProfile, *, cwd: str, masked: Sequence[str] = ()) -> Confined:
-    """Prepare the start of a confined process from a thread of its own, which costs the least.
+def confined(
+    argv: Sequence[str], profile: SandboxProfile, *, cwd: str, masked: Sequence[str] = ()
+) -> Confined:
+    """Prepare a confined process that is started from a dedicated thread.
+
+    This is the fastest way to start a confined process.
 
     Raises:
-        OSError: The kernel refuses.
+        OSError: The kernel refuses the sandbox.
     """
-    match offer().means:
+    match sandbox_backend().means:
         case "landlock":
             return Confined(tuple(argv), functools.partial(_enter, profile))
         case "bubblewrap":
@@ -71,9 +111,18 @@ def confined(argv: Sequence[str], profile: SandboxProfile, *, cwd: str, masked: 
             return Confined(tuple(argv))
 
 
-def confine(argv: Sequence[str], profile: SandboxProfile, *, cwd: str | None = None, masked: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return a command line that confines itself, for programs that start processes without us (an MCP client)."""
-    match offer().means:
+def confine(
+    argv: Sequence[str],
+    profile: SandboxProfile,
+    *,
+    cwd: str | None = None,
+    masked: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return a command line that starts a program confined.
+
+    It is for processes that another library starts, such as an MCP client.
+    """
+    match sandbox_backend().means:
         case "landlock":
             grants = msgspec.json.encode(profile).decode()
             return (sys.executable, "-I", "-S", str(_LAUNCHER), grants, *argv)
@@ -93,53 +142,91 @@ def _enter(profile: SandboxProfile) -> None:
         os.close(rules)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Bubblewrap: namespaces around a process, where Landlock is missing and the program is installed
+# --------------------------------------------------------------------------------------------------
+# Bubblewrap: Linux namespaces, used if Landlock is missing and `bwrap` is installed
 
 
 _ETC = "/etc"
-_MADE = frozenset({"/proc"})  # it gets one of its own
+_OWN_MOUNTS = frozenset({"/proc"})  # Bubblewrap mounts a new `/proc` itself
 
 
 def bubblewrap() -> str | None:
-    """Return where Bubblewrap is installed."""
+    """Return the path of the Bubblewrap program, or None if it is not installed."""
     return shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
 
 
-def in_bubblewrap(argv: Sequence[str], profile: SandboxProfile, masked: Sequence[str], cwd: str | None) -> tuple[str, ...]:
-    """Put Bubblewrap before a command line. What is `masked` is empty inside, though the workspace around it is there."""
-    found = bubblewrap()
-    if found is None:
+def in_bubblewrap(
+    argv: Sequence[str], profile: SandboxProfile, masked: Sequence[str], cwd: str | None
+) -> tuple[str, ...]:
+    """Return a command line that runs `argv` in Bubblewrap.
+
+    The `masked` directories appear empty inside the sandbox.
+    """
+    executable = bubblewrap()
+    if executable is None:
         raise FileNotFoundError("bwrap")
-    binds = [word for bound in _bound(profile.read) for word in bound]
-    binds += [word for path in profile.write if not path.startswith("/dev/") for word in ("--bind-try", path, path)]
-    links = [word for path in _links_of_root() for word in ("--symlink", os.readlink(path), path)]  # noqa: PTH115 (as it is written)
+    binds = [word for mount in _read_mounts(profile.read) for word in mount]
+    binds += [
+        word
+        for path in profile.write
+        if not path.startswith("/dev/")
+        for word in ("--bind-try", path, path)
+    ]
+    links = [word for path in _links_of_root() for word in ("--symlink", os.readlink(path), path)]  # noqa: PTH115 (the unresolved target)
     masks = [word for path in masked if Path(path).is_dir() for word in ("--tmpfs", path)]
-    place = [] if cwd is None else ["--chdir", os.path.realpath(cwd)]
-    apart = ["--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    working_directory = [] if cwd is None else ["--chdir", os.path.realpath(cwd)]
+    namespaces = [
+        "--unshare-user-try",
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
     network = [] if profile.network else ["--unshare-net"]
-    base = [found, "--die-with-parent", "--new-session", *apart, *network]
-    return (*base, *links, *binds, "--dev", "/dev", "--proc", "/proc", *masks, *place, "--", *argv)
+    base = [executable, "--die-with-parent", "--new-session", *namespaces, *network]
+    return (
+        *base,
+        *links,
+        *binds,
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+        *masks,
+        *working_directory,
+        "--",
+        *argv,
+    )
 
 
-def _bound(read: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield how to make paths readable, with few mounts, for each of them costs: `/etc` is one, with what is secret in it covered."""
-    reached = set(read) - _MADE
-    outermost = [path for path in read if path in reached and not any(str(above) in reached for above in Path(path).parents)]
+def _read_mounts(read: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield the bind mounts for readable paths.
+
+    `/etc` is one mount whose hidden entries are covered, because each mount takes time.
+    """
+    reached = set(read) - _OWN_MOUNTS
+    outermost = [
+        path
+        for path in read
+        if path in reached and not any(str(above) in reached for above in Path(path).parents)
+    ]
     in_etc = {path for path in outermost if path.startswith(f"{_ETC}/")}
     yield from (("--ro-bind-try", path, path) for path in outermost if path not in in_etc)
     if in_etc:
         yield "--ro-bind", _ETC, _ETC
-        yield from _covered(_ETC, in_etc)
+        yield from _covering_mounts(_ETC, in_etc)
 
 
-def _covered(folder: str, reached: set[str]) -> Iterator[Sequence[str]]:
-    """Yield how to cover what is in a folder and not among `reached`; a link is not, for it leads only where one may go anyway."""
+def _covering_mounts(folder: str, reached: set[str]) -> Iterator[Sequence[str]]:
+    """Yield mounts that cover every entry of `folder` except the entries in `reached`.
+
+    Links are not covered, because they expose nothing.
+    """
     for entry in os.scandir(folder):
         if entry.path in reached or entry.is_symlink():
             continue
         if any(path.startswith(f"{entry.path}/") for path in reached):
-            yield from _covered(entry.path, reached)
+            yield from _covering_mounts(entry.path, reached)
         elif entry.is_dir():
             yield "--tmpfs", entry.path
         else:
@@ -147,21 +234,34 @@ def _covered(folder: str, reached: set[str]) -> Iterator[Sequence[str]]:
 
 
 def _links_of_root() -> Iterator[str]:
-    """Yield the links in `/`: on most systems `/bin` and `/lib` are such, and every program names its loader there."""
+    """Yield the symbolic links in `/`.
+
+    On most systems `/bin` and `/lib` are links, and programs refer to their loader through them.
+    """
     yield from (entry.path for entry in os.scandir("/") if entry.is_symlink())
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Seatbelt, the sandbox of macOS, through its program `sandbox-exec`: a profile says what a process may do; all else is denied
+# --------------------------------------------------------------------------------------------------
+# Seatbelt, the sandbox of macOS, used through `sandbox-exec`. Its profile lists the permitted
+# operations; all others are denied.
 
 
 _SEATBELT: Final = "/usr/bin/sandbox-exec"
 _SERVICES: Final = (
-    *("com.apple.system.notification_center", "com.apple.system.logger", "com.apple.logd", "com.apple.bsd.dirhelper"),
+    *(
+        "com.apple.system.notification_center",
+        "com.apple.system.logger",
+        "com.apple.logd",
+        "com.apple.bsd.dirhelper",
+    ),
     *("com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership"),
     *("com.apple.trustd.agent", "com.apple.SecurityServer", "com.apple.PowerManagement.control"),
 )
-_NETWORK: Final = ("com.apple.SystemConfiguration.DNSConfiguration", "com.apple.SystemConfiguration.configd", "com.apple.networkd")
+_NETWORK: Final = (
+    "com.apple.SystemConfiguration.DNSConfiguration",
+    "com.apple.SystemConfiguration.configd",
+    "com.apple.networkd",
+)
 _ALWAYS: Final = """\
 (version 1)
 (deny default)
@@ -174,45 +274,83 @@ _ALWAYS: Final = """\
 
 
 def has_seatbelt() -> bool:
-    """Say whether the sandbox of macOS is there, and lets itself be used: inside another sandbox it does not."""
+    """Return whether the macOS sandbox can be used.
+
+    A process inside another sandbox cannot use it.
+    """
     if sys.platform != "darwin":
         return False
 
     try:
-        done = subprocess.run([_SEATBELT, "-p", "(version 1)(allow default)", "/usr/bin/true"], capture_output=True, check=False)  # noqa: S603
+        probe = subprocess.run(  # noqa: S603
+            [_SEATBELT, "-p", "(version 1)(allow default)", "/usr/bin/true"],
+            capture_output=True,
+            check=False,
+        )
     except OSError:
         return False
-    return done.returncode == 0
+    return probe.returncode == 0
 
 
-def in_seatbelt(argv: Sequence[str], profile: SandboxProfile, masked: Sequence[str]) -> tuple[str, ...]:
-    """Put `sandbox-exec` before a command line. What is `masked` cannot be reached, though the workspace around it can."""
+def in_seatbelt(
+    argv: Sequence[str], profile: SandboxProfile, masked: Sequence[str]
+) -> tuple[str, ...]:
+    """Return a command line that runs a program with `sandbox-exec`.
+
+    The `masked` directories are inaccessible inside the sandbox.
+    """
     paths = _paths(profile, masked)
     values = [word for name, path in paths for word in ("-D", f"{name}={path}")]
     return (_SEATBELT, "-p", seatbelt_rules(profile, masked), *values, *argv)
 
 
 def seatbelt_rules(profile: SandboxProfile, masked: Sequence[str]) -> str:
-    """Return the text of a profile. Paths are parameters: no name of a file is ever read as a rule. The last rule that fits counts."""
-    named = [name for name, _ in _paths(profile, masked)]
+    """Return the text of a Seatbelt profile. In a profile, the last matching rule applies.
+
+    Paths are passed as parameters, so that a file name is never parsed as a rule.
+    """
+    parameters = [parameter for parameter, _ in _paths(profile, masked)]
     lines = [_ALWAYS, _services(_SERVICES)]
-    lines += [f'(allow file-read* (subpath (param "{name}")))' for name in named if name.startswith("READ")]
-    lines += [f'(allow file-read* file-write* (subpath (param "{name}")))' for name in named if name.startswith("WRITE")]
+    lines += [
+        f'(allow file-read* (subpath (param "{parameter}")))'
+        for parameter in parameters
+        if parameter.startswith("READ")
+    ]
+    lines += [
+        f'(allow file-read* file-write* (subpath (param "{parameter}")))'
+        for parameter in parameters
+        if parameter.startswith("WRITE")
+    ]
     if profile.network:
         lines += ["(allow network* system-socket)", _services(_NETWORK)]
-    lines += [f'(deny file* (subpath (param "{name}")))' for name in named if name.startswith("MASK")]
+    lines += [
+        f'(deny file* (subpath (param "{parameter}")))'
+        for parameter in parameters
+        if parameter.startswith("MASK")
+    ]
     return "\n".join(lines) + "\n"
 
 
 def _services(names: Sequence[str]) -> str:
-    return "(allow mach-lookup " + " ".join(f'(global-name "{name}")' for name in names) + ")"
+    return (
+        "(allow mach-lookup "
+        + " ".join(f'(global-name "{parameter}")' for parameter in names)
+        + ")"
+    )
 
 
 def _paths(profile: SandboxProfile, masked: Sequence[str]) -> Sequence[tuple[str, str]]:
-    return [*_numbered("READ", profile.read), *_numbered("WRITE", profile.write), *_numbered("MASK", masked)]
+    return [
+        *_numbered("READ", profile.read),
+        *_numbered("WRITE", profile.write),
+        *_numbered("MASK", masked),
+    ]
 
 
 def _numbered(kind: str, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the real path of each; on macOS `/tmp` and `/etc` are links, and rules know only where they lead."""
+    """Yield parameter names with real paths.
+
+    On macOS `/tmp` and `/etc` are links, and rules apply to the targets of links.
+    """
     for number, path in enumerate(paths):
         yield f"{kind}_{number}", os.path.realpath(path)

@@ -1,4 +1,7 @@
-"""Small files of the user's own: written whole, and believed only where no other user can have written them."""
+"""Private files of the user.
+
+They are written atomically, and trusted only if no other user can have written them.
+"""
 
 from __future__ import annotations
 
@@ -12,51 +15,62 @@ from typing import BinaryIO
 
 from midturn.errors import ConfigError
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What this process keeps conversations in, and reads its configuration from: no tool writes there, however it is reached
+# --------------------------------------------------------------------------------------------------
+# Paths that tools may not write: the stores and the configuration files of this process
 
 
-_KNOWN: set[str] = set()
+_protected_paths: set[str] = set()
 
 
-def keep(path: str | os.PathLike[str]) -> str:
-    """Count a file or a directory, there or not, among what is our own from now on; return its real path.
+def protect(path: str | os.PathLike[str]) -> str:
+    """Protect a file or directory from tools, even if it does not exist yet. Return its real path.
 
-    What is known by its real path is not looked at again: should a link stand there by now, `is_kept` sees where it leads.
+    A real path that is already protected is not resolved again. If the path becomes a link later,
+    `is_protected` follows the link.
     """
-    if (given := os.fspath(path)) in _KNOWN:
+    if (given := os.fspath(path)) in _protected_paths:
         return given
     real = os.path.realpath(path)
-    _KNOWN.add(real)
+    _protected_paths.add(real)
     return real
 
 
-def kept() -> tuple[Path, ...]:
-    """Return what is our own, as it really is."""
-    return tuple(map(Path, sorted(_KNOWN)))
+def protected_paths() -> tuple[Path, ...]:
+    """Return the real paths of all protected files and directories."""
+    return tuple(map(Path, sorted(_protected_paths)))
 
 
-def is_kept(path: Path, root: Path) -> bool:
-    """Say whether a path is, or lies in, what is our own. What the whole workspace `root` lies in does not count: it cannot be meant."""
+def is_protected(path: Path, root: Path) -> bool:
+    """Return whether a path is protected, or is inside a protected directory.
+
+    Protected directories that contain the whole workspace `root` are ignored, because they would
+    block every file.
+    """
     workspace = os.path.realpath(root)
-    return _leads_into(path, [one for one in _KNOWN if not _is_in(workspace, one)])
+    return _leads_into(
+        path, [protected for protected in _protected_paths if not _is_in(workspace, protected)]
+    )
 
 
 def is_within(path: Path, *folders: Path) -> bool:
-    """Say whether a path is, or lies in, one of these: by where it leads, and by what is there (device and inode).
+    """Return whether a path is one of `folders` or inside one of them.
 
-    What is not there is known by the directory that it would be in.
+    Paths are compared by real path and by device and inode. If a path does not exist, its parent
+    directories are compared.
     """
     return _leads_into(path, [os.path.realpath(folder) for folder in folders])
 
 
-def _leads_into(path: Path, ours: list[str]) -> bool:
-    """Look at where a path leads, and at what is there. `ours` are free of links: a process may have opened a thousand stores."""
+def _leads_into(path: Path, folders: list[str]) -> bool:
+    """Compare a path with real paths, by name and by inode.
+
+    There may be a thousand such paths, for example of stores.
+    """
     real = os.path.realpath(path)
-    if any(_is_in(real, one) for one in ours):
+    if any(_is_in(real, folder) for folder in folders):
         return True
-    there = {identity for one in ours if (identity := _identity(one))}
-    return any(_identity(place) in there for place in (real, *Path(real).parents))
+    identities = {identity for folder in folders if (identity := _identity(folder))}
+    return any(_identity(parent) in identities for parent in (real, *Path(real).parents))
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -65,73 +79,79 @@ def _is_in(path: str, folder: str) -> bool:
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path for each of a thousand takes as long as looking
+        found = os.stat(path)  # noqa: PTH116 - building a thousand Path objects takes as long as the calls
     except OSError:
         return None
     return found.st_dev, found.st_ino
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Where a user's own files are: the XDG rules, on every system.
-# Every command asks for these at its start. The rules are a dozen lines; the library for them loads compression and temporary files first.
+# --------------------------------------------------------------------------------------------------
+# The user's directories, by the XDG rules on every system.
+# Every command needs them at start-up, and the library for these rules is slow to import.
 
 
-_OURS = "midturn"
+_APP_NAME = "midturn"
 
 
 def user_config() -> Path:
-    """Return `~/.config/midturn`, or the one under `XDG_CONFIG_HOME`.
+    """Return `~/.config/midturn`, or `$XDG_CONFIG_HOME/midturn`.
 
     Raises:
-        ConfigError: Neither the variable nor a home directory says where.
+        ConfigError: Neither the variable nor a home directory is known.
     """
     return _directory("XDG_CONFIG_HOME", ".config")
 
 
 def user_state() -> Path:
-    """Return `~/.local/state/midturn`, or the one under `XDG_STATE_HOME`.
+    """Return `~/.local/state/midturn`, or `$XDG_STATE_HOME/midturn`.
 
     Raises:
-        ConfigError: As for `user_config`.
+        ConfigError: See `user_config`.
     """
     return _directory("XDG_STATE_HOME", ".local/state")
 
 
 def user_data() -> Path:
-    """Return `~/.local/share/midturn`, or the one under `XDG_DATA_HOME`.
+    """Return `~/.local/share/midturn`, or `$XDG_DATA_HOME/midturn`.
 
     Raises:
-        ConfigError: As for `user_config`.
+        ConfigError: See `user_config`.
     """
     return _directory("XDG_DATA_HOME", ".local/share")
 
 
 def user_cache() -> Path:
-    """Return `~/.cache/midturn`, or the one under `XDG_CACHE_HOME`.
+    """Return `~/.cache/midturn`, or `$XDG_CACHE_HOME/midturn`.
 
     Raises:
-        ConfigError: As for `user_config`.
+        ConfigError: See `user_config`.
     """
     return _directory("XDG_CACHE_HOME", ".cache")
 
 
 def own_directories() -> tuple[Path, ...]:
-    """Return where the user's configuration, state and data are: what no tool reaches.
+    """Return the user's configuration, state and data directories. Tools cannot access them.
 
     Raises:
-        ConfigError: As for `user_config`.
+        ConfigError: See `user_config`.
     """
     return (user_config(), user_state(), user_data())
 
 
 def _directory(variable: str, below_home: str) -> Path:
-    """Take what the variable says, unless that is relative: then it does not count, as XDG has it."""
+    """Resolve an XDG variable. A relative value is ignored, as the XDG specification requires."""
     given = os.environ.get(variable, "")
-    return Path(given, _OURS) if given.startswith("/") else Path(_home(variable), below_home, _OURS)
+    return (
+        Path(given, _APP_NAME)
+        if given.startswith("/")
+        else Path(_home(variable), below_home, _APP_NAME)
+    )
 
 
 def _home(variable: str) -> str:
-    """Return the user's home; where `HOME` is no absolute path, the system knows it."""
+    """Return `$HOME`, or the home directory from the user database if `HOME` is not an absolute
+    path.
+    """
     home = os.environ.get("HOME", "")
     if home.startswith("/"):
         return home
@@ -139,24 +159,28 @@ def _home(variable: str) -> str:
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
-        raise ConfigError(f"Nothing says where your own files are. Set `HOME` or `{variable}` to an absolute path.") from None
+        raise ConfigError(
+            f"Your home directory is unknown. Set `HOME` or `{variable}` to an absolute path."
+        ) from None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Files and directories that only their user may read and write, whatever the umask
+# --------------------------------------------------------------------------------------------------
+# Files and directories that only their owner may read and write, independent of the umask
 
 
-_LARGEST = 65_536
+_MAX_PRIVATE_BYTES = 65_536
 _MEGABYTE = 1024 * 1024
-LONGEST_IMPORT = 1024 * _MEGABYTE
-"""Bytes of a conversation that is taken in from a single file."""
+MAX_IMPORT_BYTES = 1024 * _MEGABYTE
+"""Maximum size in bytes of a conversation that is imported from one file."""
 
 
 def ensure_private(path: Path) -> None:
-    """Create a directory that only its owner may enter, and what is missing above it; one that is there is left as it is.
+    """Create a directory with mode 0700, and its missing parents.
+
+    The mode of an existing directory is not changed.
 
     Raises:
-        FileExistsError: There is something else of this name.
+        FileExistsError: The path exists and is not a directory.
     """
     if path.is_dir():
         return
@@ -169,34 +193,44 @@ def ensure_private(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create a directory that only its owner may enter, whatever the umask.
+    """Create a directory with mode 0700, independent of the umask.
 
     Raises:
-        FileExistsError: There is something of this name.
+        FileExistsError: The path exists.
     """
     path.mkdir(mode=0o700)
     path.chmod(0o700)
 
 
 def read_private(path: Path) -> bytes | None:
-    """Read a small file that only its user can have written; None if there is none, or if others could have."""
+    """Read a small file that only its owner can have written.
+
+    Return None if the file is missing or other users can write it.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return None  # absent, a link, or not ours to read: nothing that this user has written
+        return None  # the file is missing, a link, or unreadable
     try:
         status = os.fstat(descriptor)
-        ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
-        return os.read(descriptor, _LARGEST) if ours else None
+        ours = (
+            stat.S_ISREG(status.st_mode)
+            and status.st_uid == os.geteuid()
+            and not status.st_mode & 0o022
+        )
+        return os.read(descriptor, _MAX_PRIVATE_BYTES) if ours else None
     finally:
         os.close(descriptor)
 
 
 def read_regular(path: str | os.PathLike[str], at_most: int) -> bytes:
-    """Read a file of any owner, whole. A pipe, a device or a file without end in its place neither hangs us nor fills the memory.
+    """Read a whole file of any owner.
+
+    Pipes, devices and endless files are safe: they do not block and do not exhaust memory.
 
     Raises:
-        OSError: It cannot be opened, is a link or no regular file, or has more bytes than `at_most`.
+        OSError: The file cannot be opened, is a link or not a regular file, or is larger than
+            `at_most` bytes.
     """
     with _regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -207,18 +241,23 @@ def read_regular(path: str | os.PathLike[str], at_most: int) -> bytes:
 
 
 def read_first_line(path: str | os.PathLike[str], at_most: int) -> bytes:
-    """Read the first line of a file of any owner, or as many bytes of it as `at_most` says, in the same safety.
+    """Read the first line of a file of any owner, at most `at_most` bytes.
+
+    Special files are handled as by `read_regular`.
 
     Raises:
-        OSError: It cannot be opened, is a link or no regular file.
+        OSError: The file cannot be opened, or is a link or not a regular file.
     """
     with _regular(path) as file:
         return file.readline(at_most)
 
 
 def _regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file to read it, without waiting for another end that a pipe has."""
-    file = open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: PTH123, SIM115
+    """Open a regular file for reading. Opening a pipe does not block."""
+    file = open(  # noqa: PTH123, SIM115
+        os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW | os.O_NONBLOCK),
+        "rb",
+    )
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
@@ -226,12 +265,12 @@ def _regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file (0600) whole or not at all, in place of the former one."""
+    """Replace a file (mode 0600) atomically."""
     write_parts_private(path, (data,))
 
 
 def write_parts_private(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file (0600) that comes in parts, whole or not at all, in place of the former one."""
+    """Replace a file (mode 0600) atomically, with data that arrives in parts."""
     new = _temporary(path.parent, parts)
     try:
         new.replace(path)
@@ -240,18 +279,18 @@ def write_parts_private(path: Path, parts: Iterable[bytes]) -> None:
 
 
 def create_private(path: Path, data: bytes) -> None:
-    """Write a file (0600) whole; one that is already there stays."""
+    """Write a file (mode 0600) atomically. An existing file is not changed."""
     new = _temporary(path.parent, (data,))
     try:
         path.hardlink_to(new)
     except FileExistsError:
-        pass  # another process was first
+        pass  # another process has created the file first
     finally:
         new.unlink(missing_ok=True)
 
 
 def _temporary(directory: Path, parts: Iterable[bytes]) -> Path:
-    import tempfile  # only a file that is written needs it
+    import tempfile  # only needed for writing, so most commands never import this module
 
     descriptor, name = tempfile.mkstemp(dir=directory, prefix=".new-")
     try:

@@ -1,11 +1,13 @@
-"""Recognition of a process that a tool, or another agent, has started, whatever it does to hide.
+"""Detects processes that a tool or an external agent started, even if the processes try to hide.
 
-Three marks, any of which is enough:
+One of three signs is enough:
 
-- a limit that the kernel hands on to every descendant and that only root can raise again: it outlives a session of its own, an emptied
-  environment, a double fork, and the end of midturn. The limit is one that no Linux has heeded for twenty years;
-- a variable in its environment, for systems without such a limit;
-- its ancestry: it descends from a process of ours and has left that process's session, which an editor that we start does not.
+- a resource limit that all descendants inherit and only root can raise again. It survives a new
+  session, an emptied environment, a double fork and the end of midturn. Linux has not enforced this
+  limit for twenty years, so setting it has no other effect;
+- an environment variable, for systems without that limit;
+- the ancestry: the process descends from a midturn process but is in another session. An editor
+  that midturn starts is in the same session.
 """
 
 from __future__ import annotations
@@ -22,20 +24,22 @@ from typing import Final
 
 from msgspec import Struct
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Our own process: no other one reads its memory or its environment, and it leaves no core behind
+# --------------------------------------------------------------------------------------------------
+# Protection of this process: other processes cannot read its memory or environment, and it writes
+# no core dump
 
 
 NAME: Final = "midturn-agent"
-"""Its name in the process table: what descends from it, in another session, is a tool."""
+"""Name of midturn in the process table. A descendant in another session is a tool."""
 
 _SET_DUMPABLE, _GET_DUMPABLE, _SET_NAME = 4, 3, 15
 
 
-def keep_to_itself() -> None:
-    """Make this process neither dumpable nor a source of cores, and give it its name.
+def harden_process() -> None:
+    """Disable core dumps and memory access by other processes, and set the process name.
 
-    This is for the command line: a library leaves its program alone. What the kernel does not offer is left out; `state` says what holds.
+    Only the command line calls this function, because a library must not change its host program.
+    Unsupported parts are skipped. `State` reports the result.
     """
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -44,7 +48,7 @@ def keep_to_itself() -> None:
 
 
 class State:
-    """State of this process; None where the system does not say."""
+    """Security state of this process. A value is None if the system does not report it."""
 
     def __init__(self) -> None:
         found = _prctl(_GET_DUMPABLE, 0)
@@ -63,15 +67,18 @@ def _prctl(option: int, value: int | bytes) -> int | None:
     return None if found < 0 else found
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Which processes this one descends from, as far as the system tells
+# --------------------------------------------------------------------------------------------------
+# Ancestors of this process, from `/proc`
 
 
 _PROC = Path("/proc")
 
 
 class Process(Struct, frozen=True):
-    """One process. `started` (clock ticks since the system was) tells it from a later one that has the same number."""
+    """A process.
+
+    `started` (clock ticks since boot) distinguishes it from a later process with the same pid.
+    """
 
     pid: int
     parent: int
@@ -81,7 +88,7 @@ class Process(Struct, frozen=True):
 
 
 def process(pid: int) -> Process | None:
-    """Look a process up; None where it is gone, or the system does not say."""
+    """Return a process, or None if the process has ended or the system does not report it."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
@@ -92,19 +99,19 @@ def process(pid: int) -> Process | None:
 
 
 def ancestors(pid: int | None = None) -> Iterator[Process]:
-    """Yield the parent of a process (by default this one), its parent, and so on."""
+    """Yield the ancestors of a process (by default this one), nearest first."""
     seen: set[int] = set()
-    here = process(os.getpid() if pid is None else pid)
-    while here is not None and here.parent > 0 and here.parent not in seen:
-        seen.add(here.parent)
-        here = process(here.parent)
-        if here is not None:
-            yield here
+    current = process(os.getpid() if pid is None else pid)
+    while current is not None and current.parent > 0 and current.parent not in seen:
+        seen.add(current.parent)
+        current = process(current.parent)
+        if current is not None:
+            yield current
 
 
 @cache
 def boot() -> str:
-    """Return what tells this run of the machine from any other; empty where that cannot be told."""
+    """Return an ID of the current boot, or an empty string if it is unknown."""
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -113,7 +120,7 @@ def boot() -> str:
 
 @cache
 def namespace() -> str | None:
-    """Return what names the numbers of processes that this one sees; None where the system has one for all."""
+    """Return an ID of the pid namespace, or None if the system has only one."""
     try:
         return str((_PROC / "self/ns/pid").readlink())
     except OSError:
@@ -121,30 +128,42 @@ def namespace() -> str | None:
 
 
 VARIABLE: Final = "MIDTURN_WITHIN"
-"""Names the tool, or the agent, whose process, or descendant, has it in its environment."""
+"""Environment variable that names the tool or agent that started a process or one of its
+ancestors.
+"""
 
 _SHELL: Final = "/bin/sh"
-_LIMITS: Final = 'ulimit -c 0; ulimit -x 1 2>/dev/null || ulimit -w 1 2>/dev/null; exec "$@"'
-"""Sets the limits of a child, in a shell that becomes it: no core, and the mark (bash calls it `-x`, dash `-w`)."""
+_SET_LIMITS: Final = 'ulimit -c 0; ulimit -x 1 2>/dev/null || ulimit -w 1 2>/dev/null; exec "$@"'
+"""Shell command that sets the limits of a child process and then replaces itself by the child's
+program.
 
-_RLIMIT_LOCKS: Final = 10  # the same number on every architecture; Python has no name for it
-_MARKED: Final = 1
+It disables core dumps and sets the lock limit that marks the process (`-x` in bash, `-w` in dash).
+"""
+
+# number of the limit, the same on every architecture; Python does not define it
+_RLIMIT_LOCKS: Final = 10
+_MARK_LIMIT: Final = 1
 
 
 def tool_above(environment: Mapping[str, str], pid: int = 0) -> str | None:
-    """Say why a process (by default this one) counts as a tool's: a sentence's end; None where nothing says so."""
+    """Return why a process counts as a process of a tool, or None.
+
+    By default, the process is this one. The result is a clause for a message.
+    """
     if name := environment.get(VARIABLE):
         return f"it was started by `{name}`"
     if _is_marked(pid):
         return "it was started by a tool or an agent"
-    here = process(pid or os.getpid())
-    if here is not None and any(_runs_tools(one, here) for one in ancestors(here.pid)):
-        return "it descends from a turn that is running"
+    current = process(pid or os.getpid())
+    if current is not None and any(
+        _runs_tools(ancestor, current) for ancestor in ancestors(current.pid)
+    ):
+        return "it descends from a running turn"
     return None
 
 
 def environment_of(pid: int) -> Mapping[str, str]:
-    """Return the environment that a process was started with; nothing where it may not be read."""
+    """Return the initial environment of a process, or nothing if it may not be read."""
     try:
         text = Path("/proc", str(pid), "environ").read_bytes().decode(errors="replace")
     except OSError:
@@ -153,15 +172,21 @@ def environment_of(pid: int) -> Mapping[str, str]:
 
 
 def marked(argv: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line that marks itself, and becomes `argv`: not `preexec_fn`, which can deadlock where other threads run."""
-    return (_SHELL, "-c", _LIMITS, _SHELL, *argv)
+    """Return a command line that marks itself and then runs `argv`.
+
+    `preexec_fn` is not used, because it could deadlock in threaded programs.
+    """
+    return (_SHELL, "-c", _SET_LIMITS, _SHELL, *argv)
 
 
 def mark(pid: int) -> None:
-    """Mark a process of this user's that runs already, and whatever it starts from now on; where that cannot be done it stays as it is."""
+    """Mark a running process of this user and every process that it starts later.
+
+    A failure is ignored.
+    """
     if sys.platform.startswith("linux"):
         with suppress(OSError, ValueError):
-            resource.prlimit(pid, _RLIMIT_LOCKS, (_MARKED, _MARKED))
+            resource.prlimit(pid, _RLIMIT_LOCKS, (_MARK_LIMIT, _MARK_LIMIT))
 
 
 def _is_marked(pid: int) -> bool:
@@ -169,10 +194,15 @@ def _is_marked(pid: int) -> bool:
         return False
     try:
         hard = resource.prlimit(pid, _RLIMIT_LOCKS)[1]
-    except OSError:  # it has ended, or is another user's
+    except OSError:  # the process has ended, or belongs to another user
         return False
-    return hard != resource.RLIM_INFINITY and hard <= _MARKED
+    return hard != resource.RLIM_INFINITY and hard <= _MARK_LIMIT
 
 
-def _runs_tools(one: Process, here: Process) -> bool:
-    return one.name == NAME and one.session != here.session and one.pid != os.getpid()  # a browser that we open is no tool of ours
+def _runs_tools(ancestor: Process, current: Process) -> bool:
+    # a browser that midturn itself opens is not a tool
+    return (
+        ancestor.name == NAME
+        and ancestor.session != current.session
+        and ancestor.pid != os.getpid()
+    )

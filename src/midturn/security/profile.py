@@ -1,6 +1,9 @@
-"""The reach of a tool's process: what every program needs, its workspace, and what its configuration adds."""
+"""Computes the access of a tool's process: system files, its workspace, and the additions of its
+configuration.
+"""
 
-# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+# No `from __future__ import annotations`: msgspec would compile each annotation from its text each
+# time the program starts.
 
 import os
 import re
@@ -12,35 +15,114 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-_SYSTEM: Final = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/snap", "/gnu"),
+_SYSTEM_PATHS: Final = (
+    *(
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/libx32",
+        "/opt",
+        "/nix",
+        "/snap",
+        "/gnu",
+    ),
     *("/System", "/Library/Apple", "/Library/Developer", "/Library/Frameworks"),
     *("/private/var/db/dyld", "/private/var/db/timezone", "/private/var/select"),
-    *("/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/var/lib/ca-certificates", "/var/cache/fontconfig"),
+    *(
+        "/proc",
+        "/sys",
+        "/run/systemd/resolve",
+        "/run/resolvconf",
+        "/var/lib/ca-certificates",
+        "/var/cache/fontconfig",
+    ),
 )
-_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")  # noqa: S108 (shared memory)
-_SECRETS_OF_ETC: Final = frozenset(
+_DEVICES: Final = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/shm",  # noqa: S108 (shared memory)
+)
+_ETC_SECRETS: Final = frozenset(
     {
-        *("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "ssl/private", "krb5.keytab", "security"),
+        *(
+            "shadow",
+            "shadow-",
+            "gshadow",
+            "gshadow-",
+            "sudoers",
+            "sudoers.d",
+            "ssh",
+            "ssl/private",
+            "krb5.keytab",
+            "security",
+        ),
         *("wireguard", "master.passwd"),
     }
 )
-_OF_HOME: Final = (
+_HOME_PATHS: Final = (
     *(".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"),
-    *(".nvm", ".fnm", ".volta", ".npm", ".bun", ".deno", ".pyenv", ".rbenv", ".gem", ".asdf", ".rustup", "go", ".m2/repository"),
-    *(".cargo/bin", ".cargo/registry", ".cargo/git", ".cache/uv", ".cache/pip", ".cache/pnpm", ".cache/yarn"),
-    *(".local/bin", ".local/lib", ".local/share/uv", ".local/share/pipx", ".local/share/pnpm", ".local/share/mise"),
+    *(
+        ".nvm",
+        ".fnm",
+        ".volta",
+        ".npm",
+        ".bun",
+        ".deno",
+        ".pyenv",
+        ".rbenv",
+        ".gem",
+        ".asdf",
+        ".rustup",
+        "go",
+        ".m2/repository",
+    ),
+    *(
+        ".cargo/bin",
+        ".cargo/registry",
+        ".cargo/git",
+        ".cache/uv",
+        ".cache/pip",
+        ".cache/pnpm",
+        ".cache/yarn",
+    ),
+    *(
+        ".local/bin",
+        ".local/lib",
+        ".local/share/uv",
+        ".local/share/pipx",
+        ".local/share/pnpm",
+        ".local/share/mise",
+    ),
 )
 
-_MARKS_A_PACKAGE: Final = ("package.json", "pyproject.toml", "setup.py", "pyvenv.cfg", "Cargo.toml", "go.mod", "Gemfile", "deno.json")
-_REFUSAL: Final = re.compile(r"EACCES|EPERM|Errno 13|[Pp]ermission denied|[Oo]peration not permitted|ENOENT|No such file", re.ASCII)
+_PACKAGE_MARKERS: Final = (
+    "package.json",
+    "pyproject.toml",
+    "setup.py",
+    "pyvenv.cfg",
+    "Cargo.toml",
+    "go.mod",
+    "Gemfile",
+    "deno.json",
+)
+_ACCESS_ERROR: Final = re.compile(
+    r"EACCES|EPERM|Errno 13|[Pp]ermission denied|[Oo]peration not permitted|ENOENT|No such file",
+    re.ASCII,
+)
 _NAMED_PATH: Final = re.compile(r"""'(/[^'\n]+)'|"(/[^"\n]+)"|(/[^\s'"`:,;()<>\[\]]+)""")
 
 
 class Declared(Struct, frozen=True, kw_only=True):
-    """Grants in a tool's configuration: paths (relative ones beneath the workspace, `~` is home) and the network.
+    """Sandbox settings in a tool's configuration: paths and network access.
 
-    `network` is None where nothing is said: an MCP server has it then, a local tool has not. Without `enable` there is no sandbox.
+    Paths are relative to the workspace, and `~` is the home directory. If `network` is None, MCP
+    servers may use the network and local tools may not. `enable = false` disables the sandbox.
     """
 
     read: tuple[str, ...] = ()
@@ -50,15 +132,23 @@ class Declared(Struct, frozen=True, kw_only=True):
 
 
 class SandboxProfile(Struct, frozen=True, kw_only=True):
-    """The reach of one process: files and directories to read and run, those to write as well, and whether it has the network."""
+    """The access of one process.
+
+    It has paths to read and execute, paths that can also be written, and the permission to use the
+    network.
+    """
 
     read: tuple[str, ...]
     write: tuple[str, ...]
     network: bool
 
 
-class Workplace(Struct, frozen=True, kw_only=True):
-    """The workspace of a process. `private` is what no grant may cover: our configuration, keys, and records."""
+class WorkspacePaths(Struct, frozen=True, kw_only=True):
+    """The workspace of a process.
+
+    Access to `private` paths is never granted. They are midturn's configuration, keys and
+    conversation logs.
+    """
 
     root: Path
     home: Path
@@ -66,123 +156,167 @@ class Workplace(Struct, frozen=True, kw_only=True):
     path: str = os.defpath
 
 
-def profile(declared: Declared, where: Workplace, *, network: bool) -> SandboxProfile:
-    """Put together what a process may reach; `network` holds where nothing is declared."""
-    hidden = _hidden(path.resolve() for path in where.private)
-    added = (*_programs(where), *_stated(declared.read, where))
-    read = (*_uncovered(_real(_SYSTEM), hidden), *_etc(hidden), *_uncovered(_real(added), hidden))
-    write = _real((*_DEVICES, where.root, *_stated(declared.write, where)))
+def profile(declared: Declared, where: WorkspacePaths, *, network: bool) -> SandboxProfile:
+    """Combine the default and the declared permissions.
+
+    `network` applies if the configuration does not set it.
+    """
+    hidden = _hidden_prefixes(path.resolve() for path in where.private)
+    added = (*_programs(where), *_configured_paths(declared.read, where))
+    read = (
+        *_without_hidden(_real_paths(_SYSTEM_PATHS), hidden),
+        *_etc(hidden),
+        *_without_hidden(_real_paths(added), hidden),
+    )
+    write = _real_paths((*_DEVICES, where.root, *_configured_paths(declared.write, where)))
     return SandboxProfile(
         read=tuple(dict.fromkeys(read)),
-        write=tuple(_uncovered(write, hidden)),
+        write=tuple(_without_hidden(write, hidden)),
         network=network if declared.network is None else declared.network,
     )
 
 
-def programs_with_packages(programs: Iterable[str], where: Workplace) -> tuple[str, ...]:
-    """Return programs and scripts with the packages that they lie in, without what is private.
+def programs_with_packages(programs: Iterable[str], where: WorkspacePaths) -> tuple[str, ...]:
+    """Return programs and scripts together with the packages that contain them.
 
-    A program whose own package it may not read fails before it can say anything: an interpreter ends with a stack of its loader.
+    Private paths are left out. A program that cannot read its own package would fail before it can
+    report the reason, often with a stack trace of a loader.
     """
-    paths = [path for program in programs for path in (Path(program), *_packages(Path(program), where.home))]
-    reached = tuple(_uncovered(_real(paths), _hidden(path.resolve() for path in where.private)))
-    links = [str(path) for path in paths if path.is_symlink() and str(path.resolve()) in reached]  # a namespace has them only if named
+    paths = [
+        path
+        for program in programs
+        for path in (Path(program), *_packages(Path(program), where.home))
+    ]
+    reached = tuple(
+        _without_hidden(
+            _real_paths(paths), _hidden_prefixes(path.resolve() for path in where.private)
+        )
+    )
+    # inside Bubblewrap, a link exists only if it is mounted like its target
+    links = [str(path) for path in paths if path.is_symlink() and str(path.resolve()) in reached]
     return (*reached, *links)
 
 
 def _packages(program: Path, home: Path) -> Iterator[Path]:
-    """Yield the package around a program as it is named, and as its links lead; never a whole home, or what is above one."""
+    """Yield the package that contains a program, before and after resolving links.
+
+    A home directory or a parent of it is never yielded.
+    """
     for named in dict.fromkeys((program, program.resolve())):
-        if "node_modules" in named.parts:  # what it needs lies beside it
+        if "node_modules" in named.parts:  # the dependencies are installed next to the package
             yield Path(*named.parts[: named.parts.index("node_modules") + 1])
             continue
         for folder in named.parents:
             if home.is_relative_to(folder):
                 break
-            if any((folder / name).exists() for name in _MARKS_A_PACKAGE):
+            if any((folder / name).exists() for name in _PACKAGE_MARKERS):
                 yield folder
                 break
 
 
-def first_refused(said: str, profile: SandboxProfile) -> str | None:
-    """Return the first path that a program says it could not open, and that is there, but out of its reach."""
+def first_refused(error_output: str, profile: SandboxProfile) -> str | None:
+    """Return the first path that a program reports as inaccessible.
+
+    Only a path that exists and is not granted is returned.
+    """
     granted = [Path(path) for path in (*profile.read, *profile.write)]
-    for row in said.splitlines():
-        for found in _NAMED_PATH.finditer(row) if _REFUSAL.search(row) else ():
+    for row in error_output.splitlines():
+        for found in _NAMED_PATH.finditer(row) if _ACCESS_ERROR.search(row) else ():
             path = Path(os.path.normpath(found[1] or found[2] or found[3]))
-            if not any(path.is_relative_to(one) for one in granted) and os.path.lexists(path):
+            if not any(path.is_relative_to(grant) for grant in granted) and os.path.lexists(path):
                 return str(path)
     return None
 
 
 def _etc(hidden: tuple[str, ...]) -> list[str]:
-    """Return what is in `/etc` without its secrets and what else is hidden."""
+    """Return the entries of `/etc` without its secrets and other hidden paths."""
     etc = os.path.realpath("/etc")
-    return _without(etc, (*hidden, *_hidden(f"{etc}/{name}" for name in _SECRETS_OF_ETC)))
+    return _without(etc, (*hidden, *_hidden_prefixes(f"{etc}/{name}" for name in _ETC_SECRETS)))
 
 
-def _programs(where: Workplace) -> Iterator[Path]:
-    """Yield where programs and their packages are: Python's own, what `PATH` names, and what package managers keep at home."""
+def _programs(where: WorkspacePaths) -> Iterator[Path]:
+    """Yield the locations of programs.
+
+    They are Python, the directories in `PATH`, and the directories of package managers in the home
+    directory.
+    """
     yield from (Path(sys.prefix), Path(sys.base_prefix))
     for entry in where.path.split(os.pathsep):
         if entry.startswith("/"):
             yield Path(entry)
-    yield from (where.home / name for name in _OF_HOME)
+    yield from (where.home / name for name in _HOME_PATHS)
 
 
-def _stated(paths: Iterable[str], where: Workplace) -> Iterator[Path]:
+def _configured_paths(paths: Iterable[str], where: WorkspacePaths) -> Iterator[Path]:
     for path in paths:
-        yield where.home / path[2:] if path.startswith("~/") else where.home if path == "~" else where.root / path
+        yield (
+            where.home / path[2:]
+            if path.startswith("~/")
+            else where.home
+            if path == "~"
+            else where.root / path
+        )
 
 
-def _real(paths: Iterable[str | Path]) -> Iterator[str]:
-    """Yield where paths really lead. Of each part of each, the system is asked."""
+def _real_paths(paths: Iterable[str | Path]) -> Iterator[str]:
     return (os.path.realpath(path) for path in paths)
 
 
-def _hidden(private: Iterable[str | Path]) -> tuple[str, ...]:
-    return tuple(_beginning(str(one)) for one in private)
+def _hidden_prefixes(private: Iterable[str | Path]) -> tuple[str, ...]:
+    return tuple(_as_prefix(str(path)) for path in private)
 
 
-def _uncovered(paths: Iterable[str], hidden: tuple[str, ...]) -> Iterator[str]:
-    """Yield real paths; in the place of a directory with something hidden in it, what else is in it.
+def _without_hidden(paths: Iterable[str], hidden: tuple[str, ...]) -> Iterator[str]:
+    """Yield real paths without those that start with one of the `hidden` prefixes. A directory
+    that contains such a path is replaced by its other entries.
 
-    By their text: hundreds are compared before each turn's first tool, and `Path` would take most of that turn's time.
+    The paths are compared as strings. Hundreds of paths are compared before the first tool of a
+    turn starts, and comparing `Path` objects would take most of that time.
     """
     for path in dict.fromkeys(paths):
         yield from _without(path, hidden)
 
 
-def _beginning(path: str) -> str:
-    """Return with what a path begins that lies in this one, a slash at its end."""
+def _as_prefix(path: str) -> str:
+    """Return the prefix of all paths inside `path`: the path with a slash at the end."""
     return path if path.endswith("/") else f"{path}/"
 
 
 def _without(path: str, hidden: tuple[str, ...]) -> list[str]:
-    beginning = _beginning(path)
-    if beginning.startswith(hidden):
+    prefix = _as_prefix(path)
+    if prefix.startswith(hidden):
         return []
-    inside = tuple([one for one in hidden if one.startswith(beginning)])
+    inside = tuple([entry for entry in hidden if entry.startswith(prefix)])
     if not inside:
-        return [path] if os.path.exists(path) else []  # noqa: PTH110  as text
+        return [path] if os.path.exists(path) else []  # noqa: PTH110  a string is faster here
     try:
         with os.scandir(path) as found:
             children = sorted([child.path for child in found if not child.is_symlink()])
     except OSError:
         return []
-    return [one for child in children for one in _without(child, inside)]
+    return [visible for child in children for visible in _without(child, inside)]
 
 
-class Room(Struct, frozen=True):
-    """A place of its own for one process: a directory for temporary files, and a cache that the tools of a workspace share."""
+class SandboxAccess(Struct, frozen=True):
+    """Directories for one process: a directory for temporary files, and a cache that all tools of a
+    workspace share.
+    """
 
     temporary: Path
     cache: Path
 
     def within(self, profile: SandboxProfile, *, programs: Iterable[str]) -> SandboxProfile:
-        """Return the profile with this room, and the program that is started, in it."""
-        return replace(profile, read=(*profile.read, *programs), write=(*profile.write, str(self.temporary), str(self.cache)))
+        """Return the profile extended by these directories and the program to start."""
+        return replace(
+            profile,
+            read=(*profile.read, *programs),
+            write=(*profile.write, str(self.temporary), str(self.cache)),
+        )
 
     def environment(self) -> Mapping[str, str]:
-        """Return the variables that lead programs here."""
-        return {"TMPDIR": str(self.temporary), "XDG_CACHE_HOME": str(self.cache), "npm_config_cache": str(self.cache / "npm")}
+        """Return environment variables that make programs use these directories."""
+        return {
+            "TMPDIR": str(self.temporary),
+            "XDG_CACHE_HOME": str(self.cache),
+            "npm_config_cache": str(self.cache / "npm"),
+        }

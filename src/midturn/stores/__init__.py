@@ -1,1 +1,1 @@
-"""Conversations on disk."""
+"""Storage of conversations: files, memory and PostgreSQL."""

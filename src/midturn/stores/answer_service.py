@@ -1,4 +1,6 @@
-"""One answer, from outside into a conversation: recorded at once, or handed over to the holder."""
+"""Records an answer from outside in a conversation, or queues it for the process that has the
+lock.
+"""
 
 from __future__ import annotations
 
@@ -14,40 +16,50 @@ from msgspec.structs import replace
 from midturn import errors
 from midturn.clock import SYSTEM, TimeOfDay, pause, stamp, trusted
 from midturn.events import types as ev
-from midturn.events.open_question import Address, Asker, asker_of, parse_address
+from midturn.events.open_question import Address, AskingAgent, asker_of, parse_address
 from midturn.events.window import parent_of
 from midturn.ports import OBSERVERS
 from midturn.question.json_value import Limits
 from midturn.question.people import Directory, People
 from midturn.question.reply import Answered, Edited, EndedTurn
 from midturn.question.text import is_same_name, name_key
-from midturn.security.authorization import for_people_only, not_for_its_own_agent
-from midturn.stores.authorization import Admission, as_decided
+from midturn.security.authorization import refuse_asking_agent, require_human
+from midturn.stores.authorization import Authorizer, as_decided
 from midturn.stores.batch import encode_batch, event_ids, stamped
 from midturn.stores.decisions import answer_batch, check_no_secret
 from midturn.stores.ending import check_ending
 from midturn.stores.lock import mark
 from midturn.stores.nested_conversations import end_family
-from midturn.stores.port import HeldBy, LastTurn, Settled, StorePort
-from midturn.stores.queued_answer import HandedOver, Submission
-from midturn.turn.people import COMMAND_LINE, Poll, handed_as, note_batch, poll_in
-from midturn.turn.view import TurnView, answered_before, expired_requests, no_question, past_deadline, why_closed
+from midturn.stores.port import CommittedBatch, LastTurn, LockedBy, StorePort
+from midturn.stores.queued_answer import QueuedAnswer, SubmittedAnswer
+from midturn.turn.view import (
+    TurnView,
+    answered_before,
+    expired_requests,
+    no_question,
+    past_deadline,
+    why_closed,
+)
+from midturn.turn.votes import COMMAND_LINE, Poll, handed_as, note_batch, poll_in
 
-_STEP = 0.05  # seconds between two looks at what became of an answer
+_STEP = 0.05  # seconds between two checks whether an answer was recorded
 _STEPS = 20
 _TRIES = 100
 
 
 class Receipt(Struct, frozen=True):
-    """An answer that is safe: recorded, or durably with the process that runs the turn.
+    """Receipt for an answer that is recorded, or durably queued for the process that runs the
+    turn.
 
-    `id` is the question's address. `held` says whether a process runs the turn now, so that you need not resume it. `votes` says how many
-    have said yes, of how many (`1 of 2`), where the question still waits for others; else it is empty. `standing` says where a permission
-    for later calls was written, or why it was not. `proposed` says that an edit is recorded and decides nothing yet:
-    other people decide about it, or the process that runs the turn reads its rules first.
+    `id` is the question's address. `held` is true if a process runs the turn now, so that you
+    need not resume it. `votes` is the count of approvals (`1 of 2`) if the question still waits
+    for other people, and empty otherwise. `standing` says where a permission for later calls was
+    written, or why it was not written. `proposed` is true if the answer is an edit that is
+    recorded but not decided. In that case other people decide, or the process that runs the turn
+    first checks the rules for the edit.
 
     Args:
-        conversation: The id of the conversation.
+        conversation: ID of the conversation.
     """
 
     conversation: str
@@ -59,19 +71,36 @@ class Receipt(Struct, frozen=True):
 
     def to_json(self) -> dict[str, str | bool]:
         """Return the receipt as JSON, for a web service."""
-        more = {key: said for key, said in (("votes", self.votes), ("standing", self.standing)) if said}
+        more = {
+            key: said for key, said in (("votes", self.votes), ("standing", self.standing)) if said
+        }
         proposed = {"proposed": True} if self.proposed else {}
-        return {"conversation": self.conversation, "id": self.id, "held": self.held, **more, **proposed}
+        return {
+            "conversation": self.conversation,
+            "id": self.id,
+            "held": self.held,
+            **more,
+            **proposed,
+        }
 
 
-Given: TypeAlias = "Submission | ev.Note"
-"""Input from outside to a question: an answer, or a note on it."""
+IncomingAnswer: TypeAlias = "SubmittedAnswer | ev.Note"
+"""Input for a question from outside the run of its turn: an answer, or a note on the question."""
 
 
-class OutsideAnswers:
-    """Answers questions in a store. `take_over` records what was handed over to a holder that is gone."""
+class AnswerService:
+    """Answers questions in a store.
 
-    def __init__(self, port: StorePort, admission: Admission, clock: TimeOfDay, take_over: Callable[[str], Awaitable[None]]) -> None:
+    `drain_answer_queue` records the answers queued for a process that has ended.
+    """
+
+    def __init__(
+        self,
+        port: StorePort,
+        admission: Authorizer,
+        clock: TimeOfDay,
+        take_over: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._port = port
         self._admission = admission
         self._clock = clock
@@ -82,37 +111,44 @@ class OutsideAnswers:
         for conversation in await self._port.overdue(stamp(self._clock)):
             await record_expiry(self._port, conversation, self._clock)
 
-    async def answer(self, id: str, submission: Given) -> Receipt:
-        """Answer the open question at an address, or note something on it.
+    async def answer(self, id: str, submission: IncomingAnswer) -> Receipt:
+        """Answer the open question at an address, or record a note on it.
 
         Raises:
-            AnswerError: The answer does not fit its question, or is one to a secret question.
-            NotAllowed: This user may not answer it.
-            AlreadyAnswered: Another answer was first; `answered_by` says who.
-            NotOpen: There is no such question, or it is closed.
-            PersonNeeded: The store is the user's own, and this process was started by a tool, or by the agent that asks.
-            Busy: Others write the conversation again and again.
+            AnswerError: The answer is not valid for its question, or the question asks for a
+                secret.
+            NotAllowed: This user may not answer the question.
+            AlreadyAnswered: Another answer was first; `answered_by` names its responder.
+            NotOpen: There is no such question, or the question is closed.
+            PersonNeeded: The store is in the user's data directory, and this process was started by
+                a tool, or by the agent that asks.
+            Busy: Other processes kept writing the conversation.
             StoreError: The conversation cannot be read or written.
         """
         at = parse_address(id)
         try:
             if at is None:
-                message = f"{id!r} names no question: an id is `<conversation>-<event id>`, as `pending()` lists it."
+                message = (
+                    f"{id!r} is not a question ID: an ID is `<conversation>-<event id>`, as"
+                    " `pending()` lists it."
+                )
                 raise errors.NoSuchQuestion(message, id=id)
-            if isinstance(submission, Submission):
+            if isinstance(submission, SubmittedAnswer):
                 submission.as_reply()
             return await self._taken(at, submission)
         except errors.MidturnError as error:
             for observer in OBSERVERS:
                 observer.refused(error)
             if isinstance(error, errors.TooLarge):
-                raise errors.AnswerError([errors.Problem("", f"the answer is too large. {error}")]) from error
+                raise errors.AnswerError(
+                    [errors.Problem("", f"the answer is too large. {error}")]
+                ) from error
             raise
 
-    async def _taken(self, at: Address, submission: Given) -> Receipt:
+    async def _taken(self, at: Address, submission: IncomingAnswer) -> Receipt:
         try:
             await self._check_admission(at, submission)
-            if isinstance(submission, Submission) and submission.cancel:
+            if isinstance(submission, SubmittedAnswer) and submission.cancel:
                 await check_ending(self._port, self._admission, at.conversation, submission.by)
             return await self._answered(at, submission)
         except errors.DeadlinePassed as over:
@@ -120,11 +156,16 @@ class OutsideAnswers:
             raise over from None
         except errors.NotOpen:
             raise await too_late(self._port, at, self._clock) from None
-        except errors.NotAllowed as refused:  # what decides by people knows neither the address nor who it is
-            refused.id, refused.user = refused.id or str(at), refused.user or (given.user if (given := _giver(submission)) else None)
+        except (
+            errors.NotAllowed
+        ) as refused:  # the code that raised it may not know the address and the user
+            refused.id, refused.user = (
+                refused.id or str(at),
+                refused.user or (given.user if (given := _giver(submission)) else None),
+            )
             raise
 
-    async def _check_admission(self, at: Address, submission: Given) -> None:
+    async def _check_admission(self, at: Address, submission: IncomingAnswer) -> None:
         who = _giver(submission)
         if not self._admission or who is None:
             return
@@ -132,36 +173,49 @@ class OutsideAnswers:
             if question.id == str(at):
                 await self._admission.check(as_decided(question, submission), who.user)
 
-    async def _answered(self, at: Address, submission: Given) -> Receipt:
+    async def _answered(self, at: Address, submission: IncomingAnswer) -> Receipt:
         for _ in range(_TRIES):
             decision = _Decision(at, submission, self._clock, self._admission)
             outcome = await self._settle(at, decision)
-            if isinstance(outcome, HeldBy):
+            if isinstance(outcome, LockedBy):
                 handed = decision.checked(outcome.turn, self._port.limits)
-                if await self._port.hand_over(outcome, handed):
+                if await self._port.queue_answer(outcome, handed):
                     return await self._acknowledged(at, submission, handed)
             elif decision.is_recorded:
                 decision.show()
-                if isinstance(submission, Submission) and isinstance(submission.as_reply(), EndedTurn):
+                if isinstance(submission, SubmittedAnswer) and isinstance(
+                    submission.as_reply(), EndedTurn
+                ):
                     await end_family(self._port, self._clock, outcome.turn.events)
                 held = await self._is_held_around(outcome.turn.events)
-                return Receipt(at.conversation, str(at), held=held, votes=decision.tally, proposed=decision.is_proposal)
-            else:  # what was handed over to a holder that is gone comes first
+                return Receipt(
+                    at.conversation,
+                    str(at),
+                    held=held,
+                    votes=decision.tally,
+                    proposed=decision.is_proposal,
+                )
+            else:  # answers that were queued for a process that has ended are recorded first
                 await self._take_over(at.conversation)
-        raise errors.Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
+        raise errors.Busy(
+            f"Other processes keep writing conversation {at.conversation}. Try again in a moment."
+        )
 
     async def _is_held_around(self, turn: Sequence[ev.Event]) -> bool:
-        """Say whether a process runs the turn around one inside a tool. Who is just leaving it gets a moment for that."""
+        """Return whether a process runs the outer turn of a nested turn.
+
+        Waits a moment for a process that is releasing the outer turn.
+        """
         parent = parent_of(turn)
         if parent is None:
             return False
         for _ in range(_STEPS):
-            if not isinstance(await self._port.look(parent.root), HeldBy):
+            if not isinstance(await self._port.look(parent.root), LockedBy):
                 return False
             await pause(_STEP)
         return True
 
-    async def _settle(self, at: Address, decision: _Decision) -> Settled | HeldBy:
+    async def _settle(self, at: Address, decision: _Decision) -> CommittedBatch | LockedBy:
         try:
             return await self._port.settle(at.conversation, decision)
         except (errors.StoreLocked, errors.Busy):
@@ -171,8 +225,12 @@ class OutsideAnswers:
                 raise no_question(str(at)) from error
             raise
 
-    async def _acknowledged(self, at: Address, submission: Given, mine: HandedOver) -> Receipt:
-        """Wait a moment for what was handed over to be recorded, by the holder or, where that is gone meanwhile, by us."""
+    async def _acknowledged(
+        self, at: Address, submission: IncomingAnswer, mine: QueuedAnswer
+    ) -> Receipt:
+        """Wait a moment until the queued answer is recorded, by the process with the lock or, if
+        that process has ended, by this process.
+        """
         for _ in range(_STEPS):
             outcome = await self._port.look(at.conversation)
             turn = outcome.turn
@@ -182,50 +240,92 @@ class OutsideAnswers:
                     await self._confirm(at, turn.events, submission)
                 if why := _why_refused(turn.events, mine):
                     raise errors.AnswerError([errors.Problem("", why)])
-                held = isinstance(outcome, HeldBy) or await self._is_held_around(turn.events)
-                return Receipt(at.conversation, str(at), held, _tally(turn.events, at), proposed=_is_proposal(turn.events, at, submission))
-            if isinstance(outcome, Settled):
+                held = isinstance(outcome, LockedBy) or await self._is_held_around(turn.events)
+                return Receipt(
+                    at.conversation,
+                    str(at),
+                    held,
+                    _tally(turn.events, at),
+                    proposed=_is_proposal(turn.events, at, submission),
+                )
+            if isinstance(outcome, CommittedBatch):
                 await self._take_over(at.conversation)
             await pause(_STEP)
         return Receipt(at.conversation, str(at), held=True)
 
-    async def _confirm(self, at: Address, turn: Sequence[ev.Event], submission: Given) -> None:
-        """Make sure that what was recorded is what was submitted: an answer at the holder's terminal may have been faster."""
+    async def _confirm(
+        self, at: Address, turn: Sequence[ev.Event], submission: IncomingAnswer
+    ) -> None:
+        """Check that the recorded answer is the submitted one.
+
+        An answer at the terminal of the process with the lock may have been recorded first.
+        """
         view = TurnView.last(turn)
-        events = turn if view.was_asked(at.event_id) else (await self._port.read(at.conversation)).events
+        events = (
+            turn if view.was_asked(at.event_id) else (await self._port.read(at.conversation)).events
+        )
         view = view if events is turn else TurnView.of(events, at.event_id)
         match view.decision(at.event_id):
             case None if at.event_id in view.open_ids:
-                message = "The process that runs the turn did not accept the answer; the question is still open."
+                message = (
+                    "The process that runs the turn did not accept the answer; the question is"
+                    " still open."
+                )
                 raise errors.AnswerError([errors.Problem("", message)])
-            case ev.InquiryCancelled() if not isinstance(submission, Submission) or isinstance(submission.as_reply(), Answered):
-                raise why_closed(events, at)
-            case ev.InquiryAnswered(answered_by=by) | ev.InquiryRedacted(answered_by=by) | ev.Approval(answered_by=by) if not _is_by(
-                by, submission, events, at, self._admission.people_of(events)
+            case ev.InquiryCancelled() if not isinstance(submission, SubmittedAnswer) or isinstance(
+                submission.as_reply(), Answered
             ):
+                raise why_closed(events, at)
+            case (
+                ev.InquiryAnswered(answered_by=by)
+                | ev.InquiryRedacted(answered_by=by)
+                | ev.Approval(answered_by=by)
+            ) if not _is_by(by, submission, events, at, self._admission.people_of(events)):
                 raise why_closed(events, at)
             case _:
                 pass
 
 
-def _is_by(by: ev.AnsweredBy | None, given: Given, events: Sequence[ev.Event], at: Address, directory: Directory | None) -> bool:
-    """Whether an answer on record is the one that was given: by that person, whatever their login is."""
-    asked = next((asked for asked in ev.put_to_people(events) if asked.event_id == at.event_id), None)
+def _is_by(
+    by: ev.AnsweredBy | None,
+    given: IncomingAnswer,
+    events: Sequence[ev.Event],
+    at: Address,
+    directory: Directory | None,
+) -> bool:
+    """Return whether a recorded answer is the submitted one: given by the same person, with any
+    login.
+    """
+    asked = next(
+        (asked for asked in ev.put_to_people(events) if asked.event_id == at.event_id), None
+    )
     giver = _giver(given)
     if giver is None or by is None or asked is None or not giver.user:
         return by == giver
-    poll = Poll(asked.id, asked.people or People(), directory=directory, configured=asked.configured)
-    return (by.by, by.via) == (giver.by, giver.via) and is_same_name(poll.person(by.user or ""), poll.person(giver.user))
+    poll = Poll(
+        asked.id, asked.people or People(), directory=directory, configured=asked.configured
+    )
+    return (by.by, by.via) == (giver.by, giver.via) and is_same_name(
+        poll.person(by.user or ""), poll.person(giver.user)
+    )
 
 
-def _giver(given: Given) -> ev.AnsweredBy | None:
-    """Return who gives it; None of a note that no person makes."""
-    return given.by if isinstance(given, Submission) else given.answered_by if isinstance(given, ev.Vote | ev.Reassigned) else None
+def _giver(given: IncomingAnswer) -> ev.AnsweredBy | None:
+    """Return the person who gives the answer; None for a note without a person."""
+    return (
+        given.by
+        if isinstance(given, SubmittedAnswer)
+        else given.answered_by
+        if isinstance(given, ev.Vote | ev.Reassigned)
+        else None
+    )
 
 
 def _tally(events: Sequence[ev.Event], at: Address) -> str:
-    """Return how many have said yes to what is open, of how many: `1 of 2`; empty where one is enough, or it is closed."""
-    if not any(isinstance(event, ev.Vote) for event in events):  # as usual
+    """Return the count of approvals of an open question, such as `1 of 2`; empty if one approval
+    is enough, or if the question is closed.
+    """
+    if not any(isinstance(event, ev.Vote) for event in events):  # fast path: nobody has voted
         return ""
     try:
         return poll_in(events, at).tally
@@ -233,27 +333,46 @@ def _tally(events: Sequence[ev.Event], at: Address) -> str:
         return ""
 
 
-def _is_proposal(events: Sequence[ev.Event], at: Address, given: Given) -> bool:
-    """Say whether an edit was recorded as a proposal, and not as a vote, and its call still waits: it decides nothing yet."""
-    if not isinstance(given, Submission) or not isinstance(given.as_reply(), Edited):
+def _is_proposal(events: Sequence[ev.Event], at: Address, given: IncomingAnswer) -> bool:
+    """Return whether an edit was recorded as a proposal and not as a vote, and its call still
+    waits.
+    """
+    if not isinstance(given, SubmittedAnswer) or not isinstance(given.as_reply(), Edited):
         return False
     view = TurnView.last(events)
-    asked = next((event for event in view.events if event.event_id == at.event_id and at.event_id in view.open_ids), None)
+    asked = next(
+        (
+            event
+            for event in view.events
+            if event.event_id == at.event_id and at.event_id in view.open_ids
+        ),
+        None,
+    )
     notes = view.record.notes.get(asked.id, ()) if isinstance(asked, ev.Approval) else ()
-    edits = (note for note in reversed(notes) if isinstance(note, ev.Proposal | ev.Vote) and note.arguments is not UNSET)
+    edits = (
+        note
+        for note in reversed(notes)
+        if isinstance(note, ev.Proposal | ev.Vote) and note.arguments is not UNSET
+    )
     return isinstance(next(edits, None), ev.Proposal)
 
 
-def _why_refused(events: Sequence[ev.Event], mine: HandedOver) -> str:
-    """Say why the holder has refused an edit that was handed over; empty if it has not, or not yet."""
+def _why_refused(events: Sequence[ev.Event], mine: QueuedAnswer) -> str:
+    """Return the reason why the process with the lock has refused a queued edit; empty if it has
+    not refused the edit, or not yet.
+    """
     edits = [event for event in events if isinstance(event, ev.Proposal)]
-    place = next((place for place, edit in enumerate(edits) if mine.key in handed_as([edit])), len(edits))
+    place = next(
+        (place for place, edit in enumerate(edits) if mine.key in handed_as([edit])), len(edits)
+    )
     said = next((edit for edit in edits[place + 1 :] if edit.id == edits[place].id), None)
     return "" if said is None or said.state != "refused" else said.reason or "The edit was refused."
 
 
 async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) -> None:
-    """Record the end of every question of a turn whose deadline has passed; what a process holds, that process records."""
+    """Record the passed deadlines of a turn's questions. If a process has the lock, that process
+    records them.
+    """
 
     def decide(turn: LastTurn) -> Sequence[ev.Event]:
         now = trusted(clock).now(turn.events)
@@ -265,8 +384,12 @@ async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) ->
         await port.settle(conversation, decide)
 
 
-async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> errors.AlreadyAnswered | errors.NotOpen:
-    """Return the error for an answer to a question that is not open, however long its turn is over."""
+async def too_late(
+    port: StorePort, at: Address, clock: TimeOfDay = SYSTEM
+) -> errors.AlreadyAnswered | errors.NotOpen:
+    """Return the error for an answer to a question that is not open. The question may belong to any
+    turn of the conversation.
+    """
     try:
         events = (await port.read(at.conversation)).events
     except errors.StoreError:
@@ -276,9 +399,14 @@ async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> e
 
 
 class _Decision:
-    """The events to record, given the last turn. Nothing is, while answers that came before wait to be recorded."""
+    """Computes the events to record, given the last turn.
 
-    def __init__(self, at: Address, submission: Given, clock: TimeOfDay, admission: Admission) -> None:
+    Returns no events while earlier answers are still queued.
+    """
+
+    def __init__(
+        self, at: Address, submission: IncomingAnswer, clock: TimeOfDay, admission: Authorizer
+    ) -> None:
         self._at = at
         self._submission = submission
         self._admission = admission
@@ -294,38 +422,52 @@ class _Decision:
         return self._recorded
 
     def show(self) -> None:
-        """Let observers know what is recorded."""
+        """Call the observers with the recorded events."""
         for observer in OBSERVERS:
             observer.answered(self._at.conversation, self._turn, self._recorded)
 
     @property
     def tally(self) -> str:
-        """The yeses so far, of those needed; empty where that decides nothing."""
+        """The count of approvals, such as `1 of 2`; empty if the answer is not a vote."""
         return _tally((*self._turn, *self._recorded), self._at)
 
     @property
     def is_proposal(self) -> bool:
-        """Whether an edit was recorded that decides nothing yet."""
+        """Whether an edit was recorded that is not decided yet."""
         return _is_proposal((*self._turn, *self._recorded), self._at, self._submission)
 
-    def checked(self, turn: LastTurn, limits: Limits) -> HandedOver:
-        """Find out whether the answer would do, and could be recorded; return what is to be handed over."""
+    def checked(self, turn: LastTurn, limits: Limits) -> QueuedAnswer:
+        """Check that the answer is valid and can be recorded; return it for the answer queue."""
         batch = self._batch(turn)
-        first = next((handed for handed in turn.handed if handed.event_id == self._at.event_id and not handed.name), None)
+        first = next(
+            (
+                handed
+                for handed in turn.handed
+                if handed.event_id == self._at.event_id and not handed.name
+            ),
+            None,
+        )
         if first:
             raise answered_before(self._at, first.by, first.at)
         encode_batch(stamped(batch, self._clock), limits)
         at, given = stamp(self._clock), self._submission
-        if isinstance(given, Submission):
+        if isinstance(given, SubmittedAnswer):
             vote = batch[0] if isinstance(batch[0], ev.Vote) else None
             name = _name_of(batch[0]) if isinstance(batch[0], ev.Vote | ev.Proposal) else ""
             if vote and vote.answer and vote.arguments is UNSET and not given.digest:
-                given = replace(given, digest=vote.sha256)  # an edit that is recorded before it makes it void
-            handed = HandedOver(event_id=self._at.event_id, at=at, submission=given, name=name)
+                given = replace(
+                    given, digest=vote.sha256
+                )  # an edit that is recorded before this vote makes the vote void
+            handed = QueuedAnswer(event_id=self._at.event_id, at=at, submission=given, name=name)
         else:
-            handed = HandedOver(event_id=self._at.event_id, at=at, note=given, name=_name_of(given))
+            handed = QueuedAnswer(
+                event_id=self._at.event_id, at=at, note=given, name=_name_of(given)
+            )
         if handed.name and any(other.key == handed.key for other in turn.handed):
-            raise errors.NotAllowed("The process that runs the turn has this already, and will record it.", id=str(self._at))
+            raise errors.NotAllowed(
+                "The process that runs the turn has already received this, and will record it.",
+                id=str(self._at),
+            )
         return handed
 
     def _batch(self, turn: LastTurn) -> Sequence[ev.Event]:
@@ -333,14 +475,20 @@ class _Decision:
             check_that_a_person_answers(asker_of(turn.events))
         check_that_it_lasts(turn.events, self._at, trusted(self._clock).now(turn.events))
         people = self._admission.people_of(turn.events)
-        if not isinstance(self._submission, Submission):
+        if not isinstance(self._submission, SubmittedAnswer):
             return note_batch(turn.events, self._at, self._submission, event_ids(), people)
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
         self._submission = self._by_name(turn, self._submission, people)
-        return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission, people)
+        return answer_batch(
+            turn.events, self._at.conversation, self._at.event_id, self._submission, people
+        )
 
-    def _by_name(self, turn: LastTurn, submission: Submission, people: Directory | None) -> Submission:
-        """Return the submission under the name of the person behind a login: whoever records it need not know the configuration."""
+    def _by_name(
+        self, turn: LastTurn, submission: SubmittedAnswer, people: Directory | None
+    ) -> SubmittedAnswer:
+        """Replace the login in the submission by the person's name, because the process that
+        records the answer may not have the configuration.
+        """
         if people is None or not submission.user:
             return submission
         who = poll_in(turn.events, self._at, people).named(submission.by)
@@ -348,10 +496,19 @@ class _Decision:
 
 
 def _name_of(note: ev.Event) -> str:
-    """Return the name of a vote or a note among those on its request: a second one of what may be there once has the same."""
+    """Return the name of a vote or a note on its request.
+
+    Votes or notes that exclude each other have the same name.
+    """
     match note:
         case ev.Vote(withdrawn=False, answered_by=who):
-            person = "" if who is None else "the command line" if who.via in COMMAND_LINE else name_key(who.user or "")
+            person = (
+                ""
+                if who is None
+                else "the command line"
+                if who.via in COMMAND_LINE
+                else name_key(who.user or "")
+            )
             return f"vote-{hashlib.sha256(person.encode()).hexdigest()[:16]}"
         case ev.Reminded(number=number) | ev.Escalated(number=number):
             return f"{note.type}-{number}"
@@ -362,13 +519,14 @@ def _name_of(note: ev.Event) -> str:
 
 
 def check_that_it_lasts(turn: Sequence[ev.Event], at: Address, now: str | None) -> None:
-    """Take no answer to what another agent asks in its own dialog by now, or whose deadline has passed, whether or not that is on record.
+    """Raise an error if the dialog of another agent, or the deadline of the question, has ended,
+    even if that is not recorded.
 
-    Nothing is over by itself where no one knows the time.
+    Without a known time, dialogs and deadlines count as not ended.
 
     Raises:
-        NotOpen: It does.
-        DeadlinePassed: It has.
+        NotOpen: The dialog has ended.
+        DeadlinePassed: The deadline has passed.
     """
     asker = asker_of(turn)
     if now is None:
@@ -379,9 +537,11 @@ def check_that_it_lasts(turn: Sequence[ev.Event], at: Address, now: str | None) 
         raise past_deadline(at, deadline)
 
 
-def check_that_a_person_answers(asker: Asker | None) -> None:
-    """Refuse answers from a process that a tool or agent started; but one that asks for an agent brings what its dialog was told."""
+def check_that_a_person_answers(asker: AskingAgent | None) -> None:
+    """Refuse answers from a process that a tool or an agent started, except from the hook that
+    reports the answer of an agent's own dialog.
+    """
     if asker and asker.process and asker.process.started and asker.process == mark(os.getpid()):
         return
-    for_people_only("answer questions")
-    not_for_its_own_agent(asker)
+    require_human("answer questions")
+    refuse_asking_agent(asker)

@@ -1,4 +1,4 @@
-"""`may_answer`: the program has the last word on who answers what."""
+"""Authorization of answers, including the program's own `may_answer`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from midturn.events.types import AnsweredBy, Event, Note
 from midturn.question.people import Directory
 from midturn.question.reply import Edited
 from midturn.stores.port import PortJournal
-from midturn.stores.queued_answer import HandedOver, Submission
+from midturn.stores.queued_answer import QueuedAnswer, SubmittedAnswer
 from midturn.turn.edits import with_edit
 from midturn.turn.pending import pending
-from midturn.turn.people import is_for_certain_people, poll_about
+from midturn.turn.votes import is_for_certain_people, poll_about
 
 MayAnswer: TypeAlias = "Callable[[OpenQuestion, str | None], bool | Awaitable[bool]]"
 CurrentPeople: TypeAlias = "Callable[[], Directory]"
 _LOG = logging.getLogger("midturn.store")
 
 
-class Admission:
-    """The rules of who may answer; all of them have to agree, and without any everybody may."""
+class Authorizer:
+    """The authorization rules. All rules must agree; without rules, everybody may answer."""
 
     def __init__(self, *rules: MayAnswer, people: CurrentPeople | None = None) -> None:
         self._rules = rules
@@ -31,26 +31,31 @@ class Admission:
 
     @property
     def people(self) -> Directory | None:
-        """The people that are configured now, where answers are taken; None where no configuration says who people are."""
+        """The people that are configured now; None if no configuration names people."""
         return None if self._people is None else self._people()
 
     def people_of(self, turn: Sequence[Event]) -> Directory | None:
-        """Return the configured people, where a turn has put anything to certain people: a command reads them for nothing else."""
+        """Return the configured people if a question of the turn is assigned to people.
+
+        Otherwise the configuration is not read.
+        """
         return self.people if is_for_certain_people(turn) else None
 
-    def with_people(self, people: CurrentPeople) -> Admission:
-        """Return these rules, for the people that a configuration names when somebody answers."""
-        return Admission(*self._rules, people=people)
+    def with_people(self, people: CurrentPeople) -> Authorizer:
+        """Return a copy with a configuration of people, which is read at the time of each
+        answer.
+        """
+        return Authorizer(*self._rules, people=people)
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def with_rule(self, rule: MayAnswer) -> Admission:
-        """Return these rules and one more."""
-        return Admission(*self._rules, rule, people=self._people)
+    def with_rule(self, rule: MayAnswer) -> Authorizer:
+        """Return a copy with one more rule."""
+        return Authorizer(*self._rules, rule, people=self._people)
 
     async def admits(self, question: OpenQuestion, user: str | None) -> bool:
-        """Say whether `user` may answer; what a rule raises is passed on."""
+        """Return whether `user` may answer. Exceptions of rules are passed on."""
         for rule in self._rules:
             said = rule(question, user)
             if not (await said if isinstance(said, Awaitable) else said):
@@ -65,15 +70,23 @@ class Admission:
         """
         if not await self.admits(question, user):
             who = f"{user!r} may" if user else "An answerer without a name may"
-            raise NotAllowed(f"{who} not answer the question {question.id}; it stays open.", id=question.id, user=user)
+            raise NotAllowed(
+                f"{who} not answer the question {question.id}; it stays open.",
+                id=question.id,
+                user=user,
+            )
 
-    async def check_giver(self, question: OpenQuestion, who: AnsweredBy, turn: Sequence[Event]) -> None:
-        """Refuse someone who may not answer, by the rules or because it is the question of others, in whatever way the answer comes.
+    async def check_giver(
+        self, question: OpenQuestion, who: AnsweredBy, turn: Sequence[Event]
+    ) -> None:
+        """Refuse a user who may not answer, because of the rules or because the question is
+        assigned to other people.
 
-        What is recorded is checked there again. This is for what does not reach the store: a secret, a step of a form that is not done.
+        An answer is checked again when it is recorded. This check is for input that is not
+        recorded: a secret, or a step of an unfinished form.
 
         Raises:
-            NotAllowed: They may not; the question stays open.
+            NotAllowed: The user may not answer; the question stays open.
         """
         await self.check(question, who.user)
         if question.whose is None:
@@ -83,36 +96,48 @@ class Admission:
             poll.check(who)
 
 
-def as_decided(question: OpenQuestion, given: Submission | Note | None) -> OpenQuestion:
-    """Return a question as the rules see it: with the arguments or the content that an edit would lead to."""
-    reply = given.as_reply() if isinstance(given, Submission) else None
+def as_decided(question: OpenQuestion, given: SubmittedAnswer | Note | None) -> OpenQuestion:
+    """Return the question that is passed to the rules: it contains the arguments or the content
+    of an edit.
+    """
+    reply = given.as_reply() if isinstance(given, SubmittedAnswer) else None
     return with_edit(question, reply.value) if isinstance(reply, Edited) else question
 
 
-class AdmittedFeed:
-    """Answers handed over to a holder. Those that may not count are refused, and their givers told."""
+class AuthorizedAnswerQueue:
+    """The answer queue of a locked conversation.
 
-    def __init__(self, journal: PortJournal, admission: Admission) -> None:
+    Answers that are not allowed are refused, and their senders are notified.
+    """
+
+    def __init__(self, journal: PortJournal, admission: Authorizer) -> None:
         self._journal = journal
         self._feed = journal.answers
         self._admission = admission
         self._admitted: set[tuple[str, str]] = set()
         self.changed = journal.answers.changed
-        """Returns when something may have been handed over."""
+        """Returns when an answer may have been queued."""
         self.refuse = journal.answers.refuse
-        """Turns one down."""
+        """Refuses a queued answer."""
 
-    async def collect(self) -> Sequence[HandedOver]:
-        """Return those that may count, oldest first. Each is judged once."""
+    async def collect(self) -> Sequence[QueuedAnswer]:
+        """Return the allowed answers, oldest first. Each answer is checked once."""
         handed = await self._feed.collect()
         if not handed:
             return handed
-        waiting = {question.request.event_id: question for question in pending(self._journal.events, self._journal.conversation)}
-        return [answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))]
+        waiting = {
+            question.request.event_id: question
+            for question in pending(self._journal.events, self._journal.conversation)
+        }
+        return [
+            answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))
+        ]
 
-    async def _counts(self, answer: HandedOver, question: OpenQuestion | None) -> bool:
+    async def _counts(self, answer: QueuedAnswer, question: OpenQuestion | None) -> bool:
         known = (answer.key, answer.at)
-        if question is None or known in self._admitted:  # the turn finds out that a closed question needs no answer
+        if (
+            question is None or known in self._admitted
+        ):  # an answer to a closed question is dropped by the turn
             return True
         try:
             asked = question if answer.note is not None else as_decided(question, answer.submission)
@@ -120,7 +145,9 @@ class AdmittedFeed:
                 self._admitted.add(known)
                 return True
             _LOG.warning("an answer to %r by %r is refused", question.id, answer.by.user)
-        except Exception:  # noqa: BLE001  it is the program's own code, and its failure must not reach the person who answers
-            _LOG.exception("an answer to %r by %r is refused: `may_answer` failed", question.id, answer.by.user)
+        except Exception:  # noqa: BLE001  an error in the program's `may_answer` must not reach the person who answers
+            _LOG.exception(
+                "an answer to %r by %r is refused: `may_answer` failed", question.id, answer.by.user
+            )
         await self.refuse(answer.key)
         return False

@@ -1,4 +1,6 @@
-"""Batches: events in, with their ids, times and places; lines out, checked before they are written."""
+"""Batches: adds ids, times and positions to events, and encodes them as lines, which are checked
+before they are written.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,43 @@ from midturn import __version__
 from midturn.clock import TimeOfDay, stamp
 from midturn.errors import StoreError, TooLarge, TooOld
 from midturn.events import types as ev
-from midturn.events.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, clean, decode_event, encode_event, keep_types, problem_of
+from midturn.events.codec import (
+    NEVER_TOO_DEEP,
+    BrokenRuleError,
+    check_depth,
+    clean,
+    decode_event,
+    encode_event,
+    keep_types,
+    problem_of,
+)
 from midturn.question.json_value import Limits
 
 if TYPE_CHECKING:
     from midturn.stores.port import Decide, LastTurn
 
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8  # for each random byte: all are as likely
+_LETTERS = (
+    b"abcdefghijklmnopqrstuvwxyz234567" * 8
+)  # one letter for each random byte; all are equally likely
 _VERSION: Final = r"\d{1,9}(\.\d{1,9})*\Z"
 _CLOSING = frozenset(
-    {ev.InquiryAnswered, ev.InquiryCancelled, ev.InquiryRedacted, ev.Approval, ev.ToolCallResponse, ev.TurnEnd, *get_args(ev.Note)}
+    {
+        ev.InquiryAnswered,
+        ev.InquiryCancelled,
+        ev.InquiryRedacted,
+        ev.Approval,
+        ev.ToolCallResponse,
+        ev.TurnEnd,
+        *get_args(ev.Note),
+    }
 )
-"""Events that close a question, or record what was handed over."""
+"""Events that close a question, or record a queued answer."""
 _WORDS = frozenset({ev.TurnStart, ev.ChatRequest, ev.ChatResponse, ev.TurnEnd})
-"""Words. They were checked where they were given, and a first word need not wait until the reader of events is made."""
+"""Text events, which were validated on input.
+
+They are not decoded again to check them, so that the first event does not wait until the decoder is
+built.
+"""
 
 
 def event_id() -> str:
@@ -43,23 +68,33 @@ def event_ids() -> Iterator[str]:
 
 
 def numbered(batch: Sequence[ev.Event]) -> tuple[ev.Event, ...]:
-    """Return the events, each with `more`: how many of the batch follow it."""
+    """Return the events, each with `more`: the number of events of the batch that follow it."""
     last = len(batch) - 1
     if last == 0 and not batch[0].more:
         return (batch[0],)
     return tuple(
-        [event if event.more == last - index else msgspec.structs.replace(event, more=last - index) for index, event in enumerate(batch)]
+        [
+            (
+                event
+                if event.more == last - index
+                else msgspec.structs.replace(event, more=last - index)
+            )
+            for index, event in enumerate(batch)
+        ]
     )
 
 
 def stamped(batch: Sequence[ev.Event], clock: TimeOfDay) -> tuple[ev.Event, ...]:
-    """Return the events, each that has no time yet with the time that the clock shows."""
+    """Return the events, with the current time in each event that has none."""
     time = stamp(clock)
-    return tuple(event if event.timestamp else msgspec.structs.replace(event, timestamp=time) for event in batch)
+    return tuple(
+        event if event.timestamp else msgspec.structs.replace(event, timestamp=time)
+        for event in batch
+    )
 
 
 def decided(decide: Decide, turn: LastTurn, conversation: str) -> tuple[ev.Event, ...]:
-    """Return the batch that is decided on a turn, while nothing else writes.
+    """Return the batch that `decide` returns for a turn. Call this while no one else can write.
 
     Raises:
         TooOld: This version may not write in that turn.
@@ -71,39 +106,49 @@ def decided(decide: Decide, turn: LastTurn, conversation: str) -> tuple[ev.Event
 
 
 def check_version(events: Iterable[ev.Event], conversation: str) -> None:
-    """See to it that this version may go on with a turn: versions run side by side on one store.
+    """Check that this version may continue a turn, because several versions may use one store.
 
     Raises:
-        TooOld: Something in it requires a newer one.
+        TooOld: An event of the turn requires a newer version.
     """
-    needed = next((event.requires for event in events if event.requires and not _is_enough(event.requires)), "")
+    needed = next(
+        (event.requires for event in events if event.requires and not _is_enough(event.requires)),
+        "",
+    )
     if needed:
         raise TooOld(
-            f"Conversation {conversation} needs midturn {needed} or later: a newer version asks something in it of which this one, "
-            f"{__version__}, does not know who may answer it. It can be read here, and nothing in it was changed. "
-            "Upgrade midturn where this runs.",
+            f"Conversation {conversation} needs midturn {needed} or later: it has a question of a"
+            f" newer version, and this version, {__version__}, cannot determine who may answer it."
+            " The conversation can be read here and was not changed. Upgrade midturn in this"
+            " environment.",
             conversation=conversation,
             requires=needed,
         )
 
 
 def _is_enough(needed: str) -> bool:
-    return _parts(needed) <= max(_parts(__version__), _parts(ev.PROPOSALS))  # this code may carry the number of the release before
+    return _parts(needed) <= max(
+        _parts(__version__), _parts(ev.PROPOSALS)
+    )  # unreleased code may have the previous version number
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """Return what is compared of a version. One that is none is as new as can be: who wrote it knows more than we do."""
+    """Return the comparable parts of a version. An invalid version counts as the newest, because
+    a newer program wrote it.
+    """
     if not re.match(_VERSION, version):
         return (maxsize,)
     return tuple(map(int, version.split(".")))
 
 
-def as_written(batch: Sequence[ev.Event], limits: Limits) -> tuple[tuple[ev.Event, ...], list[bytes]]:
-    """Return a batch as it stands on record, numbered, and its lines.
+def as_written(
+    batch: Sequence[ev.Event], limits: Limits
+) -> tuple[tuple[ev.Event, ...], list[bytes]]:
+    """Return a numbered batch and its encoded lines.
 
     Raises:
-        TooLarge: It is larger than the limits allow.
-        StoreError: A line could not be read again.
+        TooLarge: The batch is larger than the limits allow.
+        StoreError: A line could not be decoded again.
     """
     written = numbered(batch)
     return written, encode_batch(written, limits)
@@ -113,8 +158,8 @@ def encode_batch(batch: Sequence[ev.Event], limits: Limits) -> list[bytes]:
     """Return the lines of a batch, each with its newline.
 
     Raises:
-        TooLarge: A line, or all of them, are larger than the limits allow.
-        StoreError: One could not be read again.
+        TooLarge: A line, or the batch as a whole, is larger than the limits allow.
+        StoreError: A line could not be read again.
     """
     lines = [encode_event(event) + b"\n" for event in batch]
     total = sum(map(len, lines))
@@ -125,9 +170,14 @@ def encode_batch(batch: Sequence[ev.Event], limits: Limits) -> list[bytes]:
     if not _WORDS.issuperset(map(type, batch)):
         _check_readable(batch, lines, limits)
     if total > limits.batch:
-        sizes = f"{len(batch)} events have {total:,} bytes together" if len(batch) > 1 else f"What is to be recorded has {total:,} bytes"
+        sizes = (
+            f"{len(batch)} events have {total:,} bytes together"
+            if len(batch) > 1
+            else f"The event to record has {total:,} bytes"
+        )
         raise TooLarge(
-            f"{sizes}; {limits.batch:,} may be recorded at once (`limits.batch`). Nothing is recorded. Pass large content as a file."
+            f"{sizes}; {limits.batch:,} may be recorded at once (`limits.batch`). Nothing is"
+            " recorded. Pass large content as a file."
         )
     return lines
 
@@ -136,17 +186,22 @@ def _check_lines(batch: Sequence[ev.Event], lines: Sequence[bytes], limits: Limi
     for event, line in zip(batch, lines, strict=True):
         if len(line) > limits.event_line:
             raise TooLarge(
-                f"An event of kind {event.type} has {len(line):,} bytes; a line may have {limits.event_line:,} (`limits.event_line`). "
-                "It is not recorded. Pass large content as a file."
+                f"An event of kind {event.type} has {len(line):,} bytes; a line may have"
+                f" {limits.event_line:,} (`limits.event_line`). It is not recorded. Pass large"
+                " content as a file."
             )
 
 
 def _check_readable(batch: Sequence[ev.Event], lines: Sequence[bytes], limits: Limits) -> None:
-    """Read what is about to be written: an answer that is said to be on record can be relied on."""
+    """Decode the lines before they are written, so that an acknowledged answer is always
+    readable.
+    """
     if keep_types(lines):
         return
     for event, line in zip(batch, lines, strict=True):
-        problem = "" if ev.is_opaque(event) else problem_of(line, limits)  # what was unreadable before is kept as it is
+        problem = (
+            "" if ev.is_opaque(event) else problem_of(line, limits)
+        )  # unreadable events of other programs are stored unchanged
         if problem:
             raise _unreadable(event, problem)
 
@@ -160,19 +215,26 @@ def _check_depth(batch: Sequence[ev.Event], lines: Sequence[bytes]) -> None:
 
 
 def _unreadable(event: ev.Event, problem: str) -> StoreError:
-    return StoreError(f"An event of kind {event.type} cannot be recorded: {problem}, so it could not be read again.")
+    return StoreError(
+        f"An event of kind {event.type} cannot be recorded: {problem}, so it could not be read"
+        " again."
+    )
 
 
 def may_close(batch: Iterable[ev.Event]) -> bool:
-    """Say whether a batch can end that something handed over is waited for: only then is it worth while to look."""
+    """Return whether a batch can make queued answers outdated. Only then is the queue examined."""
     return not _CLOSING.isdisjoint(map(type, batch))
 
 
 def without_standing_decision(line: bytes) -> bytes:
-    """Return a line of another conversation without its standing decision, if it has one: that is kept as `metadata.imported`."""
+    """Return a copied line whose standing decision is moved to `metadata.imported`."""
     event = decode_event(clean(line), "")
     if not isinstance(event, ev.Standing):
         return line
-    decided = {name: value for name, value in (("rule", event.rule), ("answer", event.answer)) if value is not None and value is not UNSET}
+    decided = {
+        name: value
+        for name, value in (("rule", event.rule), ("answer", event.answer))
+        if value is not None and value is not UNSET
+    }
     kept = {**(event.metadata or {}), "imported": decided}
     return encode_event(replace(event, rule=None, answer=UNSET, metadata=kept)) if decided else line

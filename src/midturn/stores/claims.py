@@ -1,6 +1,7 @@
-"""Claims: work that one process does at a time, by the name of what it is about, and pauses before a failed turn is claimed again.
+"""Named locks for operations that only one process may run at a time, and the pauses before a
+worker claims a failed turn again.
 
-A process that dies in such work is out of it.
+The kernel releases the lock of a process that dies.
 """
 
 from __future__ import annotations
@@ -19,37 +20,43 @@ from msgspec import Struct
 
 from midturn.clock import pause
 from midturn.errors import Busy
-from midturn.stores.folder import Folder, refusal, telling
+from midturn.stores.folder import Folder, refusal, reporting_os_errors
 from midturn.stores.open_index import index_in
 
 T = TypeVar("T")
 PATIENCE: Final = 10.0
-"""Seconds to wait for another process: long enough for a look at a whole store, and no process that was stopped is waited for."""
-_STEP = 0.01  # seconds between two tries
-_LOCKS = 64  # files, so that a process that was stopped holds up few others; a name has always the same one
+"""Maximum seconds to wait for a named lock: enough time for its holder to scan a whole store. A
+holder that was stopped blocks other processes no longer than this.
+"""
+_STEP = 0.01  # seconds between two attempts to take a named lock
+# number of lock files. A name always uses the same file, and several names share one file
+_LOCKS = 64
 
 
 async def patiently(take: Callable[[], Awaitable[T | None]]) -> T:
-    """Try to take a place until it is free; `take` returns None where another process has it.
+    """Call `take` until it returns a lock. `take` returns None while another process has the lock.
 
     Raises:
-        Busy: The other process does not get on with it.
+        Busy: Another process kept the lock for `PATIENCE` seconds.
     """
     until = time.monotonic() + PATIENCE
     while (taken := await take()) is None:
         if time.monotonic() > until:
-            raise Busy(f"Another process has been at the same for {PATIENCE:.0f} s. See that it goes on, or end it; then try again.")
+            raise Busy(
+                "Only one process at a time may do this, and another process has been doing it for"
+                f" {PATIENCE:.0f} s. Check that it is not stuck, or end it; then try again."
+            )
         await pause(_STEP)
     return taken
 
 
 @asynccontextmanager
 async def alone_among_files(conversations: Path, name: str) -> AsyncGenerator[None]:
-    """Let no other block run for this name. The kernel releases the lock of a process that dies.
+    """Run the block under the lock `name`, which is a lock file in `conversations`.
 
     Raises:
-        Busy: See `patiently`.
-        StoreError: There can be no lock.
+        Busy: Another process kept the lock for `PATIENCE` seconds.
+        StoreError: The lock cannot be created.
     """
     lock = f".alone-{zlib.crc32(name.encode('utf-8', 'surrogatepass')) % _LOCKS:02x}"
 
@@ -81,50 +88,70 @@ def _taken(conversations: Path, lock: str) -> int | None:
     return fd
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Pauses before a failed turn is tried again: doubled each time, reset by progress
-# Kept beside the conversation, so that a turn that kills its worker is tried ever more rarely, whichever worker comes next.
+# --------------------------------------------------------------------------------------------------
+# Pauses before a worker claims a failed turn again. Each claim without a new event doubles the
+# pause. The number of claims is stored in the conversation's directory, so that all workers wait
+# longer before they retry a turn that kills its worker.
 
 
 NAME = ".tries"
 FIRST = 0.25
-"""Seconds before the second try."""
+"""Minimum seconds between the first and the second claim of a turn. Each later pause is twice as
+long.
+"""
 LONGEST = 300.0
 
 
 class Tries(Struct, frozen=True):
-    """Claims of the turn since its last event (`after`), and the time of the last one (seconds since the Unix epoch)."""
+    """Failed attempts of workers to continue a turn.
+
+    Args:
+        after: ID of the turn's last event at these attempts. A new event resets the count.
+        count: Number of times that workers have claimed the turn since this event.
+        at: Time of the last claim, in seconds since the Unix epoch.
+    """
 
     after: str = ""
     count: int = 0
     at: float = 0.0
 
     def allow(self, after: str, now: float) -> bool:
-        """Say whether the pause is over; where something was recorded since, there is none. A clock that was set back ends it, too."""
-        return after != self.after or not self.at <= now < self.at + min(LONGEST, pause_after(self.count) * _spread(after))
+        """Return whether the pause is over. A new event, or a clock that was set back, also ends
+        the pause.
+        """
+        return after != self.after or not self.at <= now < self.at + min(
+            LONGEST, pause_after(self.count) * _spread(after)
+        )
 
     def once_more(self, after: str, now: float) -> Tries:
-        """Return what is so once it is tried again."""
+        """Return the attempts including a new one."""
         return Tries(after, self.count + 1 if after == self.after else 1, now)
 
 
 def pause_after(tries: int) -> float:
-    """Return the least seconds between a try and the next one: a quarter of a second, doubled with each, five minutes at most."""
+    """Return the minimum seconds before the next claim: 0.25, doubled with each claim, at most five
+    minutes.
+    """
     return min(LONGEST, FIRST * 2.0 ** min(tries - 1, 20)) if tries else 0.0
 
 
 def _spread(event_id: str) -> float:
-    """Return by how much a turn's pauses are longer, once to twice: what died together is not tried together again."""
+    """Return a factor from 1 to 2 for a turn's pauses, so that turns that failed together are not
+    claimed at the same time again.
+    """
     return 1.0 + zlib.crc32(event_id.encode(errors="surrogatepass")) / (1 << 32)
 
 
 def may_try(folder: Folder, last_event: str) -> bool:
-    """Say whether a conversation that is due may be tried now; if so, it is noted, before anything can go wrong."""
+    """Return whether the pause of a ready conversation is over, so that a worker may continue it.
+
+    If so, the claim is counted before the turn continues, because the turn may kill the process.
+    """
     now = time.time()
     tries = _read(folder)
     if not tries.allow(last_event, now):
         return False
-    with telling("write", folder, NAME):
+    with reporting_os_errors("write", folder, NAME):
         with suppress(FileNotFoundError):
             folder.remove(NAME)
         folder.write_unsynced(NAME, msgspec.json.encode(tries.once_more(last_event, now)))
@@ -134,5 +161,8 @@ def may_try(folder: Folder, last_event: str) -> bool:
 def _read(folder: Folder) -> Tries:
     try:
         return msgspec.json.decode(folder.read(NAME), type=Tries)
-    except (FileNotFoundError, msgspec.DecodeError):  # it was never tried, or a power cut left half of a note
+    except (
+        FileNotFoundError,
+        msgspec.DecodeError,
+    ):  # the turn was never claimed, or a power cut left an incomplete file
         return Tries()

@@ -1,6 +1,7 @@
-"""A conversation, read. Reading takes no lock, never writes, and loses nothing that can still be read.
+"""Reading a conversation. Reading takes no lock, never writes, and returns everything that is
+readable.
 
-Of those on disk, last turns are kept and read again only where a file has changed.
+Last turns on disk are cached, and read again only if their file has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from midturn.events.codec import decode_lines
 from midturn.events.open_question import OpenQuestion
-from midturn.events.provider_view import NO_PAST, Past, provider_view
+from midturn.events.provider_view import NO_PAST, HistoryPrefix, provider_view
 from midturn.events.types import Event, VisibleEvent, problem_in, user_requests
 from midturn.events.window import Window, open_turn, turns
 from midturn.question.public_names import public_repr
@@ -30,10 +31,11 @@ from midturn.turn.view import Exchange, TurnView, pairs
 
 
 class Conversation:
-    """The events of a conversation as they were when it was read, and what follows from them.
+    """The events of a conversation at the time it was read, and values computed from them.
 
-    `id` is its number, `path` its directory (None where it is in memory), `events` everything that was recorded, oldest first,
-    `metadata` what it is called. `problems` says what could not be read, a line each, with file and line number.
+    `id` is its number, `path` its directory (None if it is in memory), `events` all events, oldest
+    first, and `metadata` its title and labels. `problems` has a line for each unreadable part, with
+    file and line number.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Conversation:
         metadata: Metadata | None = None,
         problems: Sequence[str] = (),
     ) -> None:
-        """Make one of values; `problems` are those of the files around the events."""
+        """Create a conversation from values; `problems` are the problems of files other than the
+        log.
+        """
         self.id = id
         self.events: tuple[Event, ...] = tuple(events)
         self.path = path
@@ -57,13 +61,15 @@ class Conversation:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Conversation:
-        """Read the conversation in the directory `path`; one that `jp` recorded (`events.json`) is read as well.
+        """Read the conversation in the directory `path`, or a conversation that `jp` has recorded
+        (`events.json`).
 
         Args:
             path: The conversation's directory.
 
         Raises:
-            StoreError: There is no conversation, or it cannot be read; the message names the file.
+            StoreError: There is no conversation, or the conversation cannot be read; the message
+                names the file.
         """
         directory = Path(os.path.realpath(path))
         if is_jp(directory):
@@ -73,7 +79,9 @@ class Conversation:
             with EventReader(folder) as reader:
                 recorded = reader.stream()
         problems = (*recorded.torn, *([problem] if problem else []))
-        return cls(_id_of(directory), recorded.events, path=directory, metadata=metadata, problems=problems)
+        return cls(
+            _id_of(directory), recorded.events, path=directory, metadata=metadata, problems=problems
+        )
 
     @classmethod
     def _open_jp(cls, directory: Path) -> Conversation:
@@ -82,13 +90,24 @@ class Conversation:
         try:
             metadata, problem = decode_metadata(msgspec.json.encode(legacy.metadata)), ""
         except ValueError as error:
-            metadata, problem = Metadata(), f"{directory / jp.METADATA}: {error}. The conversation is read without it."
-        return cls(_id_of(directory), events, path=directory, metadata=metadata, problems=[problem] if problem else [])
+            metadata, problem = (
+                Metadata(),
+                f"{directory / jp.METADATA}: {error}. The conversation is read without it.",
+            )
+        return cls(
+            _id_of(directory),
+            events,
+            path=directory,
+            metadata=metadata,
+            problems=[problem] if problem else [],
+        )
 
     @property
     def title(self) -> str:
-        """Title of the conversation; without one, the first message."""
-        return self.metadata.title or next((title(request.content) for request in user_requests(self.events)), "")
+        """Title of the conversation; the first message if there is no title."""
+        return self.metadata.title or next(
+            (title(request.content) for request in user_requests(self.events)), ""
+        )
 
     @cached_property
     def turns(self) -> tuple[Window, ...]:
@@ -96,15 +115,17 @@ class Conversation:
         return tuple(turns(self.events))
 
     def pairs(self) -> list[Exchange]:
-        """Return every inquiry with its response (None where it has none)."""
+        """Return every inquiry with its response (None if there is none)."""
         return pairs(self.events)
 
     def provider_view(self) -> list[VisibleEvent]:
-        """Return what a model sees: each call with exactly one result, nothing of inquiries and approvals."""
+        """Return the events for a model: each call with exactly one result, without inquiries
+        and approvals.
+        """
         return provider_view(self.events)
 
     def pending(self) -> list[OpenQuestion]:
-        """Return what the open turn waits for, in the order in which it was asked."""
+        """Return the open questions, in the order in which they were asked."""
         return pending(self.turns[-1].events, self.id) if self.turns else []
 
     def finished_length(self, limit: int | None = None) -> int:
@@ -114,7 +135,9 @@ class Conversation:
 
 
 def turns_in(parts: Iterable[Part]) -> Iterator[Window]:
-    """Yield the turns of a conversation that is read part by part: no more is kept of it than a part, and a turn that is not whole yet."""
+    """Yield the turns of a conversation read in parts. Only one part, and a turn that is not
+    complete yet, are in memory.
+    """
     left: Sequence[Event] = ()
     for part in parts:
         events = [*left, *part.decode()]
@@ -127,7 +150,7 @@ def turns_in(parts: Iterable[Part]) -> Iterator[Window]:
 
 
 def problems_of(events: Iterable[Event]) -> tuple[str, ...]:
-    """Say what could not be read of events."""
+    """Describe the unreadable events."""
     return tuple(filter(None, map(problem_in, events)))
 
 
@@ -139,29 +162,31 @@ _MOST_PASTS = 16
 _MOST_BYTES = 64 * 1024 * 1024
 
 
-class KnownPasts:
-    """The pasts of the conversations that were held last, by their directories.
+class HistoryCache:
+    """Histories of the conversations that were opened last, by directory.
 
-    Each is compared with the file, byte by byte, before it counts.
+    Each history is compared with the file, byte by byte, before it is used.
     """
 
     def __init__(self) -> None:
-        self._pasts: dict[str, Past] = {}
+        self._pasts: dict[str, HistoryPrefix] = {}
         self._bytes = 0
         self._lock = Lock()
 
-    def of(self, place: str) -> Past:
-        """Return what is known of a conversation."""
+    def of(self, place: str) -> HistoryPrefix:
+        """Return the cached history of a conversation."""
         return self._pasts.get(place, NO_PAST)
 
     def forget(self) -> None:
-        """Know nothing."""
+        """Clear the cache."""
         with self._lock:
             self._pasts.clear()
             self._bytes = 0
 
-    def keep(self, place: str, past: Past) -> None:
-        """Keep a past, and forget those that were not used for longest where they are many or large."""
+    def keep(self, place: str, past: HistoryPrefix) -> None:
+        """Cache a history. The least recently used histories are removed if there are too many
+        histories, or if the histories are too large.
+        """
         if not past and place not in self._pasts:
             return
         with self._lock:
@@ -173,16 +198,21 @@ class KnownPasts:
                 self._bytes -= self._pasts.pop(next(iter(self._pasts))).size
 
 
-PASTS = KnownPasts()
-"""Those of this process: a program that opens its store anew for each request reads no history twice."""
+PASTS = HistoryCache()
+"""The histories cached in this process.
+
+A program that opens its store for each request reads each history only once.
+"""
 
 _MOST_TURNS = 10_000
-_MOST_OVER = 100  # turns that are kept although they are over
+_MOST_OVER = 100  # maximum number of finished turns in the cache
 _State: TypeAlias = tuple[int, int, int]
 
 
-class Seen(Struct, frozen=True, dict=True):
-    """The last turn of a conversation, unless the file says that it is over, and what it waits for."""
+class SeenTurn(Struct, frozen=True, dict=True):
+    """The last turn of a conversation and its open questions. If the turn has ended, `turn` is
+    empty and `window` is None.
+    """
 
     path: Path
     id: str
@@ -191,28 +221,30 @@ class Seen(Struct, frozen=True, dict=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is open."""
+        """Whether the turn is open."""
         return self.window is not None
 
     @cached_property
     def questions(self) -> Sequence[OpenQuestion]:
-        """Its open questions."""
+        """The open questions of the turn."""
         return pending_in(TurnView(self.window), self.id) if self.window else ()
 
 
-class SeenTurns:
-    """Remembers what the ends of files held, for programs that look at many of them again and again."""
+class TurnCache:
+    """Cache of the last turns of conversations, for programs that examine many turns repeatedly."""
 
     def __init__(self, path: Callable[[str], Path]) -> None:
-        """Find directories by `path`, which is asked again where one is gone."""
+        """`path` returns the directory of a conversation, and is called again if the directory
+        has been removed.
+        """
         self._path = path
-        self._turns: dict[str, tuple[str, _State, Seen]] = {}
+        self._turns: dict[str, tuple[str, _State, SeenTurn]] = {}
 
-    def look(self, id: str) -> Seen:
-        """Return what a conversation waits for.
+    def look(self, id: str) -> SeenTurn:
+        """Return the last turn of a conversation.
 
         Raises:
-            StoreError: There is none, or it cannot be read.
+            StoreError: There is no such conversation, or the conversation cannot be read.
         """
         known = self._turns.get(id)
         if known and known[1] == _state(known[0]):
@@ -222,32 +254,40 @@ class SeenTurns:
         state = _state(file)
         turn = unfinished_turn(path)
         window = open_turn(turn)
-        seen = Seen(path, id, turn, window)
+        seen = SeenTurn(path, id, turn, window)
         if state and window is not None:
             if len(self._turns) >= _MOST_TURNS and id not in self._turns:
-                self._turns.popitem()  # the newest: of what is looked at again and again in one order, the oldest comes next
+                # removes the newest entry: conversations are examined in order, so the oldest is
+                # needed next
+                self._turns.popitem()
             self._turns[id] = file, state, seen
         else:
             self._turns.pop(id, None)
         return seen
 
     def unfinished(self, path: Path) -> Sequence[Event]:
-        """Return the last turn of the conversation in a directory as it is now, kept or not; nothing where it is over."""
+        """Return the open last turn of the conversation in a directory, without the cache; empty
+        if the turn has ended.
+        """
         return unfinished_turn(path)
 
     def forget(self, id: str) -> None:
-        """Keep nothing of a conversation."""
+        """Remove a conversation from the cache."""
         self._turns.pop(id, None)
 
     def make_room(self, ids: Collection[str]) -> None:
-        """Forget all but these conversations, once there are enough others to be worth the look: they are over."""
+        """Remove all conversations except `ids` if the cache contains many others. The turns of the
+        removed conversations have ended.
+        """
         if len(self._turns) >= min(_MOST_TURNS, len(ids) + _MOST_OVER):
-            for id in self._turns.keys() - set(ids):  # noqa: A001  as everywhere here
+            for id in self._turns.keys() - set(ids):  # noqa: A001  the common name of IDs
                 self._turns.pop(id, None)
 
 
 def unfinished_turn(path: Path) -> Sequence[Event]:
-    """Return the last turn of the conversation in the directory `path`, read from its end; nothing where it says that it is over."""
+    """Return the last turn of the conversation in `path`, read from the end of the log; empty if
+    the turn has ended.
+    """
     if is_jp(path):
         return ()
     with Folder.at(path) as folder, EventReader(folder) as events:
@@ -255,7 +295,7 @@ def unfinished_turn(path: Path) -> Sequence[Event]:
 
 
 def _state(file: str) -> _State | None:
-    """Return what changes with every batch: a file only grows, and one in its place is another file."""
+    """Return a state that changes when a batch is recorded or the file is replaced."""
     try:
         found = os.lstat(file)
     except OSError:

@@ -1,4 +1,4 @@
-"""The directories of conversations: found by id, made so that no two get the same id."""
+"""Finds the directories of conversations by ID, and creates directories with unique IDs."""
 
 from __future__ import annotations
 
@@ -13,58 +13,75 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from midturn.errors import NoConversation, StoreError, StoreLocked
-from midturn.security.private_files import ensure_private, keep, make_private, user_data
+from midturn.security.private_files import ensure_private, make_private, protect, user_data
 from midturn.stores import lock
-from midturn.stores.folder import DIRECTORY, KEPT, STEPS, Folder, host, telling
-from midturn.stores.index_cache import Derived, GrowingList, KeptList, Listed
+from midturn.stores.folder import DIRECTORY, KEPT, STEPS, Folder, host, reporting_os_errors
+from midturn.stores.index_cache import CachedList, ConversationList, IdList, IndexCache
 from midturn.stores.log_tail import NAME as LOG, is_jp
 from midturn.stores.metadata import NEW, REMOVED, conversation_id, conversation_number, slug
 from midturn.stores.open_index import OpenIndex
 
-_LEFT = 3600.0  # seconds after which no process still makes a conversation, or removes it
-_LIST = "ids"  # what the list of all conversations is called where it is kept for other processes
+# seconds without a change after which the unfinished directory of a conversation counts as
+# abandoned
+_LEFT = 3600.0
+_LIST = "ids"  # name of the saved list of all conversations
 
 
 class Directories:
-    """The folders that hold conversations. New ones go into the first; an id is unique in all of them.
+    """The folders that contain conversations. New conversations are created in the first folder.
+    An ID is unique across all folders.
 
-    A hidden link `.<id>` beside a conversation's directory leads to it, so that the folder need not be listed. It is made before the
-    directory and claims the id.
+    A hidden symbolic link `.<id>` next to a conversation's directory points to the directory, so
+    that the folder need not be listed. The link is created first, which reserves the ID.
     """
 
     def __init__(self, *folders: Path, found: Callable[[], None] | None = None) -> None:
-        """`found` makes the first folder, before anything is written there."""
+        """`found` creates the first folder, and is called before the first write."""
         self.folders = folders
         self._found = found
         self._places = [(folder, str(folder)) for folder in folders]
-        self._real = [keep(folder) for folder in folders]
+        self._real = [protect(folder) for folder in folders]
         self._begun = False
         self._with_events: set[str] = set()
         self._all_linked = False
 
     def all(self) -> list[tuple[str, Path]]:
         """Return every conversation's id and directory, the oldest first."""
-        return sorted((number, folder / name) for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
+        return sorted(
+            (number, folder / name)
+            for folder in self.folders
+            for name in _names(folder)
+            if (number := conversation_id(name))
+        )
 
     def ids(self) -> list[str]:
-        """Return every conversation's id, the oldest first. A folder is listed again only where something was made or removed in it.
+        """Return every conversation's ID, oldest first. A folder is listed again only if something
+        was created or removed in it.
 
-        That is so for processes that come later, too: a long list is kept for them.
+        A long list is saved, so that later processes need not list either.
         """
         return self._kept.ids()
 
     def newest_first(self) -> Iterator[str]:
-        """Yield every conversation's id, the newest first: who wants a few pays for no list."""
+        """Yield every conversation's ID, newest first. If only a few are needed, no list is
+        built.
+        """
         return self._kept.listed().newest_first()
 
     def _list(self) -> list[str]:
-        return sorted(number for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
+        return sorted(
+            number
+            for folder in self.folders
+            for name in _names(folder)
+            if (number := conversation_id(name))
+        )
 
     def path(self, id: str) -> Path:
-        """Return the directory of a conversation; `id` may be the directory's whole name, too.
+        """Return the directory of a conversation; `id` may also be the whole name of the
+        directory.
 
         Raises:
-            StoreError: There is none, or there are several.
+            StoreError: No directory has this ID, or several directories have it.
         """
         linked = self._linked(id)
         if linked:
@@ -75,11 +92,14 @@ class Directories:
             raise NoConversation(f"There is no conversation {id!r} in {where}.")
         if len(found) > 1:
             listed = ", ".join(str(path) for path in found)
-            raise StoreError(f"Several directories hold a conversation {id!r}: {listed}. Give the directory's whole name.")
+            raise StoreError(
+                f"Several directories hold a conversation {id!r}: {listed}. Give the directory's"
+                " whole name."
+            )
         return found[0]
 
     def has(self, id: str) -> bool:
-        """Say whether there is such a conversation."""
+        """Return whether the conversation exists."""
         try:
             self.path(id)
         except StoreError:
@@ -87,18 +107,24 @@ class Directories:
         return True
 
     def check_free(self) -> None:
-        """Refuse to go on where any conversation is held.
+        """Check that no conversation is locked.
 
         Raises:
-            StoreLocked: Its holder is named.
+            StoreLocked: A conversation is locked; the message names the process.
         """
         for number in self.ids():
             with self.open(number) as folder:
                 if holder := lock.holder_now(folder):
-                    raise StoreLocked(f"The turn of conversation {number} is running in {holder}.", str(holder), holder.since)
+                    raise StoreLocked(
+                        f"The turn of conversation {number} is running in {holder}.",
+                        str(holder),
+                        holder.since,
+                    )
 
     def has_events(self, id: str) -> bool:
-        """Say whether anything is recorded; what once was stays so, and one that cannot be looked at is for its reader to complain of."""
+        """Return whether the conversation has events; True if the conversation cannot be read, so
+        that the code that reads it reports the error.
+        """
         if id in self._with_events:
             return True
         try:
@@ -112,26 +138,33 @@ class Directories:
 
     @cached_property
     def are_for_people(self) -> bool:
-        """Whether they lie in the user's own directories, where only a person answers."""
+        """Whether a folder is in the user's data directory, where only a person may answer."""
         own = _real_path(user_data())
         return any(f"{real}/".startswith(f"{own}/") for real in self._real)
 
     @property
     def are_own(self) -> bool:
-        """Whether the folders that are there belong to the user of this process."""
+        """Whether the existing folders belong to the user of this process."""
         owners = {folder.stat().st_uid for folder in map(Path, self._real) if folder.exists()}
         return owners == {os.geteuid()}
 
     def place(self, id: str) -> str:
-        """Return the directory of a conversation as a text, by its link alone; nothing is at the end of one that there is no link to."""
-        linked = (f"{place}/{name}" for _, place in self._places if (name := _linked_name(place, id)))
+        """Return the path of a conversation's directory as text, read only from its hidden link.
+
+        If there is no link, a path that does not exist is returned.
+        """
+        linked = (
+            f"{place}/{name}" for _, place in self._places if (name := _linked_name(place, id))
+        )
         return next(linked, f"{self._places[0][1]}/{id}")
 
     @contextmanager
     def new(self, words: str, wanted: str | None = None) -> Generator[Folder]:
-        """Make a directory for a conversation of now, or for one whose id `wanted` is, where that is free.
+        """Create a directory for a new conversation, with the ID `wanted` if that is free, or
+        with an ID made from the current time.
 
-        It has a hidden name until the `with` block is left, and goes away again where that fails.
+        The directory has a hidden name until the `with` block ends, and is removed if the block
+        fails.
         """
         with self._noting() as made, self._made(words, wanted) as (number, folder):
             yield folder
@@ -139,10 +172,12 @@ class Directories:
 
     @contextmanager
     def _made(self, words: str, wanted: str | None) -> Generator[tuple[str, Folder]]:
-        number, name = (self._claim_this(wanted, slug(words)) if wanted else None) or self._claim(slug(words))
+        number, name = (self._claim_this(wanted, slug(words)) if wanted else None) or self._claim(
+            slug(words)
+        )
         building, final = self.folders[0] / f"{NEW}{number}", self.folders[0] / name
         try:
-            with telling("create", final):
+            with reporting_os_errors("create", final):
                 make_private(building)
             folder = Folder.at(building)
         except BaseException:
@@ -150,7 +185,7 @@ class Directories:
             raise
         try:
             yield number, folder
-            with telling("create", final):
+            with reporting_os_errors("create", final):
                 building.rename(final)
         except BaseException:
             folder.close()
@@ -159,12 +194,12 @@ class Directories:
         folder.path = final
 
     def begun(self) -> Path:
-        """Return the folder that new conversations go into; it is made where there is none."""
+        """Return the folder for new conversations, and create the folder if it is missing."""
         folder = self.folders[0]
         if not self._begun:
             if self._found:
                 self._found()
-            with telling("create", folder):
+            with reporting_os_errors("create", folder):
                 ensure_private(folder)
                 with os.scandir(folder) as entries:
                     is_new = not any(entry.is_dir(follow_symlinks=False) for entry in entries)
@@ -174,28 +209,33 @@ class Directories:
         return folder
 
     def forget(self, path: Path) -> None:
-        """Take away the link to a conversation that was removed."""
+        """Remove the link to a conversation that was removed."""
         with suppress(OSError):
             (path.parent / f".{conversation_id(path.name)}").unlink()
 
     @cached_property
-    def _kept(self) -> KeptList:
-        return GrowingList(self._derived, self.folders, self._list)
+    def _kept(self) -> CachedList:
+        return ConversationList(self._cache, self.folders, self._list)
 
     @cached_property
-    def _derived(self) -> Derived[Listed]:
-        return Derived(self.folders[0], _LIST, Listed)
+    def _cache(self) -> IndexCache[IdList]:
+        return IndexCache(self.folders[0], _LIST, IdList)
 
     def _noting(self) -> AbstractContextManager[list[str]]:
-        """Have what is made in a block noted, where a list of all conversations is kept that it is to be added to."""
-        has_list = os.access(f"{self._places[0][1]}/{KEPT}/{_LIST}-{host()}{STEPS}", os.W_OK)  # few have so many conversations
-        return self._derived.noting(self.folders[0]) if has_list else nullcontext(list[str]())
+        """Return a context that adds an ID to the saved list of all conversations, if there is
+        such a list.
+        """
+        has_list = os.access(
+            f"{self._places[0][1]}/{KEPT}/{_LIST}-{host()}{STEPS}", os.W_OK
+        )  # only large stores have a saved list
+        return self._cache.noting(self.folders[0]) if has_list else nullcontext(list[str]())
 
     def open(self, id: str) -> Folder:
         """Open the directory of a conversation.
 
         Raises:
-            StoreError: There is none, or there are several; or it cannot be opened.
+            StoreError: No directory has this ID, several directories have it, or the directory
+                cannot be opened.
         """
         for folder, place in self._places:
             name = _linked_name(place, id)
@@ -203,36 +243,48 @@ class Directories:
                 try:
                     return Folder(folder, os.open(f"{place}/{name}", DIRECTORY), name)
                 except OSError:
-                    continue  # what is wrong with it is said below
+                    continue  # `path` below reports the error
         return Folder.at(self.path(id))
 
     def _linked(self, id: str) -> Path | None:
         linked = ((folder, place, _linked_name(place, id)) for folder, place in self._places)
-        return next((folder / name for folder, place, name in linked if name and _is_directory(f"{place}/{name}")), None)
+        return next(
+            (
+                folder / name
+                for folder, place, name in linked
+                if name and _is_directory(f"{place}/{name}")
+            ),
+            None,
+        )
 
     def _listed(self) -> list[tuple[str, Path]]:
-        """List everything, once: what has no link yet (a clone, an older store) gets one, unless several directories have its id."""
+        """List all conversations. Conversations without a link (in a clone or an older store) get
+        a link, unless several directories have the same ID.
+        """
         found = self.all()
         several = Counter(number for number, _ in found)
         for number, path in found:
             if several[number] == 1:
-                with suppress(OSError):  # it is there, or nothing can be written here
+                with suppress(OSError):  # the link exists, or the folder is not writable
                     (path.parent / f".{number}").symlink_to(path.name)
         return found
 
     def _is_taken(self, number: str) -> bool:
-        """Say whether a conversation has this id; what has no link yet gets one, once."""
+        """Return whether a conversation has this ID. The first call adds missing links."""
         if not self._all_linked:
             self._listed()
             self._all_linked = True
         return self._linked(number) is not None
 
     def _claim(self, words: str) -> tuple[str, str]:
-        """Take the first free id from now on. The link decides; of several folders, all are looked at after it."""
+        """Reserve the first free ID, counted from the current time.
+
+        Creating the link reserves the ID in the first folder; then the other folders are checked.
+        """
         folder = self.begun()
         for number in map(str, itertools.count(conversation_number())):
             name, link = f"{number}-{words}", folder / f".{number}"
-            with telling("create", folder / name):
+            with reporting_os_errors("create", folder / name):
                 try:
                     link.symlink_to(name)
                 except FileExistsError:
@@ -243,17 +295,19 @@ class Directories:
         raise AssertionError("numbers do not end")
 
     def _claim_this(self, number: str, words: str) -> tuple[str, str] | None:
-        """Take an id, unless a conversation has it. What a process that died left half made is taken away."""
+        """Reserve this ID, unless a conversation has it. The unfinished directory of a process that
+        died is removed.
+        """
         folder = self.begun()
         if conversation_id(f"{number}-{words}") != number or self._is_taken(number):
             return None
         name, link = f"{number}-{words}", folder / f".{number}"
         _remove(folder / f"{NEW}{number}")
-        with telling("create", folder / name):
+        with reporting_os_errors("create", folder / name):
             link.unlink(missing_ok=True)
             try:
                 link.symlink_to(name)
-            except FileExistsError:  # another process does the same right now
+            except FileExistsError:  # another process has just reserved this ID
                 return None
         return number, name
 
@@ -265,14 +319,19 @@ class Directories:
 
 @cache
 def _real_path(path: Path) -> str:
-    """Resolve a path once in a process: the user's data directory is asked for by each store, and stays where it is."""
+    """Resolve a path once in a process, because each store asks for the user's data directory,
+    which does not move.
+    """
     return os.path.realpath(path)
 
 
 def _linked_name(place: str, id: str) -> str | None:
-    """Follow the link of an id in a folder. One that leads anywhere but to a name with this id is ignored."""
+    """Follow the link of an id in a folder.
+
+    A link is ignored unless its target is a name with this id.
+    """
     try:
-        name = os.readlink(f"{place}/.{id}") if id.isdecimal() else id  # noqa: PTH115  it is asked for each look
+        name = os.readlink(f"{place}/.{id}") if id.isdecimal() else id  # noqa: PTH115  called for each lookup
     except OSError:
         return None
     number = conversation_id(name)
@@ -287,12 +346,13 @@ def _is_directory(path: str) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of the real directories in a folder that may be those of conversations; a folder that is not there has none.
+    """Return the names of the directories in a folder that may be conversations; none if the folder
+    does not exist.
 
-    What a killed process has left half made or half removed goes away.
+    Directories that a killed process has not finished creating or removing are removed.
     """
     names: list[str] = []
-    with telling("list", folder):
+    with reporting_os_errors("list", folder):
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
@@ -306,9 +366,14 @@ def _names(folder: Path) -> list[str]:
 
 
 def _sweep(folder: Path, left: os.DirEntry[str]) -> None:
-    """Take away a directory in which nothing was made or removed for an hour, with the link that leads to nothing else."""
+    """Remove an unfinished directory that did not change for an hour, and its link if the target of
+    the link does not exist.
+    """
     with suppress(OSError):
-        if not left.is_dir(follow_symlinks=False) or left.stat(follow_symlinks=False).st_mtime > time.time() - _LEFT:
+        if (
+            not left.is_dir(follow_symlinks=False)
+            or left.stat(follow_symlinks=False).st_mtime > time.time() - _LEFT
+        ):
             return
         _remove(folder / left.name)
         number = left.name.removeprefix(NEW).removeprefix(REMOVED).partition("-")[0]
@@ -321,14 +386,14 @@ def remove_tree(unused: Path) -> None:
     """Remove a directory with everything in it.
 
     Raises:
-        OSError: Something of it cannot be removed.
+        OSError: A file cannot be removed.
     """
-    import shutil  # what was begun is nearly always finished, and kept
+    import shutil  # rarely needed
 
     shutil.rmtree(unused)
 
 
 def _remove(unused: Path) -> None:
-    """Remove what was left half made, as far as it can be: what stays is found again."""
+    """Remove an unfinished directory as far as possible. Remaining files are removed later."""
     with suppress(OSError):
         remove_tree(unused)

@@ -1,4 +1,4 @@
-"""The end of an open turn from outside, and the check that nobody ends a question that is for others to decide."""
+"""Ends an open turn from outside its run, unless a question of it is assigned to other people."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from midturn.clock import TimeOfDay, pause, stamp
 from midturn.errors import Busy, NotAllowed, NotOpen, StoreError
 from midturn.events.types import AnsweredBy, Event
 from midturn.events.window import open_turn
-from midturn.stores.authorization import Admission
+from midturn.stores.authorization import Authorizer
 from midturn.stores.batch import event_ids, stamped
 from midturn.stores.nested_conversations import end_family, open_family, root_of
-from midturn.stores.port import HeldBy, LastTurn, StorePort
-from midturn.stores.queued_answer import HandedOver, Submission
+from midturn.stores.port import LastTurn, LockedBy, StorePort
+from midturn.stores.queued_answer import QueuedAnswer, SubmittedAnswer
 from midturn.turn.ending import ended_by_user, ending_batch
-from midturn.turn.people import OWNER, ending_barred
 from midturn.turn.record import TurnRecord
 from midturn.turn.view import TurnView, describe
+from midturn.turn.votes import OWNER, ending_barred
 
 _MAX_TRIES = 20
 _POLL_INTERVAL = 0.05
@@ -24,50 +24,70 @@ _POLL_INTERVAL = 0.05
 _MAX_POLLS = 40
 
 
-async def why_not_to_end(port: StorePort, admission: Admission, conversation: str, who: AnsweredBy) -> str:
-    """Say why someone may not end the open turn of a conversation, which ends those around it and inside of it; empty where they may."""
+async def why_not_to_end(
+    port: StorePort, admission: Authorizer, conversation: str, who: AnsweredBy
+) -> str:
+    """Return the reason why a user may not end the open turn of a conversation with its outer and
+    nested turns; empty if the user may end them.
+    """
     for each in await open_family(port, await root_of(port, conversation)):
         try:
             turn = (await port.look(each)).turn.events
-        except StoreError:  # it was removed
+        except StoreError:  # the conversation was removed
             continue
         if why := barred_in(turn, admission, who):
             return why
     return ""
 
 
-def barred_in(turn: Sequence[Event], admission: Admission, who: AnsweredBy) -> str:
-    """Say why someone may not end the turn that these events are; empty where they may, or it is over."""
+def barred_in(turn: Sequence[Event], admission: Authorizer, who: AnsweredBy) -> str:
+    """Return the reason why a user may not end the turn with these events; empty if the user may
+    end the turn, or if it has ended.
+    """
     view = TurnView.last(turn)
-    return ending_barred((view.record,), who, admission.people_of(view.events)) if view.is_open else ""
+    return (
+        ending_barred((view.record,), who, admission.people_of(view.events)) if view.is_open else ""
+    )
 
 
-async def check_ending(port: StorePort, admission: Admission, conversation: str, who: AnsweredBy) -> None:
-    """Let nobody end a question that is for others to decide.
+async def check_ending(
+    port: StorePort, admission: Authorizer, conversation: str, who: AnsweredBy
+) -> None:
+    """Check that ending the turn does not decide a question for other people.
 
     Raises:
-        NotAllowed: The turn, or one that ends with it, has such a question; it says which, and who may.
+        NotAllowed: This turn, or a turn that ends with it, has a question for other people. The
+            message names the turn and the question.
     """
     if why := await why_not_to_end(port, admission, conversation, who):
         raise NotAllowed(why, user=who.user)
 
 
 def as_owner(port: StorePort, who: AnsweredBy) -> AnsweredBy:
-    """Return the user of the operating system to whom the store belongs, under the name that they gave.
+    """Return the operating-system user who owns the store, with the name that the user gave.
 
     Raises:
         NotAllowed: The store is in a database, or belongs to another user.
     """
     if not port.is_own:
-        raise NotAllowed("Only the owner of a local store ends what is for others to decide, and this store does not belong to your user.")
+        raise NotAllowed(
+            "Only the owner of a local store can end a turn that waits for others, and this store"
+            " does not belong to your user."
+        )
     return AnsweredBy(OWNER, via=who.via, user=who.user)
 
 
-class TurnEnding:
+class TurnEnder:
     """Ends the open turn of a conversation, whether or not a process runs it."""
 
     def __init__(
-        self, port: StorePort, admission: Admission, clock: TimeOfDay, conversation: str, who: AnsweredBy, check: Callable[[LastTurn], None]
+        self,
+        port: StorePort,
+        admission: Authorizer,
+        clock: TimeOfDay,
+        conversation: str,
+        who: AnsweredBy,
+        check: Callable[[LastTurn], None],
     ) -> None:
         self._port = port
         self._admission = admission
@@ -78,35 +98,41 @@ class TurnEnding:
         self._is_recorded = False
 
     async def end(self, take_over: Callable[[str], Awaitable[None]]) -> bool:
-        """End it; return whether a process held it, which ends it.
+        """End the turn. Return whether another process runs the turn; that process then ends it.
 
         Raises:
             NotOpen: No turn is open.
-            NotAllowed: A question of it is for others to decide.
-            Busy: Others write the conversation again and again.
+            NotAllowed: Other people have to decide a question of the turn.
+            Busy: Other processes kept writing the conversation.
             StoreError: The conversation cannot be read or written.
         """
         await check_ending(self._port, self._admission, self._conversation, self._who)
         for _ in range(_MAX_TRIES):
             outcome = await self._port.settle(self._conversation, self._decide)
-            if isinstance(outcome, HeldBy):
+            if isinstance(outcome, LockedBy):
                 handed = self._handed(outcome.turn)
-                if await self._port.hand_over(outcome, handed):
+                if await self._port.queue_answer(outcome, handed):
                     await self._acknowledged(handed, take_over)
                     return True
             elif self._is_recorded:
                 await end_family(self._port, self._clock, outcome.turn.events)
                 return False
-            else:  # what was handed over to a holder that is gone comes first
+            else:  # answers that were queued for a process that has ended are recorded first
                 await take_over(self._conversation)
-        raise Busy(f"Others write conversation {self._conversation} again and again. Try again in a moment.")
+        raise Busy(
+            f"Other processes keep writing conversation {self._conversation}. Try again in a"
+            " moment."
+        )
 
     def _decide(self, turn: LastTurn) -> Sequence[Event]:
         record = self._open_record(turn)
         self._is_recorded = not turn.handed
         if turn.handed:
             return ()
-        return stamped(ending_batch(turn.events, ended_by_user(record.asking_calls, self._who), event_ids()), self._clock)
+        return stamped(
+            ending_batch(turn.events, ended_by_user(record.asking_calls, self._who), event_ids()),
+            self._clock,
+        )
 
     def _open_record(self, turn: LastTurn) -> TurnRecord:
         self._check(turn)
@@ -119,23 +145,36 @@ class TurnEnding:
             raise NotAllowed(why, user=self._who.user)
         return view.record
 
-    def _handed(self, turn: LastTurn) -> HandedOver:
+    def _handed(self, turn: LastTurn) -> QueuedAnswer:
         start = self._open_record(turn).start_id
-        given = Submission(cancel=True, user=self._who.user, via=self._who.via or "api", login=self._who.login, answered_by=self._who.by)
-        return HandedOver(event_id=start, at=stamp(self._clock), submission=given)
+        given = SubmittedAnswer(
+            cancel=True,
+            user=self._who.user,
+            via=self._who.via or "api",
+            login=self._who.login,
+            answered_by=self._who.by,
+        )
+        return QueuedAnswer(event_id=start, at=stamp(self._clock), submission=given)
 
-    async def _acknowledged(self, mine: HandedOver, take_over: Callable[[str], Awaitable[None]]) -> None:
-        """Wait a moment for the holder to end the turn or, where it is gone meanwhile, record what it left.
+    async def _acknowledged(
+        self, mine: QueuedAnswer, take_over: Callable[[str], Awaitable[None]]
+    ) -> None:
+        """Wait a moment until the process with the lock ends the turn.
+
+        If that process has ended, record its queued answers.
 
         Raises:
-            NotAllowed: The holder did not end it.
+            NotAllowed: The process did not end the turn.
         """
         for _ in range(_MAX_POLLS):
             last = await self._port.look(self._conversation)
             if open_turn(last.turn.events) is None:
                 return
             if not any(each.key == mine.key for each in last.turn.handed):
-                raise NotAllowed("The process that runs the turn did not end it: something in it is for others to decide by now.")
-            if not isinstance(last, HeldBy):
+                raise NotAllowed(
+                    "The process that runs the turn did not end it: by now, other people have to"
+                    " decide one of its questions."
+                )
+            if not isinstance(last, LockedBy):
                 await take_over(self._conversation)
             await pause(_POLL_INTERVAL)

@@ -20,6 +20,7 @@ from midturn.events.open_question import OpenQuestion, parse_address
 from midturn.events.provider_view import NO_PAST
 from midturn.events.window import open_turn
 from midturn.question.json_value import DEFAULT_LIMITS, Limits
+from midturn.question.text import sha256
 from midturn.security.private_files import ensure_private, read_private, write_private
 from midturn.stores import lock
 from midturn.stores.batch import decided
@@ -27,56 +28,96 @@ from midturn.stores.claims import alone_among_files, may_try
 from midturn.stores.conversation import PASTS, Conversation
 from midturn.stores.decisions import is_due
 from midturn.stores.directories import Directories, remove_tree
-from midturn.stores.file_watcher import FileGrowing, FolderBell
-from midturn.stores.folder import Folder, telling
+from midturn.stores.disk_threads import DiskQueue, on_disk
+from midturn.stores.file_watcher import DirectoryWatcher, FileChangeFeed
+from midturn.stores.folder import DIRECTORY, Folder, reporting_os_errors
 from midturn.stores.journal import EventFile, FileJournal, Writer
 from midturn.stores.jp import read_jp
 from midturn.stores.log_tail import EventReader, Mark, Part, is_jp
-from midturn.stores.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
-from midturn.stores.open_index import name_finished, ring
+from midturn.stores.metadata import (
+    REMOVED,
+    Metadata,
+    change_metadata,
+    conversation_id,
+    read_metadata,
+    title,
+    write_first_metadata,
+)
+from midturn.stores.open_index import name_finished, notify
 from midturn.stores.open_turns import OpenTurns, name_if_open
-from midturn.stores.port import Beside, Decide, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
-from midturn.stores.queued_answer import HandedOver, HandoverFolder
-from midturn.stores.ready_turns import DueTurns
+from midturn.stores.port import (
+    CommittedBatch,
+    Decide,
+    KeyValueStore,
+    LastTurn,
+    LockedBy,
+    MayGo,
+    Which,
+    following,
+)
+from midturn.stores.queued_answer import AnswerQueueFolder, QueuedAnswer
+from midturn.stores.ready_turns import ReadyTurns
+from midturn.stores.sync_forms import drive
 
 _LOG = logging.getLogger("midturn.store")
-_LOOK = 1.0  # seconds between two looks for conversations that are due
+_POLL_INTERVAL = 1.0  # seconds between two polls for due conversations
 
 
-class FileConversations(PortOfBefore):
-    """The `StorePort` on disk. New conversations go into the first of its folders; nothing is made before there is one."""
+class FileConversations:
+    """The `StorePort` on disk. New conversations are created in the first folder. This folder is
+    created together with its first conversation.
+    """
 
     needs_loop = False
 
-    def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        *folders: Path,
+        limits: Limits = DEFAULT_LIMITS,
+        found: Callable[[], None] | None = None,
+    ) -> None:
         self.directories = Directories(*(folder.absolute() for folder in folders), found=found)
         """The folder of each conversation."""
         self.limits = limits
         """Limits of a batch of events."""
+        self._writes = (
+            DiskQueue()
+        )  # orders writes of metadata and values, each of which replaces a file
 
     @property
-    def beside(self) -> Beside:
-        """Small things kept beside the conversations."""
-        return FilesBeside(self.directories)
+    def beside(self) -> KeyValueStore:
+        """Small named values stored with the conversations."""
+        return FileKeyValueStore(self.directories, self._writes)
 
     @property
     def place(self) -> str:
         """Name of these folders."""
         return os.pathsep.join(str(folder.resolve()) for folder in self.directories.folders)
 
-    # Holding --------------------------------------------------------------------------------------------------------------
+    # Locking
+    # ----------------------------------------------------------------------------------------------
 
     async def create(self, first_words: str) -> FileJournal:
-        """Begin a conversation, and hold it."""
-        with ExitStack() as undone:
-            with self.directories.new(first_words) as folder:
-                write_first_metadata(folder, Metadata(title=title(first_words), created_at=now()))
-                writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self.limits))
+        """Create and lock a conversation."""
+        with ExitStack() as undone:  # also undone if the caller is cancelled
+
+            def create() -> Writer:
+                with self.directories.new(first_words) as folder:
+                    write_first_metadata(
+                        folder, Metadata(title=title(first_words), created_at=now())
+                    )
+                    writer = undone.enter_context(
+                        drive(Writer.open(folder, lock.for_a_turn(), self.limits))
+                    )  # the conversation is new, so its lock is free
+                writer.save_descriptors()
+                return writer
+
+            journal = FileJournal(await on_disk(create))
             undone.pop_all()
-        return FileJournal(writer)
+        return journal
 
     async def open(self, id: str) -> FileJournal:
-        """Hold a conversation."""
+        """Lock a conversation."""
         folder = self.directories.open(id)
         try:
             writer = await Writer.open(folder, lock.for_a_turn(), self.limits)
@@ -90,23 +131,23 @@ class FileConversations(PortOfBefore):
             folder.close()
             raise
         PASTS.keep(place, journal.past)
-        ring(folder, id)
+        notify(folder, id)
         return journal
 
     @property
     def is_for_people(self) -> bool:
-        """Whether they lie in the user's own directories."""
+        """Whether the conversations are in the user's data directory."""
         return self.directories.are_for_people
 
     @property
     def is_own(self) -> bool:
-        """Whether every folder of them belongs to the user of this process."""
+        """Whether all folders belong to the user of this process."""
         return self.directories.are_own
 
     async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[FileJournal]:
-        """Hold conversations that are due and free."""
+        """Lock conversations that are due and free."""
         claimed: list[FileJournal] = []
-        for number in self._due.look():
+        for number in self._ready_turns.scan():
             if number not in without and (journal := await self._tried(number)):
                 claimed.append(journal)
             if len(claimed) == limit:
@@ -114,7 +155,9 @@ class FileConversations(PortOfBefore):
         return claimed
 
     async def _tried(self, id: str) -> FileJournal | None:
-        """Hold a conversation that is due, unless another worker was faster, or its pause is not over."""
+        """Lock a due conversation; None if another process has the lock, or if the pause after a
+        failure is not over.
+        """
         with self.directories.open(id) as folder:
             if lock.is_held(folder):
                 return None
@@ -124,86 +167,133 @@ class FileConversations(PortOfBefore):
             return None
         with self.directories.open(id) as folder:
             turn = self._last_turn(folder)
-            if is_due(turn, self.turns.find, self._due.time.now(turn.events)) and may_try(folder, turn.events[-1].event_id):
+            if is_due(turn, self.turns.find, self._ready_turns.time.now(turn.events)) and may_try(
+                folder, turn.events[-1].event_id
+            ):
                 return journal
         journal.close()
         return None
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Let no other block run for the same name meanwhile, in whichever process."""
+        """Run the block while no other block runs for the same name, in any process."""
         return alone_among_files(self.directories.begun(), name)
 
-    async def woken(self) -> None:
-        """Return when a turn was answered, at the latest after a second; at once where not all were looked at yet."""
-        await self._due.rounds.rung(_LOOK)
+    async def wait_for_work(self) -> None:
+        """Wait until a turn was answered, at most a second. Return immediately if the scanner has
+        not compared all idle conversations yet.
+        """
+        await self._ready_turns.scanner.wait(_POLL_INTERVAL)
 
-    # Answers --------------------------------------------------------------------------------------------------------------
+    # Answers
+    # ----------------------------------------------------------------------------------------------
 
-    async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
-        """Append what is decided, under the lock."""
+    async def settle(self, id: str, decide: Decide) -> CommittedBatch | LockedBy:
+        """Append the events that `decide` returns, under the lock."""
         with self.directories.open(id) as folder:
             try:
                 writer = await Writer.open(folder, lock.for_a_moment(), self.limits)
             except StoreLocked as held:
-                return HeldBy(conversation=id, turn=self._last_turn(folder), holder=held.holder, since=held.since or "")
+                return LockedBy(
+                    conversation=id,
+                    turn=self._last_turn(folder),
+                    holder=held.holder,
+                    since=held.since or "",
+                )
             with writer:
                 turn = replace(writer.last_turn(), is_for_people=self.directories.are_for_people)
                 writer.mend(open_turn(turn.events))
-                written = writer.append(decided(decide, turn, id))
-                if turn.handed and written:
-                    writer.tidy(turn.handed, (*turn.events, *written))
-            if written:
-                ring(folder, id)
-            return Settled(turn)
+                batch = decided(decide, turn, id)
+                if batch:
+                    await writer.append(
+                        batch, lambda written: writer.tidy(turn.handed, (*turn.events, *written))
+                    )
+            if batch:
+                notify(folder, id)
+            return CommittedBatch(turn)
 
-    async def look(self, id: str) -> Settled | HeldBy:
-        """Return the last turn as it is now, and who holds the conversation for a turn."""
+    async def look(self, id: str) -> CommittedBatch | LockedBy:
+        """Return the last turn, and the process that has the conversation locked for a turn."""
         with self.directories.open(id) as folder:
             holder = lock.holder_now(folder)
             turn = self._last_turn(folder)
             name_if_open(folder, id, turn.events)
-        return HeldBy(conversation=id, turn=turn, holder=str(holder), since=holder.since or "") if holder else Settled(turn)
+        return (
+            LockedBy(conversation=id, turn=turn, holder=str(holder), since=holder.since or "")
+            if holder
+            else CommittedBatch(turn)
+        )
 
-    async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
-        """Put an answer beside the conversation, where its holder finds it."""
+    async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
+        """Write an answer to the answer queue of a locked conversation."""
         with self.directories.open(held.conversation) as folder:
-            if not lock.is_held(folder) or not HandoverFolder(folder).put(answer):
+            if not lock.is_held(folder) or not await on_disk(
+                lambda: AnswerQueueFolder(folder).put(answer)
+            ):
                 return False
-            ring(folder, held.conversation)
+            notify(folder, held.conversation)
             return True
 
-    # Reading --------------------------------------------------------------------------------------------------------------
+    # Reading
+    # ----------------------------------------------------------------------------------------------
 
-    async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
+    async def questions(
+        self, prefix: str = "", *, after: str | None = None, limit: int | None = None
+    ) -> list[OpenQuestion]:
         """Return open questions, read from the ends of the files."""
         last = parse_address(after or "")
         looks = self.turns.waiting(prefix, last.conversation if last else "")
-        asked = ([question for question in seen.questions if question.id.startswith(prefix)] for _, seen in looks)
-        return list(islice((question for of_one in asked for question in following(of_one, after)), limit))
+        asked = (
+            [question for question in seen.questions if question.id.startswith(prefix)]
+            for _, seen in looks
+        )
+        return list(
+            islice((question for of_one in asked for question in following(of_one, after)), limit)
+        )
 
-    async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
+    async def ids(
+        self, *, after: str | None = None, limit: int | None = None, which: Which = "all"
+    ) -> list[str]:
         """Return ids of conversations, oldest first."""
         match which:
             case "all":
                 numbers = self.directories.ids()
-                return list(islice(numbers, start := bisect_right(numbers, after or ""), None if limit is None else start + limit))
+                return list(
+                    islice(
+                        numbers,
+                        start := bisect_right(numbers, after or ""),
+                        None if limit is None else start + limit,
+                    )
+                )
             case "begun":
                 numbers = self.directories.ids()
-                found = filter(self.directories.has_events, islice(numbers, bisect_right(numbers, after or ""), None))
+                found = filter(
+                    self.directories.has_events,
+                    islice(numbers, bisect_right(numbers, after or ""), None),
+                )
             case "open":
                 found = (number for number, _ in self.turns.waiting(first=after or ""))
             case "ready":
-                found = (number for number in self._due.all() if self.turns.is_ready(number))
+                found = (
+                    number for number in self._ready_turns.all() if self.turns.is_ready(number)
+                )
             case "ready_or_interrupted":
-                found = iter(self._due.all())
+                found = iter(self._ready_turns.all())
         return list(islice((number for number in found if after is None or number > after), limit))
 
-    async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
-        """Return a page of what conversations are called in which anything is recorded, oldest first."""
+    async def described(
+        self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None
+    ) -> list[tuple[str, Metadata]]:
+        """Return the metadata of a page of the conversations that have events, oldest first."""
         found: list[tuple[str, Metadata]] = []
         named = self.directories.ids() if only is None else sorted(only)
-        for number in islice((number for number in named if number > after and self.directories.has_events(number)), limit):
-            with suppress(StoreError), self.directories.open(number) as folder:  # it is gone
+        for number in islice(
+            (number for number in named if number > after and self.directories.has_events(number)),
+            limit,
+        ):
+            with (
+                suppress(StoreError),
+                self.directories.open(number) as folder,
+            ):  # the conversation was removed
                 found.append((number, read_metadata(folder)[0]))
         return found
 
@@ -211,7 +301,9 @@ class FileConversations(PortOfBefore):
         """Read a conversation."""
         conversation = Conversation.open(self.directories.path(id))
         with Folder.at(self.directories.path(id)) as folder:
-            name_if_open(folder, conversation.id, conversation.turns[-1].events if conversation.turns else ())
+            name_if_open(
+                folder, conversation.id, conversation.turns[-1].events if conversation.turns else ()
+            )
         return conversation
 
     async def part(self, id: str, mark: Mark) -> Part:
@@ -219,12 +311,17 @@ class FileConversations(PortOfBefore):
         path = self.directories.path(id)
         if is_jp(path):
             whole = await self.read(id)
-            return Part(lines=await self.lines(id), metadata=whole.metadata, decode=lambda: whole.events, problems=whole.problems)
+            return Part(
+                lines=await self.lines(id),
+                metadata=whole.metadata,
+                decode=lambda: whole.events,
+                problems=whole.problems,
+            )
         with Folder.at(path) as folder, EventReader(folder) as events:
             return events.part(mark, *read_metadata(folder))
 
     async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
-        """Return where the last turns begin, as we write them."""
+        """Return the start of the last turns. Only turns that midturn itself has written count."""
         path = self.directories.path(id)
         if is_jp(path):
             return Mark()
@@ -232,13 +329,64 @@ class FileConversations(PortOfBefore):
             return events.last_turns(count, before)
 
     async def lines(self, id: str) -> list[bytes]:
-        """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
+        """Return the lines of a conversation as they are, without their newlines: one for each
+        of its events.
+        """
         path = self.directories.path(id)
 
         if is_jp(path):
             return list(read_jp(path).lines)
         with Folder.at(path) as folder, EventReader(folder) as events:
             return events.lines()
+
+    async def find_key(self, key: str) -> str | None:
+        """Return the conversation that has this key."""
+        index, name = self.directories.folders[0] / _KEYS, _key_name(key)
+        with reporting_os_errors("read", index / name):
+            try:
+                with Folder(index, os.open(index, DIRECTORY)) as keys:
+                    id = keys.read(name).decode("ascii", "replace")  # noqa: A001  what the wire calls it
+            except FileNotFoundError:
+                return None
+        return id if self.directories.has(id) else None  # an older version may have removed it
+
+    async def assign_key(self, key: str, id: str) -> str:
+        """Give a key to a conversation, under a lock, unless an existing conversation has it."""
+        async with self.alone(f"key {key}"):
+            found = await self.find_key(key)
+            if found is None:
+                await on_disk(lambda: self._write_key(_key_name(key), id), self._writes)
+            return found or id
+
+    def _write_key(self, name: str, id: str) -> None:
+        """Make a conversation durable, and then its entry in the index of keys.
+
+        The conversation's directory has the name of the entry, so that `remove` finds it.
+        """
+        place = self.directories.path(id)
+        with reporting_os_errors("write", place / _KEY):
+            with Folder.at(place) as folder, Folder.at(place.parent) as parent:
+                folder.replace(_KEY, name.encode())
+                parent.sync()
+            with Folder.at(self.directories.begun()) as store:
+                store.make_inside(_KEYS)
+                with store.inside(_KEYS) as keys:
+                    keys.replace(name, id.encode())
+
+    def _remove_key(self, folder: Folder, id: str) -> None:
+        """Make the key of a conversation free.
+
+        This comes before the removal of the conversation. Until then, no other process replaces
+        the entry.
+        """
+        try:
+            name = folder.read(_KEY).decode("ascii", "replace")
+            index = self.directories.folders[0] / _KEYS
+            with Folder(index, os.open(index, DIRECTORY)) as keys:
+                if keys.read(name) == id.encode():
+                    keys.remove(name)
+        except FileNotFoundError:
+            pass  # the conversation has no key
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
         """Return the newest conversations in which anything is recorded, the newest first."""
@@ -251,13 +399,17 @@ class FileConversations(PortOfBefore):
 
     async def overdue(self, now: str) -> list[str]:
         """Return conversations with a question whose deadline has passed."""
-        return self._due.overdue(now)
+        return self._ready_turns.overdue(now)
 
-    # Changing -------------------------------------------------------------------------------------------------------------
+    # Changing
+    # ----------------------------------------------------------------------------------------------
 
     async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
-        """Make a conversation of lines that were written elsewhere, durably; return its id."""
-        with self.directories.new(metadata.title, id) as folder:
+        """Create a conversation from lines that were written elsewhere, durably; return its ID."""
+        return await on_disk(lambda: self._add(lines, metadata, id))
+
+    def _add(self, lines: Iterable[bytes], metadata: Metadata, wanted: str | None) -> str:
+        with self.directories.new(metadata.title, wanted) as folder:
             write_first_metadata(folder, metadata)
             events = EventFile(folder)
             try:
@@ -271,12 +423,14 @@ class FileConversations(PortOfBefore):
         return conversation_id(folder.name) or ""
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
-        """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
+        """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its
+        metadata.
+        """
         with self.directories.open(id) as folder:
-            return change_metadata(folder, **changes)
+            return await on_disk(lambda: change_metadata(folder, **changes), self._writes)
 
     async def remove(self, id: str, may_go: MayGo | None = None) -> bool:
-        """Remove a conversation for good."""
+        """Remove a conversation permanently."""
         path = self.directories.path(id)
         with Folder.at(path) as folder:
             held = await lock.Lock.take(folder, lock.for_a_moment())
@@ -284,22 +438,25 @@ class FileConversations(PortOfBefore):
                 if may_go and not may_go(self._last_turn(folder)):
                     return False
                 gone = path.with_name(f"{REMOVED}{path.name}-{os.urandom(4).hex()}")
-                with telling("remove", path):
+                with reporting_os_errors("remove", path):
+                    self._remove_key(folder, conversation_id(path.name) or "")
                     path.rename(gone)
                     name_finished(folder, conversation_id(path.name) or "")
                     self.directories.forget(path)
-                    PASTS.keep(folder.place, NO_PAST)  # what was read of it is forgotten, too
-                    remove_tree(gone)
+                    PASTS.keep(folder.place, NO_PAST)  # remove its history from the cache
+                    await on_disk(lambda: _remove_durably(gone))
             finally:
                 held.release()
         return True
 
     def _last_turn(self, folder: Folder) -> LastTurn:
-        handed = HandoverFolder(folder).collect()  # before the events: what is not there any more is recorded by then
+        handed = AnswerQueueFolder(
+            folder
+        ).collect()  # read before the events: an answer removed in between is among the events
         with EventReader(folder) as events:
             return LastTurn(events.last_turn(), handed, self.directories.are_for_people)
 
-    # Most programs open a store for one conversation that they know, and look at no other.
+    # Created on first use, because most programs open a store for one conversation that they know.
 
     @cached_property
     def turns(self) -> OpenTurns:
@@ -307,33 +464,53 @@ class FileConversations(PortOfBefore):
         return OpenTurns(self.directories)
 
     @property
-    def growing(self) -> FileGrowing:
-        """Growth of the conversations."""
-        return self._growing
+    def growing(self) -> FileChangeFeed:
+        """The change feed of the conversations."""
+        return self._change_feed
 
     @cached_property
-    def _growing(self) -> FileGrowing:
-        return FileGrowing(self.turns, FolderBell(self.directories.folders))
+    def _change_feed(self) -> FileChangeFeed:
+        return FileChangeFeed(self.turns, DirectoryWatcher(self.directories.folders))
 
     @cached_property
-    def _due(self) -> DueTurns:
-        return DueTurns.of(self.turns)
+    def _ready_turns(self) -> ReadyTurns:
+        return ReadyTurns.of(self.turns)
+
+
+_KEY = ".key"
+"""File in a conversation's directory with the name of its entry in the index of keys."""
+_KEYS = "keys"
+"""Directory of the index of keys: one file for each key, with the conversation's ID."""
+
+
+def _key_name(key: str) -> str:
+    return sha256(key.encode())
 
 
 _BESIDE = "beside"
 
 
-class FilesBeside:
-    """Small things kept by name, such as pairings of people with accounts elsewhere.
+def _remove_durably(path: Path) -> None:
+    """Remove a renamed directory. The rename is synced first: after a power cut, a removed
+    conversation must not exist again.
+    """
+    with Folder.at(path.parent) as parent:
+        parent.sync()
+    remove_tree(path)
 
-    Each is a file that only its owner can read, in a folder beside the conversations.
+
+class FileKeyValueStore:
+    """Small named values, such as accounts linked to people.
+
+    Each value is a file that only its owner can read, in a folder next to the conversations.
     """
 
-    def __init__(self, directories: Directories) -> None:
+    def __init__(self, directories: Directories, writes: DiskQueue) -> None:
         self._directories = directories
+        self._writes = writes
 
     async def kept(self, beginning: str) -> Mapping[str, bytes]:
-        """Return what is kept under names with this beginning."""
+        """Return the values whose names start with `beginning`."""
         folder = self._directories.folders[0] / _BESIDE
         try:
             files = [file for file in os.listdir(folder) if file.startswith(_file(beginning))]  # noqa: PTH208  texts are enough
@@ -344,14 +521,22 @@ class FilesBeside:
         return {name: content for name, content in found.items() if content is not None}
 
     async def keep(self, name: str, content: bytes | None) -> None:
-        """Keep something under a name."""
+        """Store a value under a name, durably; None removes it."""
         path = self._directories.begun() / _BESIDE / _file(name)
-        with telling("write", path):
-            if content is None:
-                path.unlink(missing_ok=True)
-                return
-            ensure_private(path.parent)
-            write_private(path, content)
+
+        def write() -> None:
+            with reporting_os_errors("write", path):
+                if content is not None:
+                    ensure_private(path.parent)
+                    write_private(path, content)
+                elif path.parent.is_dir():
+                    path.unlink(missing_ok=True)
+                else:
+                    return
+                with Folder.at(path.parent) as folder:
+                    folder.sync()
+
+        await on_disk(write, self._writes)
 
 
 def _file(name: str) -> str:

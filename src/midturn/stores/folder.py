@@ -1,4 +1,6 @@
-"""A directory that is held open: its files are reached through it, privately, and never through a symbolic link."""
+"""An open directory. Its files are private. They are opened relative to the directory, and never
+through a symbolic link.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,26 @@ from midturn.errors import StoreError
 from midturn.security.process_ancestry import boot as boot_id
 
 _BLOCK = 65_536
-_LARGEST = 64 * 1024 * 1024  # bytes of a file that is no log; an answer that is handed over is a few MiB at most
+# maximum size in bytes of a file that is not a log; the largest are queued answers with a few MiB
+_LARGEST = 64 * 1024 * 1024
 PRIVATE = 0o600
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: a fifo that was put in our way must not hang us before we have seen that it is not ours.
+# O_NONBLOCK: opening a fifo that another user has put here must not block.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def sync(fd: int) -> None:
-    """Wait until what was written to a file is on the disk, its length included."""
+    """Wait until the content and the length of a file are on the disk."""
     if sys.platform == "darwin":
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
     else:
         os.fdatasync(fd)
 
 
-class telling:  # noqa: N801  it reads as what it does: `with telling("open", path):`
-    """Turn an error of the system into a `StoreError` that names the file: `where`, or `name` in the directory `where`."""
+class reporting_os_errors:  # noqa: N801  used like a function: `with reporting_os_errors(…):`
+    """Turn an `OSError` into a `StoreError` that names the file: `where`, or `name` in the
+    directory `where`.
+    """
 
     __slots__ = ("_doing", "_name", "_where")
 
@@ -46,43 +51,73 @@ class telling:  # noqa: N801  it reads as what it does: `with telling("open", pa
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if isinstance(error, OSError):
             path = self._where.path if isinstance(self._where, Folder) else self._where
             raise refusal(self._doing, path / self._name if self._name else path, error) from error
 
 
 def refusal(doing: str, path: Path, error: OSError) -> StoreError:
-    """Return what the system's error means to a user of the store."""
+    """Return a `StoreError` that explains an `OSError` and says what to do."""
     return StoreError(f"Cannot {doing} {path}: {_reason(error)}.")
 
 
-_ROOM = "Make room on the disk, then try again; what was recorded before is safe"
-_RIGHTS = "Give yourself the right to write there, then try again"
-_LOCKS = "This file system has no locks, so two processes could write one conversation; keep the store on one that has"
+_ROOM = "Free some disk space, then try again; everything recorded before is safe"
+_RIGHTS = "Give yourself write permission, then try again"
+_LOCKS = (
+    "This file system has no locks, so two processes could write one conversation; use a file"
+    " system with locks"
+)
 _ADVICE = {
     errno.ENOSPC: _ROOM,
     errno.EDQUOT: _ROOM,
-    errno.EIO: "The disk failed; see that it is sound, then try again. What was recorded before is safe",
+    errno.EIO: (
+        "The disk failed. Check the disk, then try again; everything recorded before is safe"
+    ),
     errno.EROFS: _RIGHTS,
     errno.EACCES: _RIGHTS,
+    errno.EMFILE: (
+        "This process has reached its limit of open files. Raise the limit (`ulimit -n`), or run"
+        " fewer turns in one process"
+    ),
     errno.ENOLCK: _LOCKS,
     errno.EOPNOTSUPP: _LOCKS,
 }
 
 
 class Folder:
-    """A directory, by descriptor. Its files are 0600, and opened without following a link in the last component."""
+    """A directory, by descriptor. Its files are 0600, and opened without following a link in the
+    last component.
+    """
 
     def __init__(self, path: Path, fd: int, name: str = "") -> None:
-        """Hold `fd`, the directory at `path`, or at `name` from there."""
+        """Take ownership of the descriptor `fd` of the directory `path`, or of `name` in it."""
         self._path = path
         self._name = name
+        self._is_by_path = False
         self.fd = fd
+
+    def close_descriptor(self) -> None:
+        """Close the descriptor and open files by path from now on.
+
+        Used by a process with few free descriptors.
+        """
+        self._path, self._name = self.path, ""
+        self.close()
+        self._is_by_path = True
+
+    def located(self, name: str) -> tuple[str, int | None]:
+        """Return the path of a file in this directory, and the `dir_fd` that it is relative to."""
+        return (f"{self._path}/{name}", None) if self._is_by_path else (name, self.fd)
 
     @property
     def path(self) -> Path:
-        """Path of the directory, put together only on demand."""
+        """Path of the directory, built on demand."""
         if self._name:
             self._path, self._name = self._path / self._name, ""
         return self._path
@@ -106,21 +141,28 @@ class Folder:
         """Open the directory at `path`, which must not be a symbolic link itself.
 
         Raises:
-            StoreError: It cannot be opened.
+            StoreError: The directory cannot be opened.
         """
-        with telling("open", path):
+        with reporting_os_errors("open", path):
             return cls(path, os.open(path, DIRECTORY))
 
     def inside(self, name: str) -> Folder:
-        """Open a directory in here.
+        """Open a subdirectory.
 
         Raises:
             OSError: As `os.open`.
         """
-        return Folder(self._path, os.open(name, DIRECTORY, dir_fd=self.fd), f"{self._name}/{name}" if self._name else name)
+        path, base = self.located(name)
+        return Folder(
+            self._path,
+            os.open(path, DIRECTORY, dir_fd=base),
+            f"{self._name}/{name}" if self._name else name,
+        )
 
     def make_inside(self, name: str) -> None:
-        """Create a directory in here that only its owner may enter, and wait until its name is on the disk; one that is there will do."""
+        """Create a private directory in this one, unless it exists, and wait until its name is
+        on the disk.
+        """
         try:
             os.mkdir(name, 0o700, dir_fd=self.fd)
         except FileExistsError:
@@ -131,45 +173,54 @@ class Folder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the descriptor."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
     def open(self, name: str, flags: int) -> int:
-        """Open a regular file in here; one that is created is 0600.
+        """Open a regular file in this directory; a new one gets mode 0600.
 
         Raises:
-            OSError: As `os.open`; `ELOOP` for a symbolic link, `EINVAL` for anything else that is not a regular file.
+            OSError: As `os.open`; `ELOOP` for a symbolic link, `EINVAL` for anything else that is
+                not a regular file.
         """
         return self.opened(name, flags)[0]
 
     def opened(self, name: str, flags: int) -> tuple[int, os.stat_result]:
-        """Open a regular file as `open` does; return what it was then, too."""
+        """Open a regular file as `open` does; return the status of the file, too."""
         fd = self.unchecked(name, flags)
         try:
             found = os.fstat(fd)
             check_regular(found)
             if flags & os.O_EXCL and stat.S_IMODE(found.st_mode) != PRIVATE:
-                os.fchmod(fd, PRIVATE)  # what the umask took away
+                os.fchmod(fd, PRIVATE)  # the umask may have removed bits
         except BaseException:
             os.close(fd)
             raise
         return fd, found
 
     def unchecked(self, name: str, flags: int) -> int:
-        """Open whatever has this name as `open` does; see what it is (`check_regular`) before anything is read from it or written."""
-        return os.open(name, flags | _FILE, PRIVATE, dir_fd=self.fd)
+        """Open any file as `open` does. Check its type with `check_regular` before reading or
+        writing it.
+        """
+        path, base = self.located(name)
+        return os.open(path, flags | _FILE, PRIVATE, dir_fd=base)
 
     def read(self, name: str) -> bytes:
-        """Return what a small file in here holds.
+        """Return the content of a small file in this directory.
 
         Raises:
-            OSError: As `open`; `EFBIG` where it is larger than anything of ours is.
+            OSError: As `open`; `EFBIG` if the file is larger than 64 MiB.
         """
         fd, found = self.opened(name, os.O_RDONLY)
         try:
@@ -183,17 +234,23 @@ class Folder:
         return b"".join(parts)
 
     def write_new(self, name: str, content: bytes) -> None:
-        """Create a file with this content, and wait until it is on the disk; an existing one is an error."""
+        """Create a file with this content, and wait until it is on the disk; an existing file is
+        an error.
+        """
         with self._created(name, content) as fd:
             sync(fd)
 
     def write_unsynced(self, name: str, content: bytes) -> None:
-        """Create a file with this content, which a loss of power may take away again; an existing one is an error."""
+        """Create a file without a sync, so that a power cut may remove it. The file must not
+        exist.
+        """
         with self._created(name, content):
             pass
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put a whole new file in the place of `name`, durably: readers see the old one or the new one."""
+        """Replace the file `name` atomically and durably: readers get either the old or the new
+        content.
+        """
         temporary = f".{name}.{os.urandom(6).hex()}"
         self.write_new(temporary, content)
         try:
@@ -204,13 +261,14 @@ class Folder:
         self.sync()
 
     def has(self, name: str) -> bool:
-        """Say whether something lies here under this name.
+        """Return whether a file with this name exists.
 
         Raises:
-            StoreError: It cannot be found out.
+            StoreError: The existence of the file cannot be determined.
         """
+        path, base = self.located(name)
         try:
-            os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            os.stat(path, dir_fd=base, follow_symlinks=False)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -218,20 +276,26 @@ class Folder:
         return True
 
     def names(self) -> list[str]:
-        """Return the names of everything in here."""
+        """Return the names of all entries."""
         return os.listdir(self.fd)  # noqa: PTH208 (pathlib lists no descriptors)
 
     def remove(self, name: str) -> None:
-        """Take a file's name away."""
+        """Remove a file."""
         os.unlink(name, dir_fd=self.fd)
 
     def sync(self) -> None:
-        """Wait until the names in here are on the disk."""
-        os.fsync(self.fd)
+        """Wait until the names in this directory are on the disk, unless its file system cannot
+        sync directories.
+        """
+        try:
+            os.fsync(self.fd)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
 
     @contextmanager
     def _created(self, name: str, content: bytes) -> Generator[int]:
-        """Create a file and fill it; it goes away again where anything fails."""
+        """Create and fill a file. The file is removed if anything fails."""
         fd = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             write_all(fd, content)
@@ -244,7 +308,7 @@ class Folder:
 
 
 def check_regular(found: os.stat_result) -> None:
-    """Refuse what is not a regular file.
+    """Refuse a file that is not regular.
 
     Raises:
         OSError: `EINVAL`.
@@ -254,41 +318,46 @@ def check_regular(found: os.stat_result) -> None:
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write everything. A disk that takes only a part refuses the rest, and that error says why."""
+    """Write all bytes. After a partial write, the next write raises the reason."""
     written = os.write(fd, content)
     while written < len(content):
         written += os.write(fd, memoryview(content)[written:])
 
 
 def write_durably(fd: int, content: bytes) -> None:
-    """Write everything, and wait until it is on the disk."""
+    """Write all bytes, and wait until they are on the disk."""
     write_all(fd, content)
     sync(fd)
 
 
 def _reason(error: OSError) -> str:
     if error.errno == errno.ELOOP:
-        return "it is a symbolic link, and links inside the store are not followed; put the file itself there"
+        return (
+            "it is a symbolic link, and links inside the store are not followed; put the file"
+            " itself there"
+        )
     said, advice = error.strerror or str(error), _ADVICE.get(error.errno or 0)
     return f"{said}. {advice}" if advice else said
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What one host keeps beside conversations for its own processes (`derived`)
+# --------------------------------------------------------------------------------------------------
+# Files that each host keeps for its own processes (`index_cache`)
 
 
 KEPT = "index"
-"""The directory that it is in."""
+"""Name of the directory with the files that a host keeps for its own processes."""
 STEPS = ".since"
-"""Suffix of files that say what has become of others."""
+"""Suffix of the files that record changes to another file."""
 
 
 def boot() -> str:
-    """Return what must not have changed for what is not synced to be trusted: without a boot id, only the process itself."""
+    """Return the boot ID, or an ID of this process if there is no boot ID. Unsynced files are
+    trusted only while the ID is the same.
+    """
     return boot_id() or f"process {os.getpid()}"
 
 
 @cache
 def host() -> str:
-    """Return this host's name as a part of a file's."""
+    """Return this host's name as a part of a file name."""
     return re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]

@@ -1,12 +1,15 @@
-"""A file beside conversations that is computed from their logs, so that the next process need not read all: `index/<name>-<host>`.
+"""Caches computed from logs, so that the next process need not read all conversations: the files
+`index/<name>-<host>`.
 
-It can be thrown away at any time. What is missing, broken, of another version or of before the machine was started is made again, and what
-it says of a conversation counts only while the files of that are as they were when they were read. It is written in one go, by rename: two
-processes that make it at once do not meet, and one that is killed leaves the old one. It is never synced, and where it cannot be written,
-it is not there. It is one host's own, as time stamps are.
+A cache can be deleted at any time. A cache that is missing, broken, of another version, or from
+before the last boot is computed again. An entry for a conversation counts only while the
+conversation's files are unchanged. The file is replaced atomically by rename, so concurrent and
+killed writers do no harm. The file is never synced, and write errors are ignored. Each host has
+its own file, because time stamps of hosts differ.
 
-Why no database: SQLite loads 100,000 such rows in 100 ms and writes them in 120, after 14 ms for its module; this is loaded in 40 and
-written in 10. A row alone is changed faster there; but logs change without a word to any index, so all of them are compared anyway.
+Why no database: SQLite loads 100,000 such rows in 100 ms and writes them in 120 ms, after 14 ms for
+its module; this file is loaded in 40 ms and written in 10 ms. SQLite changes a single row faster,
+but a log may change without an update of its row, so all rows are compared anyway.
 """
 
 from __future__ import annotations
@@ -29,15 +32,16 @@ from midturn.errors import StoreError
 from midturn.stores.folder import KEPT, STEPS, Folder, boot, host
 
 _VERSION: Final = 2
-_CLOCK_STEP: Final = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
-_MANY: Final = 1_000  # names that are worth keeping for other processes
-_PAUSE: Final = 60.0  # seconds between two times that one process keeps the same list
-_MOST_STEPS: Final = 100_000  # bytes
+# nanoseconds: longer than the resolution of any file system's clock
+_CLOCK_STEP: Final = 2_000_000_000
+_MANY: Final = 1_000  # minimum number of names for which the list is saved
+_PAUSE: Final = 60.0  # minimum seconds between two saves of the same list by one process
+_MOST_STEPS: Final = 100_000  # number of bytes above which the file of steps gets no more steps
 _T = TypeVar("_T")
 
 
-class Derived(Generic[_T]):
-    """One such file: the one with this name in the folder `conversations`."""
+class IndexCache(Generic[_T]):
+    """The cache file `name` of the folder `conversations`."""
 
     def __init__(self, conversations: Path, name: str, kind: type[_T]) -> None:
         self._conversations = conversations
@@ -45,16 +49,25 @@ class Derived(Generic[_T]):
         self._kind = kind
 
     def load(self) -> _T | None:
-        """Return what the file holds; None where it cannot be used."""
+        """Return the content of the file; None if it cannot be used."""
         try:
-            with Folder.at(self._conversations) as conversations, conversations.inside(KEPT) as folder:
+            with (
+                Folder.at(self._conversations) as conversations,
+                conversations.inside(KEPT) as folder,
+            ):
                 head, _, content = folder.read(self._file).partition(b"\n")
-            return msgspec.msgpack.decode(content, type=self._kind) if head == _head(content) else None
-        except (OSError, StoreError, ValueError):  # there is none, or it is broken: msgspec's errors are ValueErrors
+            return (
+                msgspec.msgpack.decode(content, type=self._kind) if head == _head(content) else None
+            )
+        except (
+            OSError,
+            StoreError,
+            ValueError,
+        ):  # the file is missing or broken (msgspec's errors are ValueErrors)
             return None
 
     def save(self, held: _T) -> None:
-        """Put a whole new file in the place of the old one, where that can be done."""
+        """Replace the file, if possible."""
         content = msgspec.msgpack.encode(held)
         with suppress(OSError, StoreError), Folder.at(self._conversations) as conversations:
             with suppress(FileExistsError):
@@ -69,21 +82,30 @@ class Derived(Generic[_T]):
     def _file(self) -> str:
         return f"{self._name}-{host()}"
 
-    # Steps: what has become of it since it was saved ----------------------------------------------------------------------
+    # Steps: changes since the file was saved
+    # ----------------------------------------------------------------------------------------------
 
     def begin_steps(self) -> None:
-        """Have steps be noted from now on; what was noted before belongs to what was saved before."""
-        with suppress(OSError, StoreError), Folder.at(self._conversations) as conversations, conversations.inside(KEPT) as folder:
+        """Start to record steps. Earlier steps belong to an earlier file."""
+        with (
+            suppress(OSError, StoreError),
+            Folder.at(self._conversations) as conversations,
+            conversations.inside(KEPT) as folder,
+        ):
             temporary = f".{self._file}{STEPS}.{os.getpid()}"
             with suppress(FileExistsError):
                 folder.write_unsynced(temporary, b"")
-            os.replace(temporary, f"{self._file}{STEPS}", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+            os.replace(
+                temporary, f"{self._file}{STEPS}", src_dir_fd=folder.fd, dst_dir_fd=folder.fd
+            )
 
     @contextmanager
     def noting(self, folder: Path) -> Generator[list[str]]:
-        """Note the id that the block puts into a list as a step of `folder`, where steps are noted and nothing else is made meanwhile.
+        """Yield a list to which the block appends the ID of a conversation that it creates in
+        `folder`. The ID is then recorded as a step, if steps are recorded.
 
-        Of two processes that make something at once, the one that comes second ends the notes: neither of both could tell its step.
+        If two processes change the folder at the same time, the second process stops the recording,
+        because neither can determine the state of the folder after its own change.
         """
         made: list[str] = []
         fd = self._opened_steps()
@@ -101,8 +123,12 @@ class Derived(Generic[_T]):
             os.close(fd)
 
     def _opened_steps(self) -> int:
-        """Open what steps are noted in, for us alone; -1 where that is not to be."""
-        with suppress(OSError, StoreError), Folder.at(self._conversations) as conversations, conversations.inside(KEPT) as folder:
+        """Open the file of steps with an exclusive lock; -1 if steps are not recorded."""
+        with (
+            suppress(OSError, StoreError),
+            Folder.at(self._conversations) as conversations,
+            conversations.inside(KEPT) as folder,
+        ):
             fd, found = folder.opened(f"{self._file}{STEPS}", os.O_WRONLY | os.O_APPEND)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,9 +142,12 @@ class Derived(Generic[_T]):
         return -1
 
     def steps(self) -> list[Step]:
-        """Return all steps; none where any cannot be read."""
+        """Return all steps; none if one of them cannot be read."""
         try:
-            with Folder.at(self._conversations) as conversations, conversations.inside(KEPT) as folder:
+            with (
+                Folder.at(self._conversations) as conversations,
+                conversations.inside(KEPT) as folder,
+            ):
                 lines = folder.read(f"{self._file}{STEPS}").splitlines()
             return [msgspec.json.decode(line, type=Step) for line in lines]
         except (OSError, StoreError, ValueError):  # as in `load`
@@ -126,7 +155,9 @@ class Derived(Generic[_T]):
 
 
 def _sweep(folder: Folder, beginning: str) -> None:
-    """Take away what processes have left half written that were killed; the one that writes right now makes it again the next time."""
+    """Remove temporary files of killed processes. A running process whose file is removed writes
+    the file again the next time.
+    """
     for left in folder.names():
         if left.startswith(beginning):
             with suppress(FileNotFoundError):
@@ -134,33 +165,40 @@ def _sweep(folder: Folder, beginning: str) -> None:
 
 
 def _head(content: bytes) -> bytes:
-    """Return the first line: what a file must begin with to hold this content, written since the machine was started."""
+    """Return the first line of a cache file with this content. A file that was written by another
+    version or before the last boot has a different first line, and is not used.
+    """
     return b"midturn %d %s %08x" % (_VERSION, boot().encode(), zlib.crc32(content))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Lists of names, such as those of all conversations
+# --------------------------------------------------------------------------------------------------
+# Lists of names, for example of all conversations
 
 
 FolderState: TypeAlias = tuple[int, int, int, int]
-"""Identity of a folder, time of its last new or removed name in nanoseconds, and a sum over its names."""
+"""Inode number, modification time in nanoseconds, number of links, and size in bytes."""
 _NOWHERE: Final = (0, 0, 0, 0)
 
 
 def folder_state(folder: Path) -> FolderState:
-    """Return what changes with each name in a folder; zeros where there is none.
+    """Return a state that changes when a name is added to a folder or removed from it; zeros if
+    there is no folder.
 
-    Most file systems count the directories in one, or the bytes of its names: so two changes in the same step of the clock tell, too.
+    Two changes in one tick of the clock are detected as well, because most file systems count
+    subdirectories in the number of links, or the bytes of the names in the size.
     """
     try:
-        found = os.stat(folder)  # noqa: PTH116  it is asked for with each new conversation
+        found = os.stat(folder)  # noqa: PTH116  called for each new conversation
     except OSError:
         return _NOWHERE
     return found.st_ino, found.st_mtime_ns, found.st_nlink, found.st_size
 
 
 class Step(Struct, frozen=True, array_like=True):
-    """A change of a folder: the directory of the conversation `id` came or went."""
+    """A change of a folder: the directory of the conversation `id` was added.
+
+    `before` and `after` are the states of the folder.
+    """
 
     before: FolderState
     after: FolderState
@@ -168,109 +206,121 @@ class Step(Struct, frozen=True, array_like=True):
 
     @property
     def is_alone(self) -> bool:
-        """Say whether there is one directory more, where they are counted: nothing else was made meanwhile."""
-        return bool(self.id) and self.before[0] == self.after[0] and self.after[2] - self.before[2] == (1 if self.before[2] > 1 else 0)
+        """Whether exactly one directory was added. Only file systems that count subdirectories in
+        the number of links can show more than one.
+        """
+        return (
+            bool(self.id)
+            and self.before[0] == self.after[0]
+            and self.after[2] - self.before[2] == (1 if self.before[2] > 1 else 0)
+        )
 
 
-class Listed(Struct, dict=True):
-    """Ids, the oldest first, and what the folders were when they were listed.
+class IdList(Struct, dict=True):
+    """IDs, oldest first, and the states of the folders when they were listed.
 
-    They are kept as lines of one text: a command that wants the newest of 100,000 takes them from its end, and makes no others.
+    The IDs are stored as the lines of one text, so that a command that needs the newest of
+    100,000 reads only its end.
     """
 
     states: list[FolderState]
     lines: str
 
     @classmethod
-    def of(cls, states: list[FolderState], ids: list[str]) -> Listed:
-        """Return these ids."""
+    def of(cls, states: list[FolderState], ids: list[str]) -> IdList:
+        """Create a list from ids."""
         listed = cls(states, "\n".join(ids))
         vars(listed)["ids"] = ids
         return listed
 
     @cached_property
     def ids(self) -> list[str]:
-        """All of them."""
+        """All IDs, oldest first."""
         return self.lines.split("\n") if self.lines else []
 
     def newest_first(self) -> Iterator[str]:
-        """Yield one after the other."""
+        """Yield the ids, newest first."""
         end = len(self.lines)
         while end > 0:
             begin = self.lines.rfind("\n", 0, end)
             yield self.lines[begin + 1 : end]
             end = begin
 
-    def grown(self, states: list[FolderState], made: Sequence[str]) -> Listed:
-        """Return it with more ids, of which the oldest mostly is newer than all that were there."""
+    def grown(self, states: list[FolderState], made: Sequence[str]) -> IdList:
+        """Return a list with more ids. Usually all new ids are newer than the present ids."""
         if made and min(made) > next(self.newest_first(), ""):
-            return Listed(states, "\n".join([*filter(None, [self.lines]), *sorted(made)]))
-        return Listed.of(states, sorted([*self.ids, *made]))
+            return IdList(states, "\n".join([*filter(None, [self.lines]), *sorted(made)]))
+        return IdList.of(states, sorted([*self.ids, *made]))
 
 
-class KeptList:
-    """The ids that folders name. They are listed again only where a name was made or removed, by processes that come later, too.
+class CachedList:
+    """The IDs that folders contain. A folder is listed again only if a name was added or removed,
+    even by a process that starts later.
 
     Args:
-        derived: Where a long list is kept.
+        cache: The file in which a long list is saved.
         folders: The folders.
-        listing: Lists them.
+        listing: Lists the IDs.
     """
 
-    def __init__(self, derived: Derived[Listed], folders: Sequence[Path], listing: Callable[[], list[str]]) -> None:
-        self._derived = derived
+    def __init__(
+        self, cache: IndexCache[IdList], folders: Sequence[Path], listing: Callable[[], list[str]]
+    ) -> None:
+        self._cache = cache
         self._folders = folders
         self._listing = listing
-        self._kept: Listed | None = None
+        self._current: IdList | None = None
         self._saved = -_PAUSE
 
     def ids(self) -> list[str]:
         """Return the ids, the oldest first."""
         return self.listed().ids
 
-    def listed(self) -> Listed:
-        """Return the list as it is now."""
+    def listed(self) -> IdList:
+        """Return the current list."""
         states, began = [*map(folder_state, self._folders)], time.time_ns()
-        kept = self._kept = self._kept or self._derived.load() or Listed([], "")
+        kept = self._current = self._current or self._cache.load() or IdList([], "")
         if states == kept.states:
             return kept
         if followed := self._followed(kept, states):
-            self._kept = followed
+            self._current = followed
             return followed
-        found = Listed.of(states, self._listing())
+        found = IdList.of(states, self._listing())
         if _NOWHERE in states or max(state[1] for state in states) + _CLOCK_STEP > began:
-            return found  # what is made in the same step of the clock might not be noticed
-        self._kept = found
+            return found  # a change in the same tick of the clock might not be noticed
+        self._current = found
         if len(found.ids) >= _MANY and time.monotonic() - self._saved >= _PAUSE:
             self._saved = time.monotonic()
             self._save(found)
         return found
 
-    def _followed(self, kept: Listed, states: list[FolderState]) -> Listed | None:
-        """Return what the list has become, where that is known without listing anything."""
+    def _followed(self, kept: IdList, states: list[FolderState]) -> IdList | None:
+        """Return the changed list if it can be computed without listing a folder."""
         del kept, states
 
-    def _save(self, found: Listed) -> None:
-        self._derived.save(found)
+    def _save(self, found: IdList) -> None:
+        self._cache.save(found)
 
 
-class GrowingList(KeptList):
-    """One of conversations: where each change of the first folder since is a step that was noted, the new ids are added to the old ones.
+class ConversationList(CachedList):
+    """The IDs of all conversations in folders. If the recorded steps explain every change of the
+    first folder since the list was saved, the IDs of the steps are added to the saved list.
 
-    So a conversation that was begun just now has nothing listed again. Where anything else was made or removed, the steps lead nowhere.
+    So a new conversation does not cause a new listing. After any other change, the folders are
+    listed.
     """
 
-    def _followed(self, kept: Listed, states: list[FolderState]) -> Listed | None:
+    def _followed(self, kept: IdList, states: list[FolderState]) -> IdList | None:
         if not kept.states or states[1:] != kept.states[1:]:
             return None
         at, made = kept.states[0], list[str]()
-        for step in dropwhile(lambda step: step.before != kept.states[0], self._derived.steps()):
+        for step in dropwhile(lambda step: step.before != kept.states[0], self._cache.steps()):
             if step.before != at:
                 return None
             at = step.after
             made.append(step.id)
         return kept.grown(states, made) if at == states[0] else None
 
-    def _save(self, found: Listed) -> None:
+    def _save(self, found: IdList) -> None:
         super()._save(found)
-        self._derived.begin_steps()
+        self._cache.begin_steps()

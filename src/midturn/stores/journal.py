@@ -1,7 +1,9 @@
-"""The log of one conversation, held for writing: a `PortJournal` on an `events.jsonl`. Whole batches go in, nothing is changed afterwards.
+"""The log of one locked conversation: a `PortJournal` on an `events.jsonl`. Whole batches are
+appended, and never changed.
 
-A batch is one `write` and one sync. On Linux, whose file systems keep the order in which names and files came to be, the first sync of
-a new file makes its name and those of its new directories durable, too; elsewhere they are synced on their own, once.
+A batch is one `write` and one sync. After the first batch, the conversation's directory is synced
+once as well. On Linux, these two syncs also make the names of the new directories durable. On other
+systems the directory of the conversations is synced once, too.
 """
 
 from __future__ import annotations
@@ -9,40 +11,46 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from midturn.clock import now_in_a_name
 from midturn.errors import StoreError
-from midturn.events.provider_view import NO_PAST, EventLog, Past
+from midturn.events.provider_view import NO_PAST, EventLog, HistoryPrefix
 from midturn.events.types import Event, OpaqueEvent, TurnEnd, TurnStart
 from midturn.events.window import Window, last_turn, starts_turn
 from midturn.question.json_value import DEFAULT_LIMITS, Limits
 from midturn.stores.batch import as_written, may_close
 from midturn.stores.decisions import outdated
-from midturn.stores.folder import PRIVATE, Folder, refusal, sync, telling, write_durably
+from midturn.stores.disk_threads import DiskQueue, on_disk
+from midturn.stores.folder import PRIVATE, Folder, refusal, reporting_os_errors, sync, write_durably
 from midturn.stores.lock import Holder, Lock
 from midturn.stores.log_tail import NAME, NOTHING, FileEnd, read_ending
 from midturn.stores.metadata import conversation_in
 from midturn.stores.open_index import is_named, name_finished, name_open
 from midturn.stores.port import LastTurn
-from midturn.stores.queued_answer import FileFeed, HandedOver, HandoverFolder
+from midturn.stores.queued_answer import AnswerQueueFolder, FileAnswerQueue, QueuedAnswer
 
 
 class EventFile:
-    """The one writer's hand on the file: everything up to `end` (bytes) is on the disk; `syncs` counts what that took."""
+    """Writes the log file of a conversation. The content up to `end` (in bytes) is on the disk;
+    `syncs` counts the syncs so far.
+    """
 
     def __init__(self, folder: Folder) -> None:
-        """Open the file, create it where it is missing, and cut a torn end (kept beside as `events.torn-<time>`).
+        """Open the file, create it if it is missing, and cut a torn end, which is saved as
+        `events.torn-<time>`.
 
         Raises:
-            StoreError: It cannot be opened or repaired.
+            StoreError: The file cannot be opened or repaired.
         """
         self._folder = folder
         self.syncs = 0
         self._broken = ""
+        self.is_closed_between_appends = False
         try:
             self.fd, self._opened = folder.opened(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             try:
@@ -51,7 +59,7 @@ class EventFile:
                 self.found = FileEnd(self.fd, self._opened.st_size)
                 """Content of the file when it was opened."""
                 self.ending = read_ending(self.found, folder)
-                """Its end at that time."""
+                """The end of the file when it was opened: the committed size and the last turn."""
                 self.end = self.ending.end
                 if self.end < self.found.size:
                     self._cut_torn_end()
@@ -66,20 +74,46 @@ class EventFile:
         """Path of the file."""
         return self._folder.path / NAME
 
+    def close_between_appends(self) -> None:
+        """From now on, open the file only while a batch is written."""
+        os.close(self.fd)
+        self.fd = -1
+        self.is_closed_between_appends = True
+
+    def _reopen(self) -> None:
+        with reporting_os_errors("open", self._folder, NAME):
+            self.fd, found = self._folder.opened(NAME, os.O_RDWR | os.O_APPEND)
+            if (found.st_ino, found.st_dev) != (self._opened.st_ino, self._opened.st_dev):
+                os.close(self.fd)
+                self.fd = -1
+                self._refuse("was replaced by another file")
+
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """Write the lines of one batch, each with its newline; they are on the disk when this returns.
+        """Write the lines of one batch, each with its newline; they are on the disk when this
+        returns.
 
         Raises:
-            StoreError: The disk refused, or another program changed the file: nothing of the batch is recorded, everything before it is.
+            StoreError: The disk refused the write, or another program changed the file. No event
+                of the batch is recorded; earlier batches are.
         """
+        if not self.is_closed_between_appends:
+            self._append(b"".join(lines))
+            return
+        if not self._broken:
+            self._reopen()
+        try:
+            self._append(b"".join(lines))
+        finally:
+            self.close()
+
+    def _append(self, batch: bytes) -> None:
         self.check_ours()
-        batch = b"".join(lines)
         try:
             write_durably(self.fd, batch)
             self.syncs += 1
@@ -88,77 +122,98 @@ class EventFile:
         except OSError as error:
             self._take_back()
             raise StoreError(
-                f"Cannot write {self.path}: {error.strerror or error}. The {self.end:,} bytes that were recorded before are safe on disk; "
-                "what came last is not recorded. Make room on the disk, or repair it, then open the conversation again."
+                f"Cannot write {self.path}: {error.strerror or error}. The {self.end:,} bytes that"
+                " were recorded before are safe on disk; the last batch is not recorded. Make room"
+                " on the disk, or repair it, then open the conversation again."
             ) from error
+        if os.fstat(self.fd).st_nlink == 0:  # the batch is synced, but the file was removed
+            self._broken = (
+                f"{self.path} was removed while this process was writing it. The last batch is"
+                " not recorded."
+            )
+            raise StoreError(self._broken)
         self.end += len(batch)
 
     def check_ours(self) -> None:
-        """Refuse to write where another program has written: what is in memory would no longer be what is on disk."""
+        """Refuse to write if another program has changed the file, because the events in memory
+        would differ from those on disk.
+        """
         if self._broken:
             raise StoreError(self._broken)
-        if self.fd < 0:
+        if self.fd < 0 and not self.is_closed_between_appends:
             raise StoreError(f"{self.path} is closed: nothing more can be recorded by this writer.")
         try:
-            there = os.stat(NAME, dir_fd=self._folder.fd, follow_symlinks=False)
+            name, base = self._folder.located(NAME)
+            there = os.stat(name, dir_fd=base, follow_symlinks=False)
         except OSError as error:
             raise refusal("write", self.path, error) from error
         if there.st_ino != self._opened.st_ino or there.st_dev != self._opened.st_dev:
             self._refuse("was replaced by another file")
         if there.st_size != self.end:
-            self._refuse(f"has {there.st_size:,} bytes instead of the {self.end:,} that were recorded")
+            self._refuse(
+                f"has {there.st_size:,} bytes instead of the {self.end:,} that were recorded"
+            )
 
     def _refuse(self, what: str) -> None:
         raise StoreError(
-            f"{self.path} {what} while this process was writing it. Nothing more is recorded here, so that nothing is lost: "
-            "keep the version that you want under this name, then open the conversation again."
+            f"{self.path} {what} while this process was writing it. Nothing more is recorded here,"
+            " so that nothing is lost: keep the version that you want under this name, then open"
+            " the conversation again."
         )
 
     def _take_back(self) -> None:
-        """Cut what a failed write left. If even that fails, nothing may follow it until the file is opened and looked at again."""
+        """Truncate the rest of a failed write. If that fails as well, nothing may be appended
+        until the file is opened again.
+        """
         try:
             os.ftruncate(self.fd, self.end)
             self._sync(self.fd)
         except OSError as error:
-            self._broken = f"{self.path} can no longer be written ({error.strerror or error}). Open the conversation again."
+            self._broken = (
+                f"{self.path} can no longer be written ({error.strerror or error}). Open the"
+                " conversation again."
+            )
 
     def _cut_torn_end(self) -> None:
         torn = self.found.read(self.end, self.found.size)
-        with telling("repair", self._folder, NAME):
+        with reporting_os_errors("repair", self._folder, NAME):
             self._folder.write_new(f"events.torn-{now_in_a_name()}", torn)
             self._folder.sync()
             os.ftruncate(self.fd, self.end)
             self._sync(self.fd)
-        self.syncs += 2  # those of the torn copy
+        self.syncs += 2  # writing the copy of the torn end took two syncs
 
     def _sync(self, fd: int) -> None:
         self.syncs += 1
         sync(fd)
 
     def _sync_names(self) -> None:
-        if sys.platform == "linux":
-            return
-        parent = os.open("..", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._folder.fd)
-        try:
-            for fd in (self._folder.fd, parent):
+        """Sync the directory, because Btrfs may have stored it under its hidden first name."""
+        with self._folder.inside(".") if self._folder.fd < 0 else nullcontext(self._folder) as own:
+            self.syncs += 1
+            own.sync()
+        if sys.platform != "linux":
+            with self._folder.inside("..") as parent:
                 self.syncs += 1
-                os.fsync(fd)
-        finally:
-            os.close(parent)
+                parent.sync()
 
 
 class Writer:
     """The lock and the file of a conversation, until `close`."""
 
     def __init__(self, folder: Folder, lock: Lock, limits: Limits) -> None:
-        """Open the file, repaired where a process died while it wrote. The lock is released with the writer, or where this fails."""
+        """Open the file, and repair it if a process died while writing. The lock is released with
+        the writer, or if opening fails.
+        """
         self.folder = folder
         self.conversation = conversation_in(folder.name)
         """The conversation's id."""
-        self.answers = HandoverFolder(folder)
+        self.answers = AnswerQueueFolder(folder)
         self._limits = limits
         self._lock = lock
+        self._queue = DiskQueue()
         try:
+            lock.check_descriptors_left()
             self.file = EventFile(folder)
         except BaseException:
             lock.release()
@@ -166,11 +221,11 @@ class Writer:
 
     @classmethod
     async def open(cls, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS) -> Self:
-        """Take the lock, signed as `holder`, and open the file.
+        """Take the lock for `holder`, and open the file.
 
         Raises:
-            StoreLocked: The conversation is being written elsewhere.
-            StoreError: It cannot be opened or repaired.
+            StoreLocked: Another process has the lock.
+            StoreError: The file cannot be opened or repaired.
         """
         return cls(folder, await Lock.take(folder, holder), limits)
 
@@ -181,60 +236,96 @@ class Writer:
         self.close()
 
     def close(self) -> None:
-        """Give the conversation back."""
+        """Release the conversation."""
+        self._queue.wait_until_idle()
         self.file.close()
         self._lock.release()
 
+    def save_descriptors(self) -> None:
+        """If this process is close to its limit of open files, close all descriptors except that
+        of the lock.
+        """
+        if self._lock.is_one_of_many_files and not self.file.is_closed_between_appends:
+            self.file.close_between_appends()
+            self.folder.close_descriptor()
+
     def last_turn(self) -> LastTurn:
-        """Return the last turn as it was when the file was opened, and what was handed over."""
+        """Return the last turn as it was when the file was opened, and the queued answers."""
         return LastTurn(self.file.ending.events, self.answers.collect())
 
-    def read(self, known: Past = NO_PAST) -> tuple[list[Event], Past]:
-        """Return the last turn as it was when the file was opened, and everything before it; the memory that this took is free again.
+    def read(self, known: HistoryPrefix = NO_PAST) -> tuple[list[Event], HistoryPrefix]:
+        """Return the last turn as it was when the file was opened, and the history before it. The
+        cached content of the file is released.
 
-        `known` is what was before the last turn at an earlier time.
+        `known` is the history from an earlier read.
         """
         ending, found = self.file.ending, self.file.found
-        past = known.grown(found.pass_by(0, ending.begin), f"{self.folder.place}/{NAME}") if ending.begin else NO_PAST
+        past = (
+            known.grown(found.pass_by(0, ending.begin), f"{self.folder.place}/{NAME}")
+            if ending.begin
+            else NO_PAST
+        )
         found.forget()
         self.file.ending = NOTHING
         return list(ending.events), past
 
-    def append(self, batch: Sequence[Event]) -> tuple[Event, ...]:
-        """Write a batch at once and return it as it was written; it is durable when this returns.
+    async def append(
+        self, batch: Sequence[Event], recorded: Callable[[tuple[Event, ...]], None]
+    ) -> None:
+        """Write a batch atomically, after all earlier batches. It is durable when this returns.
+
+        Args:
+            batch: The events.
+            recorded: Called with the recorded events, even if the caller was cancelled in the
+                meantime.
 
         Raises:
-            StoreError: It is too large, or the disk refused; nothing of the batch is recorded.
+            StoreError: The batch is too large, or the disk refused the write. No event of the
+                batch is recorded.
         """
-        if not batch:
-            return ()
         written, lines = as_written(batch, self._limits)
         kinds = set(map(type, written))
-        if TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written))):
-            self.file.check_ours()  # no name for a turn that will not be written
-            name_open(self.folder, self.conversation)
-        self.file.append(lines)
-        if TurnEnd in kinds:
-            name_finished(self.folder, self.conversation)
-        return written
+        starts = TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written)))
+        is_durable = False
+
+        def write() -> None:
+            nonlocal is_durable
+            if starts:
+                # checked first, so that a turn that cannot be written is not added to the index
+                self.file.check_ours()
+                name_open(self.folder, self.conversation)
+            self.file.append(lines)
+            is_durable = True
+            if TurnEnd in kinds:
+                name_finished(self.folder, self.conversation)
+
+        try:
+            await on_disk(write, self._queue)
+        finally:
+            if is_durable:
+                recorded(written)
 
     def mend(self, turn: Window | None) -> None:
-        """Have the index say what is so, given the last turn."""
+        """Add the conversation to the index of open turns, or remove it, according to its last
+        turn.
+        """
         is_open = turn is not None and turn.open
         if is_open != is_named(self.folder, self.conversation):
             (name_open if is_open else name_finished)(self.folder, self.conversation)
 
-    def tidy(self, handed: Iterable[HandedOver], last_turn: Sequence[Event]) -> None:
-        """Take away what was handed over for questions that are closed by now."""
+    def tidy(self, handed: Iterable[QueuedAnswer], last_turn: Sequence[Event]) -> None:
+        """Remove queued answers to questions that are closed."""
         for answer in outdated(handed, last_turn):
             self.answers.remove(answer.key)
 
 
 class FileJournal:
-    """The one writer of a conversation, until `close`. `syncs` counts how often the disk was waited for."""
+    """The only writer of a conversation, until `close`. `syncs` is the number of syncs."""
 
-    def __init__(self, writer: Writer, known: Past = NO_PAST) -> None:
-        """Take over `writer` with its folder; `known` is the past of an earlier journal of this conversation."""
+    def __init__(self, writer: Writer, known: HistoryPrefix = NO_PAST) -> None:
+        """Take over `writer` with its folder; `known` is the history from an earlier journal of
+        this conversation.
+        """
         self._writer = writer
         self._closed = False
         try:
@@ -243,9 +334,10 @@ class FileJournal:
             raise refusal("read", writer.folder.path / NAME, error) from error
         self.events: Sequence[Event] = EventLog(self._events, self.past)
         """Everything recorded so far, oldest first."""
-        self.answers = FileFeed(writer.answers)
-        """Answers that others hand over meanwhile."""
+        self.answers = FileAnswerQueue(writer.answers)
+        """Answers that other processes have queued."""
         writer.mend(last_turn(self.events))
+        writer.save_descriptors()
 
     @property
     def conversation(self) -> str:
@@ -263,12 +355,17 @@ class FileJournal:
         return self._writer.file.syncs
 
     async def append(self, batch: Sequence[Event]) -> None:
-        """Write a batch at once; when this returns, it is durable (one write, one sync, made here and now).
+        """Write a batch atomically: one write and one sync, in a thread if a loop is running. It is
+        durable when this returns.
 
         Raises:
-            StoreError: The disk refused, or the batch is too large; nothing of it is recorded, everything before it is.
+            StoreError: The disk refused the write, or the batch is too large. No event of the
+                batch is recorded; earlier batches are.
         """
-        written = self._writer.append(batch)
+        if batch:
+            await self._writer.append(batch, self._record)
+
+    def _record(self, written: Sequence[Event]) -> None:
         self._events.extend(written)
         if may_close(written) and (handed := self._writer.answers.collect()):
             self._writer.tidy(handed, self._last_turn)
@@ -278,13 +375,18 @@ class FileJournal:
         window = last_turn(self.events)
         return window.events if window else ()
 
-    def go_on_soon(self) -> None:
-        """Do nothing: workers look at all turns again and again."""
+    def mark_ready(self) -> None:
+        """Do nothing: workers poll all turns."""
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:

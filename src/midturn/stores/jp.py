@@ -1,4 +1,6 @@
-"""Conversations of `jp`, a command-line tool with a similar log: read as they are, imported, and exported for it."""
+"""Conversations of `jp`, a command-line tool with a similar log: read as they are, imported, and
+exported for it.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +20,24 @@ from midturn.errors import StoreError
 from midturn.events.codec import decode_event
 from midturn.events.types import TurnStart, is_opaque
 from midturn.question.json_value import Json, JsonObject
-from midturn.security.private_files import LONGEST_IMPORT, read_regular
+from midturn.security.private_files import MAX_IMPORT_BYTES, read_regular
 from midturn.stores.log_tail import EVENTS
 from midturn.stores.metadata import Metadata
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Base64 fields of `jp`, which hide text from `grep`
-# Its readers take a string that is not base64 of UTF-8 text as it stands, so files hold both. Here the strings of a field are counted, and
-# those that were not encoded are remembered: writing the field back gives what was there. Numbers, keys and order are never touched.
+# `jp` also reads strings that are not encoded, so files contain both kinds. The import numbers the
+# strings of a field and records the numbers of the strings that were not encoded. The export then
+# restores the field exactly. JSON numbers, keys and the order are never changed.
 
 
 _STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
 
 def reveal(field: bytes) -> tuple[bytes, list[int]]:
-    """Return the field (compact JSON) with its strings readable, and which of them (from 0) were not encoded."""
+    """Return the field (compact JSON) with its strings decoded, and the numbers (from 0) of the
+    strings that were not encoded.
+    """
     plain: list[int] = []
 
     def read(token: bytes, number: int) -> bytes:
@@ -46,7 +51,9 @@ def reveal(field: bytes) -> tuple[bytes, list[int]]:
 
 
 def hide(field: bytes, plain: Container[int] = ()) -> bytes:
-    """Return the field (compact JSON) with its strings in base64, all but those that `plain` counts."""
+    """Return the field (compact JSON) with its strings encoded in base64, except the strings
+    whose numbers are in `plain`.
+    """
 
     def write(token: bytes, number: int) -> bytes:
         text = None if number in plain else _text(token)
@@ -56,7 +63,9 @@ def hide(field: bytes, plain: Container[int] = ()) -> bytes:
 
 
 def _each_string(field: bytes, change: Callable[[bytes, int], bytes]) -> bytes:
-    """Change every string value: `change` gets it with its quotes, and its number."""
+    """Return a JSON field in which every string value is replaced by the result of `change`. The
+    arguments of `change` are the string with its quotes, and its number within the field.
+    """
     numbers = itertools.count()
 
     def replace(found: re.Match[bytes]) -> bytes:
@@ -67,7 +76,9 @@ def _each_string(field: bytes, change: Callable[[bytes, int], bytes]) -> bytes:
 
 
 def _decoded(token: bytes) -> str | None:
-    """Return what the string is the base64 of; None where it is not exactly that."""
+    """Return the decoded base64 of a string; None if encoding it again would not give the same
+    string.
+    """
     text = _text(token)
     try:
         decoded = base64.b64decode("\0" if text is None else text, validate=True)
@@ -77,17 +88,20 @@ def _decoded(token: bytes) -> str | None:
 
 
 def _text(token: bytes) -> str | None:
-    """Return the string that a token stands for; None where it holds half a character, which no UTF-8 text does."""
+    """Return the string of a JSON token; None if it contains a lone surrogate, which UTF-8
+    cannot encode.
+    """
     try:
         return msgspec.json.decode(token, type=str)
     except ValueError:
         return None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Read a conversation that `jp` recorded: a folder with `events.json` and `metadata.json`.
-# Every entry of the array becomes one line of ours, as it is but for three things: what was hidden in base64 is readable, a structured
-# answer stands under `structured` (there: `data`), and the key `imported` says what it takes to write the entry back (`export_jp`).
+# --------------------------------------------------------------------------------------------------
+# Read a conversation that `jp` recorded: a folder with `events.json` and `metadata.json`. Every
+# entry of the array becomes one line, with three changes. Fields that `jp` hides in base64 are
+# decoded. The field `data` of a structured answer is renamed to `structured`. The field `imported`
+# is added, with the information that `export_jp` needs to restore the entry.
 
 
 METADATA: Final = "metadata.json"
@@ -95,11 +109,13 @@ BASE_CONFIG: Final = "base_config.json"
 FILE_LINE: Final = "jp_file"
 """The type of a line that holds a whole file of an imported conversation."""
 ORIGINAL: Final = "imported"
-"""The key of our metadata that holds the `metadata.json` of `jp` as it was read."""
+"""Key in midturn's metadata. Its value is the unchanged content of the `metadata.json` of `jp`."""
 TOOL_ANSWERS: Final = "tool_answers"
-"""The argument in which older versions of `jp` stored the answers to a tool's questions. The model never sent it."""
+"""The argument in which older versions of `jp` stored the answers to a tool's questions. The
+model never sent it.
+"""
 HIDDEN: Final = {"tool_call_request": "arguments", "tool_call_response": "content"}
-"""The field of each kind whose strings are in base64."""
+"""By type of entry, the field whose strings `jp` stores in base64."""
 
 _ARRAY: Final = msgspec.json.Decoder(list[Raw])
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -107,10 +123,12 @@ _OBJECT: Final = msgspec.json.Decoder(JsonObject)
 
 
 class Imported(Struct, frozen=True, omit_defaults=True):
-    """The `imported` field of a line: what is needed to write the entry back as it was read.
+    """The `imported` field of a line: the information needed to export the entry unchanged.
 
-    `plain` counts the strings of its hidden field that were not encoded. `tool_answers` is the argument of that name, as JSON, and
-    `tool_answers_at` its position among the arguments. `wraps_delta` says that `delta` was moved to `delta.imported` (`disarm_delta`).
+    `plain` has the numbers of the strings in the hidden field that were not encoded.
+    `tool_answers` is the argument of that name, as JSON, and `tool_answers_at` its position among
+    the arguments. `wraps_delta` is true if `delta` was moved to `delta.imported`
+    (`disarm_delta`).
     """
 
     source: str = msgspec.field(default_factory=lambda: "jp")
@@ -123,8 +141,9 @@ class Imported(Struct, frozen=True, omit_defaults=True):
 class JpConversation(Struct, frozen=True):
     """A conversation of `jp`.
 
-    `id` is empty if the folder's name has none. `lines` are the lines for our `events.jsonl`; the last one is `base_config.json`, if there
-    is such a file. `metadata` is `metadata.json` as it was read.
+    `id` is empty if the folder's name has none. `lines` are the lines for our `events.jsonl`; the
+    last one is `base_config.json`, if there is such a file. `metadata` is `metadata.json` as it was
+    read.
     """
 
     id: str
@@ -149,23 +168,29 @@ class JpConversation(Struct, frozen=True):
 
     @property
     def notes(self) -> list[str]:
-        """What is kept and has no effect here, in sentences."""
+        """Messages about imported data that has no effect in midturn."""
         kinds = [text_of(_fields_of(line), "type") for line in self.lines]
         compactions = kinds.count("compaction")
         if not compactions:
             return []
-        entries = "1 compaction entry is" if compactions == 1 else f"{compactions} compaction entries are"
+        entries = (
+            "1 compaction entry is" if compactions == 1 else f"{compactions} compaction entries are"
+        )
         return [f"{entries} kept and not applied: the model reads the whole conversation"]
 
 
 def read_jp(folder: Path) -> JpConversation:
-    """Read a folder of `jp`; nothing in it is changed.
+    """Read a conversation of `jp`, without changing it.
 
     Raises:
-        StoreError: A file cannot be read, or is not what `jp` writes; the message names it.
+        StoreError: A file cannot be read, or has another format; the message names the file.
     """
     metadata = _read(folder / METADATA) if (folder / METADATA).exists() else b"{}"
-    files = [_file_line(name, _read(folder / name), str(folder / name)) for name in (BASE_CONFIG,) if (folder / name).exists()]
+    files = [
+        _file_line(name, _read(folder / name), str(folder / name))
+        for name in (BASE_CONFIG,)
+        if (folder / name).exists()
+    ]
     return JpConversation(
         id=_id(folder.resolve().name),
         lines=(*import_events(_read(folder / EVENTS), str(folder / EVENTS)), *files),
@@ -174,13 +199,13 @@ def read_jp(folder: Path) -> JpConversation:
 
 
 def import_events(content: bytes, file: str = EVENTS) -> list[bytes]:
-    """Return the entries of an `events.json` as lines of ours, without newlines.
+    """Return the entries of an `events.json` as lines of `events.jsonl`, without newlines.
 
     Raises:
-        StoreError: It is not one JSON array, in UTF-8.
+        StoreError: The content is not a JSON array in UTF-8.
     """
     try:
-        content.decode()  # the decoder does not look into texts that it only copies
+        content.decode()  # the decoder does not validate strings that it only copies
         entries = [msgspec.json.format(entry, indent=-1) for entry in _ARRAY.decode(content)]
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{file} is not the JSON array that `jp` writes: {error}.") from error
@@ -188,10 +213,10 @@ def import_events(content: bytes, file: str = EVENTS) -> list[bytes]:
 
 
 def import_metadata(content: bytes, file: str = METADATA) -> JsonObject:
-    """Return what a `metadata.json` holds, all of it.
+    """Return the whole content of a `metadata.json`.
 
     Raises:
-        StoreError: It is not one JSON object.
+        StoreError: The content is not a JSON object.
     """
     try:
         return _OBJECT.decode(content)
@@ -200,13 +225,15 @@ def import_metadata(content: bytes, file: str = METADATA) -> JsonObject:
 
 
 def _file_line(name: str, content: bytes, file: str) -> bytes:
-    """Return the line that holds a file, to the byte."""
+    """Return the line that contains all bytes of a file."""
     try:
         _OBJECT.decode(content)
         text = content.decode()
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{file} is not the JSON object that `jp` writes: {error}.") from error
-    return msgspec.json.encode({"type": FILE_LINE, "timestamp": "", "name": name, "text": text, "imported": Imported()})
+    return msgspec.json.encode(
+        {"type": FILE_LINE, "timestamp": "", "name": name, "text": text, "imported": Imported()}
+    )
 
 
 def _fields_of(line: bytes) -> dict[str, Raw]:
@@ -218,9 +245,11 @@ def _fields_of(line: bytes) -> dict[str, Raw]:
 
 
 def disarm_delta(line: bytes) -> bytes | None:
-    """Move the configuration of an imported `config_delta` to `delta.imported`, where no setting of it applies.
+    """Move the configuration of an imported `config_delta` to `delta.imported`, where its
+    settings have no effect.
 
-    Returns None for a line that `jp` did not write. The line of an entry that was moved before is returned as it is.
+    Returns None for a line that `jp` did not write. An entry whose configuration was already
+    moved is returned unchanged.
     """
     fields = _fields_of(line)
     imported = _imported(fields)
@@ -234,7 +263,7 @@ def disarm_delta(line: bytes) -> bytes | None:
 
 
 def _wrapped(delta: Raw) -> Raw | None:
-    """Return the configuration inside a moved delta; None if it was not moved."""
+    """Return the configuration inside a moved delta; None if the delta was not moved."""
     inside = _fields_of(bytes(delta))
     return inside["imported"] if list(inside) == ["imported"] else None
 
@@ -252,15 +281,20 @@ def _line(entry: bytes) -> bytes:
     try:
         fields = _FIELDS.decode(entry)
     except (ValueError, RecursionError):
-        return entry  # no object: kept, and reported when it is read
+        return entry  # not an object: keep it, the reader reports it
     kind = text_of(fields, "type")
     if kind == "chat_response" and "structured" not in fields:
-        fields = {("structured" if name == "data" else name): value for name, value in fields.items()}
+        fields = {
+            ("structured" if name == "data" else name): value for name, value in fields.items()
+        }
     imported = Imported()
     if (hidden := HIDDEN.get(kind, "")) in fields:
         field = bytes(fields[hidden])
         if kind == "tool_call_request" and TOOL_ANSWERS in (arguments := _fields_of(field)):
-            imported = Imported(tool_answers_at=list(arguments).index(TOOL_ANSWERS), tool_answers=arguments.pop(TOOL_ANSWERS))
+            imported = Imported(
+                tool_answers_at=list(arguments).index(TOOL_ANSWERS),
+                tool_answers=arguments.pop(TOOL_ANSWERS),
+            )
             field = msgspec.json.encode(arguments)
         readable, plain = reveal(field)
         fields[hidden] = Raw(readable)
@@ -270,7 +304,9 @@ def _line(entry: bytes) -> bytes:
 
 
 def text_of(fields: dict[str, Raw], name: str) -> str:
-    """Return a field that is a string, of an event that is split into its fields; empty where it is missing, or something else."""
+    """Return a string field of an event that is split into its fields; empty if the field is
+    missing or not a string.
+    """
     try:
         return msgspec.json.decode(fields.get(name, b'""'), type=str)
     except ValueError:
@@ -284,14 +320,15 @@ def _id(name: str) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return read_regular(path, LONGEST_IMPORT)
+        return read_regular(path, MAX_IMPORT_BYTES)
     except OSError as error:
         raise StoreError(f"Cannot read {path}: {error.strerror or error}.") from error
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Write a conversation as `jp` does: what was imported comes out as it was, what is ours in the older shape.
-# Of our own, `jp` gets the kinds and the keys that it knows: not when a turn ended, what was approved, our configuration, or who answered.
+# --------------------------------------------------------------------------------------------------
+# Export a conversation in the format of `jp`: imported entries are unchanged, other entries have
+# the older form. Of midturn's own events, `jp` gets only the types and keys that it knows: no
+# `turn_end` events, approvals, configuration or names of responders.
 
 
 _KEYS: Final = {
@@ -307,7 +344,9 @@ _IMPORTED: Final = msgspec.json.Decoder(Imported)
 
 
 class JpFiles(Struct, frozen=True):
-    """The contents of the files of a conversation of `jp`. `base_config` is None if the conversation has none that `jp` needs."""
+    """The contents of the files of a conversation of `jp`. `base_config` is None if `jp` needs no
+    such file for the conversation.
+    """
 
     events: bytes
     metadata: bytes
@@ -320,11 +359,11 @@ class JpFiles(Struct, frozen=True):
 
 
 def export_jp(lines: Sequence[bytes], metadata: JsonObject) -> JpFiles:
-    """Return the files of `jp` for a conversation.
+    """Export a conversation as the files that `jp` uses.
 
     Args:
-        lines: The lines of our `events.jsonl`.
-        metadata: The object of our `metadata.json`.
+        lines: Lines of midturn's `events.jsonl`.
+        metadata: JSON object in midturn's `metadata.json`.
     """
     entries = [entry for line in lines if (entry := _entry(line)) is not None]
     files = dict(filter(None, map(_file_in, lines)))
@@ -342,7 +381,7 @@ _LEAST_CONFIG: Final = {
     "assistant": {"model": {"id": {"provider": "anthropic", "name": "unknown"}}},
     "conversation": {"tools": {"*": {"run": "ask"}}},
 }
-"""The settings without which `jp` does not load a conversation, for one that began here."""
+"""The settings that `jp` needs to load a conversation that began in midturn."""
 
 
 def _file_in(line: bytes) -> tuple[str, bytes] | None:
@@ -354,39 +393,58 @@ def _file_in(line: bytes) -> tuple[str, bytes] | None:
 
 
 def shortened_for_jp(lines: Sequence[bytes]) -> tuple[int, int]:
-    """Return how many decisions that hold for the conversation are left out, and how many questions become questions of a turn."""
+    """Return the number of standing decisions that are left out, and the number of questions
+    whose answers are remembered only for the turn in `jp`.
+    """
     standing = questions = 0
     for line in lines:
         if b'"standing"' not in line and b'"conversation"' not in line:
             continue
         fields = _fields_of(line)
         standing += text_of(fields, "type") == "standing"
-        asked = _fields_of(bytes(fields.get("question", b"{}"))) if text_of(fields, "type") == "inquiry_request" else {}
+        asked = (
+            _fields_of(bytes(fields.get("question", b"{}")))
+            if text_of(fields, "type") == "inquiry_request"
+            else {}
+        )
         questions += text_of(asked, "persistence") == "conversation"
     return standing, questions
 
 
 def jp_time(timestamp: str) -> str:
-    """Return a time as `jp` writes it: UTC, a space, fractions without trailing zeros. One of its own, or an unreadable one, stays."""
+    """Return a time in the format of `jp`: UTC, a space, fractions without trailing zeros. A time
+    in that format, or an unreadable time, is unchanged.
+    """
     if " " in timestamp:
         return timestamp
     try:
-        seconds, _, fraction = TurnStart(timestamp=timestamp).at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f").partition(".")
+        seconds, _, fraction = (
+            TurnStart(timestamp=timestamp)
+            .at.astimezone(UTC)
+            .strftime("%Y-%m-%d %H:%M:%S.%f")
+            .partition(".")
+        )
     except (ValueError, OverflowError):
         return timestamp
     return f"{seconds}.{fraction.rstrip('0') or '0'}"
 
 
 def _metadata(metadata: JsonObject, entries: Sequence[bytes]) -> dict[str, Json]:
-    """Return the metadata as `jp` writes it: what was read, with later changes. `jp` requires the time of the last use."""
+    """Return the metadata in the format of `jp`: the imported data with later changes. `jp`
+    requires the time of the last use.
+    """
     original = metadata.get(ORIGINAL)
     if isinstance(original, Mapping):
         return dict(original) | _changes(metadata, original)
     kept = {key: value for key, value in metadata.items() if key not in {"created_at", "labels"}}
-    used = kept.get("last_activated_at") or (text_of(_fields_of(entries[-1]), "timestamp") if entries else metadata.get("created_at"))
+    used = kept.get("last_activated_at") or (
+        text_of(_fields_of(entries[-1]), "timestamp") if entries else metadata.get("created_at")
+    )
     kept["last_activated_at"] = jp_time(used) if isinstance(used, str) else "1970-01-01 00:00:00.0"
     labels = metadata.get("labels")
-    known = labels if isinstance(labels, Mapping) else labels_for_jp(labels)  # 0.2 kept the labels of `jp` as they were
+    known = (
+        labels if isinstance(labels, Mapping) else labels_for_jp(labels)
+    )  # version 0.2 kept the labels of `jp` unchanged
     return kept | ({"labels": known} if known else {})
 
 
@@ -407,31 +465,45 @@ _LABEL_KEY: Final = re.compile("[A-Za-z0-9_-]+")
 
 
 def labels_from_jp(labels: Json | None) -> tuple[str, ...]:
-    """Return the labels of `jp`, which are pairs, as ours, which are words: `key`, or `key=value`."""
+    """Convert the labels of `jp`, which are pairs, to midturn's labels, which are words: `key`,
+    or `key=value`.
+    """
     if not isinstance(labels, Mapping):
         return ()
-    return tuple(f"{key}={value}" if value else key for key, value in labels.items() if isinstance(value, str))
+    return tuple(
+        f"{key}={value}" if value else key
+        for key, value in labels.items()
+        if isinstance(value, str)
+    )
 
 
 def labels_for_jp(labels: Json | None) -> dict[str, Json]:
-    """Return our labels as pairs of `jp`; without those that are no key there (`labels_lost`)."""
+    """Return the labels as pairs of `jp`, without labels that are not valid keys in `jp`
+    (`labels_lost`).
+    """
     pairs = (label.partition("=")[::2] for label in _texts(labels))
     return {key: value for key, value in pairs if _LABEL_KEY.fullmatch(key)}
 
 
 def labels_lost(labels: Json | None) -> list[str]:
-    """Return the labels that `jp` cannot hold."""
+    """Return the labels that `jp` cannot represent."""
     return [label for label in _texts(labels) if not _LABEL_KEY.fullmatch(label.partition("=")[0])]
 
 
 def _texts(labels: Json | None) -> list[str]:
-    return [label for label in labels if isinstance(label, str)] if isinstance(labels, list | tuple) else []
+    return (
+        [label for label in labels if isinstance(label, str)]
+        if isinstance(labels, list | tuple)
+        else []
+    )
 
 
 def _entry(line: bytes) -> bytes | None:
-    """Return the entry of a line; None if `jp` has no such kind."""
+    """Return the entry of a line; None if `jp` has no such kind of entry."""
     fields = _fields_of(line)
-    if not fields and _is_json(line):  # an imported entry that is no object has no room for a mark
+    if not fields and _is_json(
+        line
+    ):  # an imported entry that is not an object has no `imported` field, and is exported unchanged
         return line
     imported = _imported(fields)
     if imported is None:
@@ -451,11 +523,15 @@ def _written_back(fields: dict[str, Raw], imported: Imported) -> bytes:
     del fields["imported"]
     kind = text_of(fields, "type")
     if kind == "chat_response":
-        fields = {("data" if name == "structured" else name): value for name, value in fields.items()}
+        fields = {
+            ("data" if name == "structured" else name): value for name, value in fields.items()
+        }
     if imported.wraps_delta and (delta := _wrapped(fields.get("delta", Raw(b"null")))) is not None:
         fields["delta"] = delta
     if (hidden := HIDDEN.get(kind, "")) in fields:
-        fields[hidden] = Raw(_with_tool_answers(hide(bytes(fields[hidden]), set(imported.plain)), imported))
+        fields[hidden] = Raw(
+            _with_tool_answers(hide(bytes(fields[hidden]), set(imported.plain)), imported)
+        )
     return msgspec.json.encode(fields)
 
 
@@ -475,9 +551,19 @@ def _ours(line: bytes) -> bytes | None:
     if event.type == "tool_call_request" and not isinstance(values["arguments"], Mapping):
         values["arguments"] = {"text": values["arguments"]}  # `jp` reads objects only
     fields: dict[str, Json | Raw] = {"timestamp": jp_time(event.timestamp), "type": event.type}
-    fields |= {("data" if key == "structured" else key): values[key] for key in _KEYS[event.type] if key in values}
-    if isinstance(question := fields.get("question"), Mapping) and question.get("persistence") == "conversation":
-        fields["question"] = {**question, "persistence": "turn"}  # the nearest value that `jp` knows
+    fields |= {
+        ("data" if key == "structured" else key): values[key]
+        for key in _KEYS[event.type]
+        if key in values
+    }
+    if (
+        isinstance(question := fields.get("question"), Mapping)
+        and question.get("persistence") == "conversation"
+    ):
+        fields["question"] = {
+            **question,
+            "persistence": "turn",
+        }  # the nearest value that `jp` knows
     for hidden in ("metadata", HIDDEN.get(event.type, "")):
         if hidden in values:
             fields[hidden] = Raw(hide(msgspec.json.encode(values[hidden])))

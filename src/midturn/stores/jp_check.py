@@ -1,7 +1,7 @@
-"""What `jp` cannot load of an export, found before it is written.
+"""Finds the entries of an export that `jp` cannot load, before the export is written.
 
-`jp` reads a conversation as a whole: one entry that it cannot read makes it refuse all of them. An entry of a kind that it does not know
-is kept; an entry of a known kind with a field that is missing or unknown is an error.
+`jp` refuses a whole conversation for one unreadable entry. It keeps entries of unknown types; an
+entry of a known type must have no missing and no unknown field.
 """
 
 from __future__ import annotations
@@ -20,10 +20,23 @@ _EVENTS: Final = msgspec.json.Decoder(list[Json])
 
 
 def refused_by_jp(files: JpFiles) -> list[str]:
-    """Return why `jp` cannot load a conversation: a missing file, and each entry with its position in `events.json`."""
+    """Return why `jp` cannot load a conversation: a missing file, and each entry with its
+    position in `events.json`.
+    """
     entries = _EVENTS.decode(files.events)
-    missing = [] if files.base_config is not None or _holds_configuration(entries) else [f"{BASE_CONFIG} is missing: the import had none"]
-    return [*missing, *(f"events.json[{place}]: {reason}" for place, entry in enumerate(entries) for reason in _reasons(entry))]
+    missing = (
+        []
+        if files.base_config is not None or _holds_configuration(entries)
+        else [f"{BASE_CONFIG} is missing: the import had none"]
+    )
+    return [
+        *missing,
+        *(
+            f"events.json[{place}]: {reason}"
+            for place, entry in enumerate(entries)
+            for reason in _reasons(entry)
+        ),
+    ]
 
 
 def _holds_configuration(entries: Sequence[Json]) -> bool:
@@ -39,7 +52,10 @@ def _reasons(entry: Json) -> Iterator[str]:
     match entry.get("type"):
         case "inquiry_response" if "answer" not in entry:
             outcome = entry.get("outcome", "unknown")
-            yield f"the response to the question {entry.get('id')!r} is `{outcome}`, and `jp` requires an answer"
+            yield (
+                f"the response to the question {entry.get('id')!r} is `{outcome}`, and `jp`"
+                " requires an answer"
+            )
         case "inquiry_request":
             yield from _of_question(entry)
         case _:
@@ -49,10 +65,15 @@ def _reasons(entry: Json) -> Iterator[str]:
 def _of_question(entry: Mapping[str, Json]) -> Iterator[str]:
     kind = _member(_member(entry, "question"), "answer_type").get("type")
     if kind not in _ANSWER_TYPES:
-        yield f"the question {entry.get('id')!r} has the answer type {kind!r}, which `jp` does not know"
+        yield (
+            f"the question {entry.get('id')!r} has the answer type {kind!r}, which `jp` does not"
+            " know"
+        )
     source = _member(entry, "source").get("source")
     if source not in _SOURCES:
-        yield f"the question {entry.get('id')!r} has the source {source!r}, which `jp` does not know"
+        yield (
+            f"the question {entry.get('id')!r} has the source {source!r}, which `jp` does not know"
+        )
 
 
 def _member(value: Mapping[str, Json], key: str) -> Mapping[str, Json]:

@@ -1,14 +1,18 @@
 """One writer per conversation: an advisory lock on a file inside its directory.
 
-The kernel releases it when its holder dies, so the text in the file is only there to say who it is: stale text is harmless. Who holds
-it for one append only does not sign, and is waited for.
+The kernel releases the lock when its process dies. A process that locks a conversation for a turn
+writes a description of itself (`Holder`) into the file. This text does not lock anything, so stale
+text is harmless. A process that locks for a single append writes no text; other writers wait for
+the end of the append.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import stat
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -21,18 +25,25 @@ from midturn.clock import now, pause
 from midturn.errors import Busy, StoreError, StoreLocked
 from midturn.events.open_question import OpenQuestion, ProcessMark
 from midturn.security.process_ancestry import boot, namespace
-from midturn.stores.folder import PRIVATE, Folder, check_regular, refusal, telling
+from midturn.stores.folder import PRIVATE, Folder, check_regular, refusal, reporting_os_errors
 
 NAME = "lock"
-_STEP = 0.005  # seconds between two tries while it is held for a moment
+_STEP = 0.005  # seconds between two tries while the conversation is locked for one append
 _TRIES = 1_000
+# number of file descriptors that are reserved for logs that are opened for one append, and for
+# other uses
+_RESERVE = 48
+# a process has many files open if it uses more than 1/32 of its limit (see `is_one_of_many_files`)
+_MANY = 32
 
 
 class Holder(Struct, frozen=True, omit_defaults=True):
-    """The holder of a conversation: its process, on which host, since when (RFC 3339). Without a process, it is only for a moment.
+    """The text in a lock file: the process that has a conversation locked, its host, and the time
+    of locking (RFC 3339). Without a process, the conversation is locked only for one append.
 
-    The number of the process is for people. Whether one has it here is looked up only under the same `boot` id and in the same `namespace`
-    of processes: containers share a volume, a host's name and a kernel, and count from 1 each.
+    The process ID is checked only if this process has the same `boot` ID and PID `namespace`.
+    Containers can share a volume, a host name and a kernel, but each container counts process IDs
+    from 1.
     """
 
     pid: int | None = None
@@ -42,17 +53,19 @@ class Holder(Struct, frozen=True, omit_defaults=True):
     namespace: str | None = None
 
     def __str__(self) -> str:
-        """Say who it is."""
+        """Describe the process."""
         if not self.pid:
             return "another process"
         return f"pid {self.pid} on {self.host}" if self.host else f"pid {self.pid}"
 
     def is_us(self) -> bool:
-        """Say whether it is this process."""
+        """Return whether this is the current process."""
         return self.pid == os.getpid() and self._is_here()
 
     def stays(self) -> bool:
-        """Say whether it holds the conversation for long: not where no signature is there, or where the text is older than the lock."""
+        """Return whether the conversation is locked for a turn. False if the file names no process,
+        or a process that has ended: then another process has the lock for one append.
+        """
         if not self.pid:
             return False
         if not self._is_here():
@@ -66,7 +79,9 @@ class Holder(Struct, frozen=True, omit_defaults=True):
         return True
 
     def _is_here(self) -> bool:
-        """Say whether its number means here what it meant where it signed; who signed without a boot id is known by its host alone."""
+        """Return whether the process ID is valid here: same host, boot and namespace. Without a
+        boot ID, only the host counts.
+        """
         if self.host not in (None, _host()):
             return False
         return self.boot is None or (self.boot, self.namespace) == (boot(), namespace())
@@ -76,7 +91,7 @@ class Lock:
     """A conversation's lock, held until `release`."""
 
     def __init__(self, folder: Folder) -> None:
-        """Open the lock's file; `take` makes one that is held."""
+        """Open the lock file, without locking it; see `take`."""
         try:
             self._fd = folder.unchecked(NAME, os.O_RDWR | os.O_CREAT)
         except OSError as error:
@@ -85,12 +100,14 @@ class Lock:
 
     @classmethod
     async def take(cls, folder: Folder, holder: Holder) -> Self:
-        """Take the lock and sign as `holder`; one who holds it only for a moment is waited for.
+        """Take the lock, and write `holder` into the file. If another process has the lock only for
+        one append, wait.
 
         Raises:
-            StoreLocked: It is held elsewhere: `holder` and `since` say who.
-            Busy: Others took it before us again and again.
-            StoreError: The lock file cannot be opened, or the conversation was removed meanwhile.
+            StoreLocked: Another process has the lock: `holder` and `since` describe it.
+            Busy: Other processes repeatedly took the lock first.
+            StoreError: The lock file cannot be opened, or the conversation was removed in the
+                meantime.
         """
         lock = cls(folder)
         try:
@@ -106,7 +123,9 @@ class Lock:
         return lock
 
     def try_to_take(self) -> bool:
-        """Take the lock for a moment, if it is free."""
+        """Take the lock if it is free; return whether it was taken. Nothing is written to the
+        file.
+        """
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -114,19 +133,41 @@ class Lock:
         return True
 
     def close(self) -> None:
-        """Let go of the file, and with it of the lock."""
+        """Close the file, and with it release the lock."""
         os.close(self._fd)
         self._fd = -1
 
+    @property
+    def is_one_of_many_files(self) -> bool:
+        """Whether the process has many files open, compared with its limit."""
+        return self._fd >= _descriptor_limit() // _MANY
+
+    def check_descriptors_left(self) -> None:
+        """Refuse to begin a turn if there may be too few descriptors for its log and the logs of
+        the running turns.
+
+        Raises:
+            StoreError: The process is close to its limit of open files.
+        """
+        limit = _descriptor_limit()
+        if self._fd >= limit - min(
+            _RESERVE, limit // 4
+        ):  # the system assigns the lowest free number, so it shows how many are in use
+            raise StoreError(
+                f"This process may have {limit:,} files open at once (`ulimit -n`), and nearly all"
+                " are in use, so no further conversation is opened; the turns that run are not"
+                " affected. Raise the limit, or run fewer turns in one process."
+            )
+
     def release(self) -> None:
-        """Give the conversation back."""
+        """Release the conversation."""
         if self._fd < 0:
             return
         try:
             if self._is_signed:
                 os.ftruncate(self._fd, 0)
         except OSError:
-            return  # the text is only a hint, and a disk in trouble must not keep the lock
+            return  # the text is only a hint, and the lock must be released even if the disk fails
         finally:
             self.close()
 
@@ -141,15 +182,22 @@ class Lock:
                 await pause(_STEP)
             else:
                 return
-        raise Busy(f"Others write the conversation at {folder.path} again and again. Try again in a moment.")
+        raise Busy(
+            f"Other processes keep writing the conversation at {folder.path}. Try again in a"
+            " moment."
+        )
 
     def _read(self) -> Holder:
-        """Return the signature; None while a holder has not signed yet."""
+        """Return the text in the file; an empty `Holder` if the process has not written it yet."""
         check_regular(os.fstat(self._fd))
         return _decoded(os.pread(self._fd, 1_000, 0))
 
     def _sign(self, holder: Holder, there: os.stat_result) -> None:
-        """Say who holds it. Only now, under the lock, is anything changed; the old text is overwritten before it is cut."""
+        """Write `holder` into the file. Call this with the lock.
+
+        The old text is overwritten before the file is truncated, so that a reader finds a text at
+        any time.
+        """
         if stat.S_IMODE(there.st_mode) != PRIVATE:
             os.fchmod(self._fd, PRIVATE)
         text = msgspec.json.encode(holder) + b"\n" if holder.pid else b""
@@ -160,9 +208,14 @@ class Lock:
             os.ftruncate(self._fd, len(text))
 
 
+def _descriptor_limit() -> int:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
 def is_held(folder: Folder) -> bool:
-    """Say whether the conversation is being written just now."""
-    with telling("look at", folder, NAME):
+    """Return whether the conversation is locked now."""
+    with reporting_os_errors("look at", folder, NAME):
         try:
             fd = folder.open(NAME, os.O_RDONLY)
         except FileNotFoundError:
@@ -177,23 +230,27 @@ def is_held(folder: Folder) -> bool:
 
 
 def holder_now(folder: Folder) -> Holder | None:
-    """Return who holds the conversation just now; None where it is free, or held for a moment only."""
+    """Return the process that has the conversation locked for a turn; None if the conversation is
+    free, or locked for one append.
+    """
     if not is_held(folder):
         return None
     try:
         holder = _decoded(folder.read(NAME)[:1_000])
-    except OSError:  # it is gone by now
+    except OSError:  # the file was removed
         return None
     return holder if holder.pid else None
 
 
 def for_a_turn() -> Holder:
-    """Sign as this process, from now on, until it is done."""
+    """Return the text for a lock during a turn: this process and the current time."""
     return Holder(os.getpid(), now(), host=_host(), boot=boot() or None, namespace=namespace())
 
 
 def for_a_moment() -> Holder:
-    """Do not sign, for one append: the next writer can wait for that."""
+    """Return the empty text for a lock during a single append. Other writers wait for the end of
+    this append.
+    """
     return Holder()
 
 
@@ -210,18 +267,22 @@ def _decoded(text: bytes) -> Holder:
 
 
 def _checked(folder: Folder, fd: int) -> os.stat_result:
-    """Return what the file is, under the lock.
+    """Return the status of the lock file. Call this with the lock.
 
     Raises:
-        OSError: It is not a regular file.
-        StoreError: The conversation was removed after the file was opened, or the file belongs to another user, too.
+        OSError: The lock file is not a regular file.
+        StoreError: The conversation was removed after the file was opened, or the file has a
+            second name (a hard link).
     """
     there = os.fstat(fd)
     check_regular(there)
     if there.st_nlink == 0:
         raise StoreError(f"The conversation at {folder.path} was removed.")
     if there.st_nlink > 1:
-        raise StoreError(f"{folder.path / NAME} has another name elsewhere (a hard link), so it is not written. Remove it.")
+        raise StoreError(
+            f"{folder.path / NAME} has another name elsewhere (a hard link), so it is not written."
+            " Remove it."
+        )
     return there
 
 
@@ -229,31 +290,32 @@ def _locked(folder: Folder, holder: Holder) -> StoreLocked:
     who = "this process" if holder.is_us() else str(holder)
     since = f" since {holder.since}" if holder.since else ""
     return StoreLocked(
-        f"The conversation at {folder.path} is being written by {who}{since}. Wait until it is done, or end it; "
-        "its open questions can be answered meanwhile.",
+        f"The conversation at {folder.path} is being written by {who}{since}. Wait until it is"
+        " done, or end it; its open questions can be answered meanwhile.",
         str(holder),
         holder.since,
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Marks of processes, told apart from later ones of the same number
+# --------------------------------------------------------------------------------------------------
+# Marks of processes, which distinguish a process from later processes with the same ID
 
 
 _ENDED = ("Z", "X", "x")
-_STARTED = 19  # the place of the start time in /proc/<pid>/stat, counted behind the name
+_STARTED = 19  # index of the start time in /proc/<pid>/stat, counted after the name
 _PARENT = 1
 
 
 def mark(pid: int) -> ProcessMark:
-    """Return what tells this process from any other."""
+    """Return a mark that distinguishes the process from all others."""
     return ProcessMark(pid, _started(pid), boot(), namespace() or "")
 
 
 def lives(process: ProcessMark | None) -> bool:
-    """Say whether a process still runs. One of another machine, or of before it was started, does not.
+    """Return whether a process is running. A process of another machine, or from before the last
+    boot, is not running.
 
-    One in another container cannot be looked up from here: it counts as running, as one that holds a conversation does.
+    A process in another container cannot be looked up, so it counts as running.
     """
     if process is None or process.boot != boot():
         return False
@@ -261,7 +323,9 @@ def lives(process: ProcessMark | None) -> bool:
 
 
 def is_found(process: ProcessMark | None) -> bool:
-    """Say whether a process still runs where this one does: what it asked is not to be taken up by the next that asks the same."""
+    """Return whether a process is running in this PID namespace. If so, no other process takes
+    over its question.
+    """
     if process is None or process.boot != boot() or not _is_here(process):
         return False
     started = _started(process.pid)
@@ -273,17 +337,21 @@ def _is_here(process: ProcessMark) -> bool:
 
 
 def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
-    """Return the question with what is so just now: whether the process that asked still waits. None where it is over by its own end."""
+    """Return the question with the current state of the process that asks; None if its deadline has
+    passed, because the agent then shows its own dialog.
+    """
     if question.deadline and question.deadline <= now:
         return None
     asker = question.asker
     if asker is None:
         return question
-    return replace(question, asker=replace(asker, waits=not asker.cancelled and lives(asker.process)))
+    return replace(
+        question, asker=replace(asker, waits=not asker.cancelled and lives(asker.process))
+    )
 
 
 def parent(pid: int) -> int:
-    """Return the process that started another one; 0 where that cannot be told."""
+    """Return the parent of a process; 0 if it is unknown."""
     fields = _stat(pid)
     if fields:
         return int(fields[_PARENT])
@@ -291,7 +359,9 @@ def parent(pid: int) -> int:
 
 
 def _started(pid: int) -> str:
-    """Return when a process was started; nothing where it has ended, also if its parent has not taken note of that."""
+    """Return the start time of a process; empty if it has ended, even if its parent has not read
+    its exit status yet.
+    """
     fields = _stat(pid)
     state = fields[0] if fields else ps(pid, "stat")
     if state[:1] in _ENDED:
@@ -302,15 +372,22 @@ def _started(pid: int) -> str:
 def _stat(pid: int) -> list[str]:
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:  # it is gone, or there is no /proc here
+    except OSError:  # the process has ended, or the system has no /proc
         return []
 
 
 def ps(pid: int, column: str) -> str:
-    """Return what `ps` says of a process, on systems without `/proc`; an empty text on others."""
+    """Return a column of `ps` for a process, on systems without `/proc`; an empty string on
+    others.
+    """
     if Path("/proc/self/stat").exists():
         return ""
     import subprocess  # only systems without /proc need another program for that
 
-    printed = subprocess.run(["/bin/ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, check=False, env={"LC_ALL": "C"})  # noqa: S603
+    printed = subprocess.run(  # noqa: S603
+        ["/bin/ps", "-o", f"{column}=", "-p", str(pid)],
+        capture_output=True,
+        check=False,
+        env={"LC_ALL": "C"},
+    )
     return os.fsdecode(printed.stdout).strip()

@@ -1,4 +1,6 @@
-"""A conversation that is held through a `ConversationStore`: what others hand over meanwhile is looked at, and never left behind."""
+"""A conversation locked for writing. Answers that other processes queue while the lock is held
+are recorded before the lock is released.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,21 @@ from midturn.clock import TimeOfDay
 from midturn.errors import MidturnError, StoreError
 from midturn.events.types import Event
 from midturn.events.window import last_turn
-from midturn.stores.authorization import Admission, AdmittedFeed
+from midturn.stores.authorization import AuthorizedAnswerQueue, Authorizer
 from midturn.stores.batch import stamped
 from midturn.stores.decisions import handed_batch
-from midturn.stores.port import PortFeed, PortJournal
+from midturn.stores.port import PortAnswerQueue, PortJournal
 
 _LOG = logging.getLogger("midturn.store")
 
 
-class HeldConversation:
-    """The one writer of a conversation, until its `async with` block is left. What its journal does well by itself is the journal's."""
+class LockedConversation:
+    """The only writer of a conversation, until its `async with` block is left."""
 
     def __init__(
         self,
         journal: PortJournal,
-        admission: Admission,
+        admission: Authorizer,
         clock: TimeOfDay,
         is_answered_inside: Callable[[Sequence[Event]], Awaitable[bool]],
     ) -> None:
@@ -33,32 +35,47 @@ class HeldConversation:
         self._is_answered_inside = is_answered_inside
         self._clock = clock
         self._taken_over = 0
-        self.answers: AdmittedFeed | PortFeed = AdmittedFeed(journal, admission) if admission else journal.answers
+        self.answers: AuthorizedAnswerQueue | PortAnswerQueue = (
+            AuthorizedAnswerQueue(journal, admission) if admission else journal.answers
+        )
         self.conversation: str = journal.conversation
         """The conversation's id."""
         self.events: Sequence[Event] = journal.events
         """Everything recorded so far, oldest first."""
         self.append = journal.append
-        """Writes a batch at once; when it returns, the batch is durable. Raises `StoreLocked` where another process has taken over."""
+        """Writes a batch atomically; when it returns, the batch is durable. Raises `StoreLocked`
+        if another process has taken over.
+        """
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Record what was handed over meanwhile, and release the conversation."""
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Record the queued answers, and release the conversation."""
         try:
-            if error is None or isinstance(error, Exception):  # else the process is in a hurry: the next holder takes over
-                await self.take_over()
-                is_left_to_others = len(self.events) == self._taken_over  # nothing has gone on with what was handed over
-                if error is None and (is_left_to_others or await self._is_answered_inside(self.events)):
-                    self._journal.go_on_soon()
+            if (
+                error is None or isinstance(error, Exception)
+            ):  # otherwise this process is ending, and the next process that opens the conversation records them
+                await self.drain_answer_queue()
+                is_left_to_others = (
+                    len(self.events) == self._taken_over
+                )  # no turn has continued since the queued answers were recorded
+                if error is None and (
+                    is_left_to_others or await self._is_answered_inside(self.events)
+                ):
+                    self._journal.mark_ready()
         except StoreError as refused:
             _LOG.warning("answers wait in conversation %s: %r", self.conversation, str(refused))
         finally:
             await self._journal.__aexit__(kind, error, trace)
 
-    async def take_over(self) -> None:
-        """Record what was handed over and not taken. What does not fit any more is dropped: its question was closed."""
+    async def drain_answer_queue(self) -> None:
+        """Record the remaining queued answers. Answers to closed questions are dropped."""
         handed_over = await self.answers.collect()
         if not handed_over:
             return

@@ -1,6 +1,7 @@
-"""The end of an `events.jsonl`, read from the end: what is committed, and the lines of the last turn.
+"""Reads `events.jsonl` from its end: the committed part, and the lines of the last turn.
 
-A newline commits a line, `more` = 0 commits a batch. Nothing here looks at more of the file than it must.
+A newline commits a line, and `more` = 0 commits a batch. Bytes after the last committed batch are
+called torn. Only the needed part of the file is read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec import Struct
 from midturn.errors import StoreError
 from midturn.events.codec import clean, decode_event, decode_lines, decode_plain, decode_stream
 from midturn.events.types import Event, TurnStart, problem_in
-from midturn.stores.folder import Folder, telling
+from midturn.stores.folder import Folder, reporting_os_errors
 from midturn.stores.metadata import Metadata
 
 NAME = "events.jsonl"
@@ -28,20 +29,22 @@ LARGEST_BLOCK = 4 * 1024 * 1024
 
 
 def is_jp(folder: Path) -> bool:
-    """Say whether `jp` alone recorded what is in this folder."""
-    place = os.fspath(folder)  # asked of each conversation that is listed, and nearly always answered by the first look
+    """Return whether the directory holds a conversation that only `jp` has recorded."""
+    place = os.fspath(
+        folder
+    )  # called for each listed conversation, so the most common case is tested first
     return not os.path.exists(f"{place}/{NAME}") and os.path.isfile(f"{place}/{EVENTS}")  # noqa: PTH110, PTH113
 
 
 class LineMark(Struct, frozen=True):
-    """The little of a line that says where turns and batches begin and end."""
+    """The fields of a line that mark the beginning and end of turns and batches."""
 
     type: str = ""
     more: int = 0
 
 
 class WholeLine(Struct, frozen=True):
-    """One whole line, without its newline, and where it begins."""
+    """A whole line, without its newline, and its offset in the file."""
 
     offset: int
     text: bytes
@@ -49,12 +52,14 @@ class WholeLine(Struct, frozen=True):
 
 @cache
 def _marks() -> msgspec.json.Decoder[LineMark]:
-    """Return what reads marks; made by the first look at a line by itself, which is rare."""
+    """Return the decoder of marks. It is created on first use, because single lines are rarely
+    decoded.
+    """
     return msgspec.json.Decoder(LineMark)
 
 
 def mark(line: bytes) -> LineMark:
-    """Return what a line says about turns and batches; of a broken one, what can still be read."""
+    """Return the mark of a line; for a broken line, the readable fields."""
     try:
         return _marks().decode(clean(line))
     except (ValueError, RecursionError):  # msgspec's errors and Unicode's are ValueErrors
@@ -63,7 +68,10 @@ def mark(line: bytes) -> LineMark:
 
 
 class FileEnd:
-    """The end of a file as long as it was when it was opened here, read from the end as far as needed, and nothing of it twice."""
+    """The end of a file, up to the size that it had when it was opened.
+
+    The file is read backwards as far as needed. Each byte is read only once.
+    """
 
     def __init__(self, fd: int, size: int) -> None:
         self.size = size
@@ -72,14 +80,14 @@ class FileEnd:
         self._data = b""
 
     def read(self, begin: int, end: int) -> bytes:
-        """Return the bytes from `begin` to `end`; what was read is kept for the next look."""
+        """Return the bytes from `begin` to `end`, and cache them."""
         if begin < self._begin:
             self._data = self.pass_by(begin, self._begin) + self._data
             self._begin = begin
         return self._data[begin - self._begin : end - self._begin]
 
     def pass_by(self, begin: int, end: int) -> bytes:
-        """Return the bytes from `begin` to `end`, and keep nothing of them here."""
+        """Return the bytes from `begin` to `end`, without the cache."""
         parts: list[bytes] = []
         position = begin
         while position < end:
@@ -91,19 +99,21 @@ class FileEnd:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def forget(self) -> None:
-        """Keep nothing of what was read."""
+        """Clear the cache."""
         self._begin, self._data = self.size, b""
 
 
 def lines_backwards(file: FileEnd, end: int) -> Iterator[WholeLine]:
-    """Yield the lines before `end` (just behind a newline, or 0), the last one first, blank ones left out."""
+    """Yield the lines before `end` (just behind a newline, or 0), the last line first, without
+    blank lines.
+    """
     position, block, behind = end, FIRST_BLOCK, b""
     while position > 0:
         size = min(block, position)
         position -= size
         data = file.read(position, position + size) + behind
         first = data.find(b"\n") + 1 if position else 0
-        if first == len(data):  # the line that ends here begins further up
+        if first == len(data):  # the line that ends here begins in an earlier block
             behind = data
         else:
             yield from _reversed_lines(data, first, position)
@@ -112,7 +122,7 @@ def lines_backwards(file: FileEnd, end: int) -> Iterator[WholeLine]:
 
 
 def committed_end(file: FileEnd) -> int:
-    """Return where the last whole batch ends; everything behind it is torn."""
+    """Return the offset at which the last whole batch ends; everything after it is torn."""
     end = _last_newline(file)
     for line in lines_backwards(file, end):
         if mark(line.text).more <= 0:
@@ -122,7 +132,7 @@ def committed_end(file: FileEnd) -> int:
 
 
 def last_turn(file: FileEnd, end: int) -> list[WholeLine]:
-    """Return the lines of the last turn, from its `turn_start` on; all lines where there is none."""
+    """Return the lines of the last turn, from its `turn_start` on; all lines if there is none."""
     found: list[WholeLine] = []
     for line in lines_backwards(file, end):
         found.append(line)
@@ -132,7 +142,9 @@ def last_turn(file: FileEnd, end: int) -> list[WholeLine]:
 
 
 def unfinished_turn(file: FileEnd, end: int) -> list[WholeLine]:
-    """Return the lines of the last turn; none where it says that it is over. A legacy one may be without saying so."""
+    """Return the lines of the last turn; none if it has a `turn_end`. A turn of an older version
+    may have ended without one.
+    """
     found: list[WholeLine] = []
     for line in lines_backwards(file, end):
         found.append(line)
@@ -155,7 +167,7 @@ def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[WholeLin
 
 
 def _last_newline(file: FileEnd) -> int:
-    """Return the offset just behind the last newline; 0 where there is none."""
+    """Return the offset after the last newline; 0 if there is none."""
     position, block = file.size, FIRST_BLOCK
     while position > 0:
         length = min(block, position)
@@ -167,16 +179,20 @@ def _last_newline(file: FileEnd) -> int:
     return 0
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The end of an `events.jsonl`: its committed part and its last turn, read and decoded once
 
 
 TURN = b'\n{"type":"turn_start",'
-"""Start of the first line of a turn, where we have written it."""
+"""Start of the first line of a turn, as midturn writes it."""
 
 
-class Ending(Struct, frozen=True):
-    """The end of a file. Everything behind `end` is torn; the last turn begins at `begin`, and is there as `lines` and as `events`."""
+class LogEnd(Struct, frozen=True):
+    """The end of a file.
+
+    Everything after `end` is torn. The last turn begins at `begin`; `lines` and `events` contain
+    it.
+    """
 
     end: int
     begin: int
@@ -184,36 +200,44 @@ class Ending(Struct, frozen=True):
     events: Sequence[Event]
 
 
-NOTHING = Ending(0, 0, (), ())
+NOTHING = LogEnd(0, 0, (), ())
 """The end of an empty file."""
 
 
-def read_ending(file: FileEnd, folder: Folder) -> Ending:
-    """Read how the file in `folder` ends; what reads events is not made for a file that has none."""
+def read_ending(file: FileEnd, folder: Folder) -> LogEnd:
+    """Read the end of the file in `folder`; for an empty file, no decoder is built."""
     return (_plain_ending(file) or _any_ending(file, folder)) if file.size else NOTHING
 
 
 def turn_of(file: FileEnd, lines: Sequence[WholeLine], folder: Folder) -> Sequence[Event]:
-    """Decode the lines of a last turn. A broken one is an `OpaqueEvent` whose `problem` names the file and the line."""
+    """Decode the lines of a last turn. A broken line becomes an `OpaqueEvent` whose `problem`
+    names the file and the line.
+    """
     events = decode_lines([clean(line.text) for line in lines], "")
-    if any(_wants_number(event) for event in events):  # only what stands before knows the number of a line
+    if any(
+        _wants_number(event) for event in events
+    ):  # the number of a line is computed from the lines before it
         before, end = lines[0].offset, lines[-1].offset + len(lines[-1].text) + 1
         whole = file.read(0, end)
-        events = decode_stream(whole[before:], str(folder.path / NAME), whole.count(b"\n", 0, before) + 1)
+        events = decode_stream(
+            whole[before:], str(folder.path / NAME), whole.count(b"\n", 0, before) + 1
+        )
     return events
 
 
-def _plain_ending(file: FileEnd) -> Ending | None:
-    """Look for the last line that begins as the first of a turn does; None where what stands there is not one whole turn.
+def _plain_ending(file: FileEnd) -> LogEnd | None:
+    """Find the last line that starts like the first line of a turn. Return None if the bytes from
+    this line on are not one whole turn.
 
-    Where it looks is only a guess. The events that are decoded from there say whether it was right: the last batch is whole, the turn
-    begins with the first of them and with no other.
+    The decoded events are checked as well: the last batch must be complete, and only the first
+    event may be a `turn_start`.
     """
     begin, start, data = file.size, 0, b""
     while begin and not start:
         if file.size - begin > LARGEST_BLOCK:
             return None
-        begin = max(2 * begin - file.size - FIRST_BLOCK, 0)  # twice as much each time
+        # the block that is read doubles each time
+        begin = max(2 * begin - file.size - FIRST_BLOCK, 0)
         data = file.read(begin, file.size)
         if not data.endswith(b"\n"):
             return None
@@ -222,35 +246,44 @@ def _plain_ending(file: FileEnd) -> Ending | None:
     events = decode_plain(lines)
     if events is None or (events and events[-1].more > 0) or TurnStart in map(type, events[1:]):
         return None
-    return Ending(file.size, begin + start, lines, events)
+    return LogEnd(file.size, begin + start, lines, events)
 
 
-def _any_ending(file: FileEnd, folder: Folder) -> Ending:
-    """Go from line to line, whatever they are."""
+def _any_ending(file: FileEnd, folder: Folder) -> LogEnd:
+    """Find the end line by line, for files in any format."""
     end = committed_end(file)
     lines = last_turn(file, end)
-    return Ending(end, lines[0].offset if lines else 0, [line.text for line in lines], turn_of(file, lines, folder))
+    return LogEnd(
+        end,
+        lines[0].offset if lines else 0,
+        [line.text for line in lines],
+        turn_of(file, lines, folder),
+    )
 
 
 def _wants_number(event: Event) -> bool:
     return event.event_id.startswith("line:") or bool(problem_in(event))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Events from `events.jsonl`: all of them, or those of the last turn. Reading takes no lock and never writes
+# --------------------------------------------------------------------------------------------------
+# All events of an `events.jsonl`, or only the events of its last turn. Reading takes no lock and
+# never writes
 
 
 class ReadStream(Struct, frozen=True):
-    """The readable part of a stream. `torn` says what stands at the end that was never committed, if anything does."""
+    """The readable part of a log. `torn` describes the uncommitted bytes at its end, if there
+    are any.
+    """
 
     events: tuple[Event, ...] = ()
     torn: Sequence[str] = ()
 
 
 class Mark(Struct, frozen=True):
-    """The place where reading goes on: behind so many bytes or events, at the line of this number. It means something to its store alone.
+    """The place at which reading continues: an offset in bytes or events, and the number of the
+    line. Only the store that returned the mark can use it.
 
-    `turns` says of the mark of a turn how many turns begin before it, where they were counted.
+    `turns` is the number of turns before the mark, if they were counted.
     """
 
     offset: int = 0
@@ -259,9 +292,10 @@ class Mark(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """A part of a conversation: its lines, and what they say. `following` is where the next one begins; None where this is the last.
+    """A part of a conversation: its lines and their events. `following` is the start of the next
+    part; None if this is the last one.
 
-    `problems` are those of the files around the events; the last part says them.
+    `problems` are the problems of files other than the log. Only the last part contains them.
     """
 
     lines: Sequence[bytes]
@@ -272,15 +306,16 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class EventReader:
-    """An `events.jsonl`, open for reading up to what is committed now. Use it in a `with` statement.
+    """An open `events.jsonl`, readable up to the end that was committed when it was opened. Use it
+    in a `with` statement.
 
     Raises:
-        StoreError: There is no such file, or it cannot be read.
+        StoreError: There is no such file, or the file cannot be read.
     """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        with telling("read", folder, NAME):
+        with reporting_os_errors("read", folder, NAME):
             self._fd, found = folder.opened(NAME, os.O_RDONLY)
         self._file = FileEnd(self._fd, found.st_size)
 
@@ -296,15 +331,16 @@ class EventReader:
         return ReadStream(tuple(decode_stream(whole, str(self._folder.path / NAME))), self.torn())
 
     def lines(self, length: int | None = None) -> list[bytes]:
-        """Read the lines as they are, without their newlines, blank ones left out: one for each event of `stream`.
+        """Read the lines as they are, without their newlines and without blank lines: one line
+        for each event of `stream`.
 
-        With `length`, only those of the first bytes.
+        With `length`, read only the lines in the first `length` bytes.
         """
         return [line for line in self._all()[:length].split(b"\n")[:-1] if clean(line)]
 
     def part(self, mark: Mark, metadata: Metadata, problem: str) -> Part:
-        """Read some megabytes of whole lines, from a mark on, beside what the conversation is called."""
-        with telling("read", self._folder, NAME):
+        """Read some megabytes of whole lines from a mark on, together with the metadata."""
+        with reporting_os_errors("read", self._folder, NAME):
             data = self._whole_lines(mark.offset)
         lines, after = data.split(b"\n")[:-1], mark.offset + len(data)
         where = str(self._folder.path / NAME)
@@ -318,8 +354,10 @@ class EventReader:
         )
 
     def last_turns(self, count: int, before: int | None = None) -> Mark:
-        """Look for where turns begin, as we write it; nothing that was looked at is kept."""
-        with telling("read", self._folder, NAME):
+        """Return the start of the last turns (see `StorePort.last_turns`). Only turns that midturn
+        itself has written are found. The bytes are not cached.
+        """
+        with reporting_os_errors("read", self._folder, NAME):
             if before is None:
                 return self._from_the_end(count)
             turns = sum(block.count(TURN) for _, _, block in self._blocks())
@@ -327,7 +365,9 @@ class EventReader:
             return self._turn(first) if first > 1 else Mark()
 
     def _from_the_end(self, count: int) -> Mark:
-        """Find where the last turns begin: of what is before them, only the lines are counted, which messages name."""
+        """Find the start of the last turns. Lines before this place are only counted, because
+        messages contain line numbers.
+        """
         end, size, behind = self._end, FIRST_BLOCK, b""
         while end > 0:
             begin = max(0, end - size)
@@ -343,10 +383,13 @@ class EventReader:
 
     def _lines_before(self, offset: int) -> int:
         blocks = range(0, offset, LARGEST_BLOCK)
-        return sum(self._file.pass_by(begin, min(begin + LARGEST_BLOCK, offset)).count(b"\n") for begin in blocks)
+        return sum(
+            self._file.pass_by(begin, min(begin + LARGEST_BLOCK, offset)).count(b"\n")
+            for begin in blocks
+        )
 
     def _turn(self, wanted: int) -> Mark:
-        """Find the turn of this number: there are as many."""
+        """Return the start of the turn with this number, which must exist."""
         lines = turns = 0
         for begin, known, block in self._blocks():
             found = block.count(TURN)
@@ -354,18 +397,25 @@ class EventReader:
                 at = -1
                 for _ in range(wanted - turns):
                     at = block.find(TURN, at + 1)
-                return Mark(begin + at + 1, lines + block.count(b"\n", known, at + 1) + 1, wanted - 1)
+                return Mark(
+                    begin + at + 1, lines + block.count(b"\n", known, at + 1) + 1, wanted - 1
+                )
             lines += block.count(b"\n", known)
             turns += found
         return Mark()
 
     def torn(self) -> Sequence[str]:
-        """Say what stands at the end that was never committed, if anything does."""
+        """Describe the uncommitted bytes at the end, if there are any."""
         if self._file.size == self._end:
             return ()
-        what = f"{self._folder.path / NAME}: the last {self._file.size - self._end:,} bytes are not a whole batch and are left out"
+        what = (
+            f"{self._folder.path / NAME}: the last {self._file.size - self._end:,} bytes are not a"
+            " whole batch and are left out"
+        )
         why = "an interrupted write, or a last line without its newline"
-        return (f"{what} ({why}). The next to write keeps them beside it, as events.torn-<time>.",)
+        return (
+            f"{what} ({why}). The next writer keeps these bytes in the file events.torn-<time>.",
+        )
 
     def _whole_lines(self, begin: int) -> bytes:
         size = LARGEST_BLOCK
@@ -376,12 +426,13 @@ class EventReader:
                 return data[:whole]
             if end == self._end:
                 return b""
-            size *= 2  # a line that is longer than that
+            size *= 2  # the line is longer than the block
 
     def _blocks(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield blocks as if a newline stood before the file: where each begins, how much of it is the end of the one before, and itself.
+        """Yield the file in blocks, as if it started with a newline, to search it for `TURN`. Each
+        block comes with its offset, and the number of bytes that it repeats from the previous one.
 
-        That end may be the beginning of a `TURN`, and is no whole one.
+        The repeated bytes are shorter than `TURN`, so each `TURN` is found in exactly one block.
         """
         position, behind = 0, b"\n"
         while position < self._end:
@@ -392,16 +443,16 @@ class EventReader:
 
     def last_turn(self) -> tuple[Event, ...]:
         """Read the last turn from the end of the file, whatever its length."""
-        with telling("read", self._folder, NAME):
+        with reporting_os_errors("read", self._folder, NAME):
             return tuple(self._ending.events)
 
     def unfinished_turn(self) -> tuple[Event, ...]:
-        """Read the last turn as `last_turn` does, unless the last thing that the file says is that it is over."""
-        with telling("read", self._folder, NAME):
+        """Read the last turn as `last_turn` does; return no events if the turn has ended."""
+        with reporting_os_errors("read", self._folder, NAME):
             return tuple(turn_of(self._file, unfinished_turn(self._file, self._end), self._folder))
 
     @cached_property
-    def _ending(self) -> Ending:
+    def _ending(self) -> LogEnd:
         return read_ending(self._file, self._folder)
 
     @cached_property
@@ -409,5 +460,5 @@ class EventReader:
         return committed_end(self._file)
 
     def _all(self) -> bytes:
-        with telling("read", self._folder, NAME):
+        with reporting_os_errors("read", self._folder, NAME):
             return self._file.pass_by(0, self._end)

@@ -1,4 +1,4 @@
-"""Conversations in memory, with the behaviour of those on disk."""
+"""Conversations in memory, which behave like conversations on disk."""
 
 from __future__ import annotations
 
@@ -29,8 +29,17 @@ from midturn.stores.conversation import Conversation
 from midturn.stores.decisions import FindTurn, is_due, is_ready, outdated
 from midturn.stores.log_tail import Mark, Part
 from midturn.stores.metadata import Metadata, conversation_number, title
-from midturn.stores.port import Decide, Growth, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
-from midturn.stores.queued_answer import HandedOver, oldest_first
+from midturn.stores.port import (
+    ChangeCursor,
+    CommittedBatch,
+    Decide,
+    LastTurn,
+    LockedBy,
+    MayGo,
+    Which,
+    following,
+)
+from midturn.stores.queued_answer import QueuedAnswer, oldest_first
 from midturn.stores.store import ConversationStore
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
@@ -39,40 +48,42 @@ if TYPE_CHECKING:
     import asyncio
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A conversation in memory, and its holder
+# --------------------------------------------------------------------------------------------------
+# A conversation in memory, and its lock
 
 
 class MemoryFeed:
-    """Answers handed over to the holder of a conversation in memory; a wait for more ends at once, in any thread."""
+    """The answer queue of a locked conversation in memory. A new answer wakes the waiters
+    immediately, in any thread.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, HandedOver] = {}
+        self._waiting: dict[str, QueuedAnswer] = {}
         self._wakers: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
 
-    def put(self, answer: HandedOver) -> bool:
-        """Hand one over; the first wins, and for any other this is False."""
+    def put(self, answer: QueuedAnswer) -> bool:
+        """Queue an answer. Return False if another answer with the same key is queued already."""
         if self._waiting.setdefault(answer.key, answer) is not answer:
             return False
         for waker, loop in list(self._wakers.items()):
-            with suppress(RuntimeError):  # that loop has ended
+            with suppress(RuntimeError):  # the waiter's loop has ended
                 loop.call_soon_threadsafe(waker.set)
         return True
 
-    def waiting(self) -> tuple[HandedOver, ...]:
-        """Return all of them, oldest first."""
+    def waiting(self) -> tuple[QueuedAnswer, ...]:
+        """Return all queued answers, oldest first."""
         return oldest_first(self._waiting.copy().values())
 
     def remove(self, key: str) -> None:
-        """Take one away."""
+        """Remove a queued answer."""
         self._waiting.pop(key, None)
 
-    async def collect(self) -> tuple[HandedOver, ...]:
-        """Return all of them, oldest first."""
+    async def collect(self) -> tuple[QueuedAnswer, ...]:
+        """Return all queued answers, oldest first."""
         return self.waiting()
 
     async def changed(self) -> None:
-        """Return when another one is handed over."""
+        """Wait until another answer is queued."""
         waker = asyncio.Event()
         self._wakers[waker] = asyncio.get_running_loop()
         try:
@@ -81,14 +92,16 @@ class MemoryFeed:
             del self._wakers[waker]
 
     async def refuse(self, key: str) -> None:
-        """Turn one down."""
+        """Refuse a queued answer."""
         self.remove(key)
 
 
 class MemoryConversation:
-    """The content of a directory on disk: events, metadata, the lock, the answers that were handed over."""
+    """The content of a conversation's directory on disk: events, metadata, lock, queued answers."""
 
-    def __init__(self, id: str, events: Sequence[Event], metadata: Metadata, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, id: str, events: Sequence[Event], metadata: Metadata, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self.id = id
         self.events = list(events)
         self.metadata = metadata
@@ -96,42 +109,47 @@ class MemoryConversation:
         self.mutex = threading.Lock()
         """Taken for a moment by readers and writers in any thread."""
         self.since = ""
-        """Since when it is held for a turn; empty while it is not."""
+        """Time at which the conversation was locked for a turn; empty if it is free."""
         self.tries = Tries()
-        """Vain attempts of workers at its open turn."""
+        """Number and time of the workers' attempts to continue its open turn."""
+        self.key = ""
+        """Key of the conversation; empty if it has none."""
         self._limits = limits
 
     @property
     def is_held(self) -> bool:
-        """Whether it is held for a turn."""
+        """Whether the conversation is locked for a turn."""
         return bool(self.since)
 
     def hold(self) -> None:
-        """Hold it for a turn.
+        """Lock the conversation for a turn.
 
         Raises:
-            StoreLocked: It is held elsewhere.
+            StoreLocked: The conversation is already locked.
         """
         with self.mutex:
             self.check_free()
             self.since = now()
 
     def check_free(self) -> None:
-        """Make sure that it is free.
+        """Check that the conversation is not locked.
 
         Raises:
-            StoreLocked: It is held.
+            StoreLocked: The conversation is locked.
         """
         if self.since:
-            message = f"The conversation {self.id} is being written by this process since {self.since}. Wait until it is done, or end it."
+            message = (
+                f"The conversation {self.id} is being written by this process since {self.since}."
+                " Wait until it is done, or end it."
+            )
             raise StoreLocked(message, holder_here(), self.since)
 
     def release(self) -> None:
-        """Give the conversation back."""
+        """Release the conversation."""
         self.since = ""
 
     def last_turn(self) -> LastTurn:
-        """Return the last turn, and what was handed over."""
+        """Return the last turn and the queued answers."""
         windows = turns(self.events)
         return LastTurn(windows[-1].events if windows else (), self.answers.waiting())
 
@@ -139,9 +157,11 @@ class MemoryConversation:
         """Record a batch.
 
         Raises:
-            StoreError: It is larger than the limits allow; nothing of it is recorded.
+            StoreError: The batch is larger than the limits allow; no event of it is recorded.
         """
-        written, _ = as_written(batch, self._limits)  # what no file would take is not taken here, either
+        written, _ = as_written(
+            batch, self._limits
+        )  # also refuse batches that cannot be written to a file
         self.events.extend(written)
         waiting = self.answers.waiting() if may_close(written) else ()
         for handed in outdated(waiting, self.events) if waiting else ():
@@ -149,16 +169,16 @@ class MemoryConversation:
 
 
 class MemoryJournal:
-    """The one writer of a conversation in memory, until `close`."""
+    """The only writer of a conversation in memory, until `close`."""
 
     def __init__(self, held: MemoryConversation) -> None:
-        """Write what the caller holds."""
+        """Write to a conversation that the caller has locked."""
         self._held = held
         self._closed = False
         self.events: Sequence[Event] = EventLog(held.events)
         """Everything recorded so far, oldest first."""
         self.answers = held.answers
-        """Answers that others hand over meanwhile."""
+        """Answers that other tasks have queued."""
 
     @property
     def conversation(self) -> str:
@@ -169,20 +189,29 @@ class MemoryJournal:
         """Record a batch.
 
         Raises:
-            StoreError: It is larger than the limits allow, or the journal is closed; nothing of it is recorded.
+            StoreError: The batch is larger than the limits allow, or the journal is closed; no
+                event of the batch is recorded.
         """
         if self._closed:
-            raise StoreError(f"The conversation {self._held.id} is closed: nothing more can be recorded by this writer.")
+            raise StoreError(
+                f"The conversation {self._held.id} is closed: nothing more can be recorded by this"
+                " writer."
+            )
         with self._held.mutex:
             self._held.append(batch)
 
-    def go_on_soon(self) -> None:
-        """Do nothing: workers look at all turns again and again."""
+    def mark_ready(self) -> None:
+        """Do nothing: workers poll all turns."""
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -193,57 +222,57 @@ class MemoryJournal:
 
 
 def holder_here() -> str:
-    """Return this process as a holder."""
+    """Return a description of this process."""
     return f"pid {os.getpid()} on {os.uname().nodename}"
 
 
-_LOOK = 0.05  # seconds between two looks for conversations that are due
-_WATCHED = 0.25  # seconds between two looks for what has happened
+_LOOK = 0.05  # seconds between two polls for due conversations
+_WATCHED = 0.25  # seconds between two polls for changes
 
 
-class MemoryGrowing:
-    """Numbers of events of conversations in memory."""
+class MemoryChangeFeed:
+    """The change feed of conversations in memory. A length is a number of events."""
 
     def __init__(self, events: Callable[[], Mapping[str, int]]) -> None:
         self._events = events
 
-    async def stirred(self, since: int) -> int:
-        """Return when it is time to look again."""
+    async def wait_for_change(self, since: int) -> int:
+        """Wait until the next poll."""
         if since:
             await pause(_WATCHED)
         return since + 1
 
-    async def lengths(self, since: Growth | None = None) -> Growth:
-        """Return how many events each conversation has."""
-        del since  # counting costs nothing
-        return Growth(self._events())
+    async def lengths(self, since: ChangeCursor | None = None) -> ChangeCursor:
+        """Return the number of events of each conversation."""
+        del since  # all conversations are counted, because that is cheap
+        return ChangeCursor(self._events())
 
     async def events_within(self, id: str, length: int) -> int:
-        """Return the length: it is counted in events."""
+        """Return the length, because lengths are numbers of events."""
         del id
         return length
 
 
-class MemoryBeside:
-    """Small things kept beside conversations by name, in memory."""
+class MemoryKeyValueStore:
+    """Small named values, in memory."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
 
     async def kept(self, beginning: str) -> Mapping[str, bytes]:
-        """Return what is kept under names with this beginning."""
+        """Return the values whose names start with `beginning`."""
         return {name: content for name, content in self._kept.items() if name.startswith(beginning)}
 
     async def keep(self, name: str, content: bytes | None) -> None:
-        """Keep something under a name."""
+        """Store a value under a name; None removes it."""
         if content is None:
             self._kept.pop(name, None)
         else:
             self._kept[name] = content
 
 
-class MemoryConversations(PortOfBefore):
-    """The `StorePort` of one process: gone with it."""
+class MemoryConversations:
+    """A `StorePort` whose conversations end with the process."""
 
     needs_loop = False
     is_for_people = False
@@ -251,31 +280,34 @@ class MemoryConversations(PortOfBefore):
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._kept: dict[str, MemoryConversation] = {}
-        self.beside = MemoryBeside()
-        """Small things kept beside the conversations."""
-        self.growing = MemoryGrowing(lambda: {kept.id: len(kept.events) for kept in list(self._kept.values())})
-        """Their growth."""
+        self.beside = MemoryKeyValueStore()
+        """Small named values stored with the conversations."""
+        self.growing = MemoryChangeFeed(
+            lambda: {kept.id: len(kept.events) for kept in list(self._kept.values())}
+        )
+        """The change feed of the conversations."""
         self.limits = limits
         """Limits of a batch of events."""
         self._names: dict[str, object] = {}
+        self._keys: dict[str, str] = {}  # IDs of conversations by key
 
     @property
     def place(self) -> str:
-        """Name of this memory."""
+        """Name of this object's memory, which no other object shares."""
         return f"memory {id(self)}"
 
     async def create(self, first_words: str) -> MemoryJournal:
-        """Begin a conversation, and hold it."""
+        """Create and lock a conversation."""
         return await self.open(self._add((), Metadata(title=title(first_words), created_at=now())))
 
     async def open(self, id: str) -> MemoryJournal:
-        """Hold a conversation."""
+        """Lock a conversation."""
         kept = self._get(id)
         kept.hold()
         return MemoryJournal(kept)
 
     async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[MemoryJournal]:
-        """Hold conversations that are due and free."""
+        """Lock conversations that are due and free."""
         claimed: list[MemoryJournal] = []
         for kept in self._open():
             if len(claimed) == limit:
@@ -295,7 +327,7 @@ class MemoryConversations(PortOfBefore):
 
     @asynccontextmanager
     async def alone(self, name: str) -> AsyncGenerator[None]:
-        """Let no other block run for the same name meanwhile."""
+        """Run the block while no other block runs for the same name."""
         own = object()
 
         async def take() -> bool | None:
@@ -307,36 +339,45 @@ class MemoryConversations(PortOfBefore):
         finally:
             del self._names[name]
 
-    async def woken(self) -> None:
-        """Return when it is time to look again."""
+    async def wait_for_work(self) -> None:
+        """Wait until the next poll."""
         await pause(_LOOK)
 
-    async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
-        """Append what is decided."""
+    async def settle(self, id: str, decide: Decide) -> CommittedBatch | LockedBy:
+        """Append the events that `decide` returns."""
         kept = self._get(id)
         with kept.mutex:
             turn = kept.last_turn()
             if kept.is_held:
-                return HeldBy(conversation=id, turn=turn, holder=holder_here(), since=kept.since)
+                return LockedBy(conversation=id, turn=turn, holder=holder_here(), since=kept.since)
             kept.append(decided(decide, turn, id))
-            return Settled(turn)
+            return CommittedBatch(turn)
 
-    async def look(self, id: str) -> Settled | HeldBy:
-        """Return the last turn as it is now, and who holds the conversation."""
+    async def look(self, id: str) -> CommittedBatch | LockedBy:
+        """Return the last turn, and the task that has the conversation locked."""
         return await self.settle(id, lambda _: ())
 
-    async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
-        """Give an answer to the holder of the conversation."""
+    async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
+        """Queue an answer for the task that has the conversation locked."""
         kept = self._get(held.conversation)
         with kept.mutex:
             return kept.is_held and kept.answers.put(answer)
 
-    async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
+    async def questions(
+        self, prefix: str = "", *, after: str | None = None, limit: int | None = None
+    ) -> list[OpenQuestion]:
         """Return open questions."""
-        found = [asked for kept in self._open() for asked in pending(kept.last_turn().events, kept.id) if asked.id.startswith(prefix)]
+        found = [
+            asked
+            for kept in self._open()
+            for asked in pending(kept.last_turn().events, kept.id)
+            if asked.id.startswith(prefix)
+        ]
         return following(found, after)[:limit]
 
-    async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
+    async def ids(
+        self, *, after: str | None = None, limit: int | None = None, which: Which = "all"
+    ) -> list[str]:
         """Return ids of conversations, oldest first."""
         match which:
             case "all":
@@ -351,18 +392,46 @@ class MemoryConversations(PortOfBefore):
                 found = [kept.id for kept in self._open() if self._goes_on(kept, is_due)]
         return list(islice((number for number in found if after is None or number > after), limit))
 
+    async def find_key(self, key: str) -> str | None:
+        """Return the conversation that has this key."""
+        return self._keys.get(key)
+
+    async def assign_key(self, key: str, id: str) -> str:
+        """Give a key to a conversation, unless an existing conversation has it."""
+        kept = self._get(id)
+        holder = self._keys.setdefault(key, id)
+        if holder == id:
+            kept.key = key
+        return holder
+
     async def overdue(self, now: str) -> list[str]:
         """Return conversations with a question whose deadline has passed."""
-        return [kept.id for kept in self._open() if "" < TurnView.last(kept.last_turn().events).first_deadline <= now]
+        return [
+            kept.id
+            for kept in self._open()
+            if "" < TurnView.last(kept.last_turn().events).first_deadline <= now
+        ]
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
         """Return the newest conversations in which anything is recorded, the newest first."""
-        return [kept.id for kept in reversed(list(self._kept.values())) if kept.events and (not before or kept.id < before)][:limit]
+        return [
+            kept.id
+            for kept in reversed(list(self._kept.values()))
+            if kept.events and (not before or kept.id < before)
+        ][:limit]
 
-    async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
-        """Return a page of what conversations are called, oldest first."""
-        every = list(self._kept.values()) if only is None else [self._kept[id] for id in sorted(only) if id in self._kept]  # noqa: A001
-        return [(kept.id, kept.metadata) for kept in every if kept.events and kept.id > after][:limit]
+    async def described(
+        self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None
+    ) -> list[tuple[str, Metadata]]:
+        """Return the metadata of a page of the conversations, oldest first."""
+        every = (
+            list(self._kept.values())
+            if only is None
+            else [self._kept[id] for id in sorted(only) if id in self._kept]  # noqa: A001
+        )
+        return [(kept.id, kept.metadata) for kept in every if kept.events and kept.id > after][
+            :limit
+        ]
 
     async def read(self, id: str) -> Conversation:
         """Return a conversation as it is now."""
@@ -371,44 +440,55 @@ class MemoryConversations(PortOfBefore):
             return Conversation(id, kept.events, metadata=kept.metadata)
 
     async def part(self, id: str, mark: Mark) -> Part:
-        """Return all of it: what is read here is read at once."""
+        """Return the whole conversation as one part."""
         del mark
         whole = await self.read(id)
-        return Part(lines=await self.lines(id), metadata=whole.metadata, decode=lambda: whole.events, problems=whole.problems)
+        return Part(
+            lines=await self.lines(id),
+            metadata=whole.metadata,
+            decode=lambda: whole.events,
+            problems=whole.problems,
+        )
 
     async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
-        """Return the beginning."""
+        """Return the start of the conversation, because it is always read as a whole."""
         del id, count, before
         return Mark()
 
     async def lines(self, id: str) -> list[bytes]:
-        """Return the events as a file would hold them."""
+        """Return the events as the lines of a file."""
         return [encode_event(event) for event in (await self.read(id)).events]
 
     async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
-        """Make a conversation of lines that were written elsewhere; return its id."""
+        """Create a conversation from existing lines; return its ID."""
         return self._add(decode_lines(list(lines), "memory"), metadata, id)
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
-        """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
+        """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its
+        metadata.
+        """
         kept = self._get(id)
         kept.metadata = msgspec.structs.replace(kept.metadata, **changes)
         return kept.metadata
 
     async def remove(self, id: str, may_go: MayGo | None = None) -> bool:
-        """Forget a conversation."""
+        """Remove a conversation."""
         kept = self._get(id)
         with kept.mutex:
             kept.check_free()
             if may_go and not may_go(kept.last_turn()):
                 return False
             del self._kept[id]
+            if kept.key:
+                del self._keys[kept.key]
         return True
 
     def _open(self) -> list[MemoryConversation]:
         return [kept for kept in list(self._kept.values()) if open_turn(kept.events)]
 
-    def _goes_on(self, kept: MemoryConversation, judged: Callable[[LastTurn, FindTurn], bool]) -> bool:
+    def _goes_on(
+        self, kept: MemoryConversation, judged: Callable[[LastTurn, FindTurn], bool]
+    ) -> bool:
         turn = kept.last_turn()
         return not kept.is_held and not parent_of(turn.events) and judged(turn, self._find)
 
@@ -432,15 +512,15 @@ class MemoryConversations(PortOfBefore):
         return added
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A store whose conversations are gone with the process
+# --------------------------------------------------------------------------------------------------
+# The store of conversations in memory
 
 
 class MemoryStore(ConversationStore):
-    """Conversations of one process, gone with it: for tests, and for programs that keep nothing.
+    """Conversations that end with the process, for tests and for programs that store nothing.
 
     Args:
-        limits: How deep answers may be nested, and how much one batch may weigh.
+        limits: Limits for the nesting of answers and the size of a batch.
     """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:

@@ -1,4 +1,6 @@
-"""`metadata.json`: what a conversation is called. Everything in it can be lost without losing a word that was said."""
+"""`metadata.json`: title, labels and times of a conversation. The conversation is readable
+without it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,15 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import StoreError
 from midturn.question.json_value import Json, JsonObject
-from midturn.stores.folder import Folder, telling
+from midturn.stores.folder import Folder, reporting_os_errors
 
 NAME = "metadata.json"
 
 
 class Metadata(Struct, frozen=True, kw_only=True):
-    """`created_at` and `last_activated_at` are RFC 3339 (or a legacy form, as it was read). `others`: keys of other versions, kept."""
+    """Title, labels and times of a conversation. The times are in RFC 3339, or in the format of an
+    older version. `others` has the keys of other versions.
+    """
 
     title: str = ""
     created_at: str = ""
@@ -27,7 +31,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
     others: JsonObject = msgspec.field(default_factory=dict[str, Json])
 
     def to_json(self) -> dict[str, Json]:
-        """Return the object that is on disk; what is not set is left out."""
+        """Return the JSON object for the file, without unset fields."""
         own: dict[str, Json] = {
             "title": self.title,
             "created_at": self.created_at,
@@ -45,10 +49,10 @@ class _Own(Struct):
 
 
 def decode_metadata(content: bytes) -> Metadata:
-    """Read metadata.
+    """Decode metadata.
 
     Raises:
-        ValueError: It is not what it should be; the message says what is wrong.
+        ValueError: The metadata is not valid; the message says why.
     """
     whole = msgspec.json.decode(content, type=dict[str, object])
     own = msgspec.convert(whole, _Own)
@@ -63,10 +67,14 @@ def decode_metadata(content: bytes) -> Metadata:
 
 
 def read_metadata(folder: Folder) -> tuple[Metadata, str]:
-    """Return a conversation's metadata, and what is wrong with the file: nothing of it is needed to read the conversation."""
+    """Return a conversation's metadata, and the problem of its file, if any. A conversation is
+    readable without the file.
+    """
     try:
         content = folder.read(NAME)
-        return decode_metadata(content) if content else Metadata(), ""  # a loss of power may have emptied a new one
+        return decode_metadata(
+            content
+        ) if content else Metadata(), ""  # a power cut may have emptied a new file
     except FileNotFoundError:
         return Metadata(), ""
     except (OSError, ValueError, RecursionError) as error:
@@ -74,26 +82,32 @@ def read_metadata(folder: Folder) -> tuple[Metadata, str]:
 
 
 def write_metadata(folder: Folder, metadata: Metadata) -> None:
-    """Put metadata in the place of what was there, whole and durable."""
-    with telling("write", folder, NAME):
+    """Replace the metadata atomically and durably."""
+    with reporting_os_errors("write", folder, NAME):
         folder.replace(NAME, _encoded(metadata))
 
 
 def write_first_metadata(folder: Folder, metadata: Metadata) -> None:
-    """Write the metadata of a new conversation. Not synced: the conversation, whose first batch is synced, says the same."""
-    with telling("write", folder, NAME):
+    """Write the metadata of a new conversation.
+
+    The file is not synced, because the first batch of the conversation is synced and contains the
+    same data.
+    """
+    with reporting_os_errors("write", folder, NAME):
         folder.write_unsynced(NAME, _encoded(metadata))
 
 
 def change_metadata(folder: Folder, **changes: str | tuple[str, ...]) -> Metadata:
-    """Change single fields; the rest stays, keys of other versions included.
+    """Change single fields. All other fields are kept, including keys of other versions.
 
     Raises:
-        StoreError: The file is there and cannot be read: it is left alone.
+        StoreError: The file exists but cannot be read. It is not changed.
     """
     metadata, problem = read_metadata(folder)
     if problem:
-        raise StoreError(f"{problem} Repair or remove the file first: writing would lose what is in it.")
+        raise StoreError(
+            f"{problem} Repair or remove the file first: writing would lose what is in it."
+        )
     changed = msgspec.structs.replace(metadata, **changes)
     write_metadata(folder, changed)
     return changed
@@ -103,13 +117,13 @@ def _encoded(metadata: Metadata) -> bytes:
     return msgspec.json.format(msgspec.json.encode(metadata.to_json()), indent=2) + b"\n"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Ids of conversations, and slugs
 
 
 _DIRECTORY = re.compile(r"(?P<id>[0-9]{1,20})-[a-z0-9-]{1,64}")
 NEW = ".new-"
-"""Prefix of a directory whose conversation is being made."""
+"""Prefix of a directory whose conversation is being created."""
 REMOVED = ".removed-"
 """Prefix of a directory whose conversation is being removed."""
 _SLUG_LENGTH = 40
@@ -118,25 +132,38 @@ _TITLE_LENGTH = 80
 
 
 def conversation_number() -> int:
-    """Return the time as a conversation's id has it: microseconds since the Unix epoch, 16 digits."""
+    """Return the current time as the ID of a conversation: microseconds since the Unix epoch, 16
+    digits.
+    """
     return time.time_ns() // 1_000
 
 
 def conversation_id(directory: str) -> str | None:
-    """Return the id in the name of a conversation's directory; None where the name is not `<id>-<slug>`."""
+    """Return the ID in the name of a conversation's directory; None if the name is not
+    `<id>-<slug>`.
+    """
     found = _DIRECTORY.fullmatch(directory)
     return found["id"] if found else None
 
 
 def conversation_in(directory: str) -> str:
-    """Return the id of the conversation whose directory this is, also while it is being made; without an id, the whole name."""
+    """Return the ID of the conversation in this directory, also while it is being created;
+    without an ID, the whole name.
+    """
     name = directory.removeprefix(NEW)
     return conversation_id(name) or name
 
 
 def slug(words: str) -> str:
-    """Return a directory-safe form of the first words of a request; `untitled` where nothing of it is ASCII."""
-    plain = unicodedata.normalize("NFKD", words[:1_000]).encode("ascii", "ignore").decode("ascii").lower()
+    """Return the first words of a request in a form for directory names; `untitled` if none of
+    it is ASCII.
+    """
+    plain = (
+        unicodedata.normalize("NFKD", words[:1_000])
+        .encode("ascii", "ignore")
+        .decode("ascii")
+        .lower()
+    )
     chosen = ""
     for word in re.findall(r"[a-z0-9]+", plain)[:_SLUG_WORDS]:
         longer = f"{chosen}-{word}" if chosen else word
@@ -150,4 +177,6 @@ def title(words: str) -> str:
     """Return the first line of a request that has words, cut to 80 characters."""
     first = next((line for line in map(str.strip, words[:10_000].splitlines()) if line), "")
     short = first if len(first) <= _TITLE_LENGTH else first[: _TITLE_LENGTH - 1].rstrip() + "…"
-    return short.encode("utf-8", "replace").decode("utf-8")  # the command line may hold lone surrogates
+    return short.encode("utf-8", "replace").decode(
+        "utf-8"
+    )  # the command line may hold lone surrogates

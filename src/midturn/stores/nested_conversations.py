@@ -1,4 +1,8 @@
-"""Conversations of agents inside of tools: with the one at the top they are a family, which goes on, ends and is removed as one."""
+"""Conversations of agents inside tools.
+
+Together with the outermost conversation, they form a family. A family continues, ends and is
+removed as a whole.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +15,28 @@ from midturn.errors import NoConversation, StoreError
 from midturn.events.types import Child, Event
 from midturn.events.window import children_of, open_turn, parent_of, turns
 from midturn.stores.batch import event_ids, stamped
-from midturn.stores.decisions import is_ready
+from midturn.stores.decisions import is_due, is_ready
 from midturn.stores.port import LastTurn, StorePort
-from midturn.turn.ending import Ending, ended_by_user, ending_batch
+from midturn.turn.ending import TurnEnding, ended_by_user, ending_batch
 from midturn.turn.view import TurnView
 
 
 async def root_of(port: StorePort, id: str) -> str:
-    """Return the conversation in which a turn goes on: the one at the top of its family."""
+    """Return the conversation in which a turn continues: the outermost conversation of its
+    family.
+    """
     try:
         parent = parent_of((await port.look(id)).turn.events)
-    except StoreError:  # its opening says what is wrong
+    except StoreError:  # opening the conversation reports the error
         return id
     return parent.root if parent else id
 
 
 async def open_family(port: StorePort, id: str) -> list[str]:
-    """Return a conversation, and those whose open turns run inside of its own open turn."""
+    """Return a conversation, and the conversations whose open turns run inside its open turn."""
     try:
         turn = (await port.look(id)).turn
-    except StoreError:  # it has no questions, then
+    except StoreError:  # an unreadable conversation has no questions
         return [id]
     found = [id]
     for child in _once(_view(turn.events).open_children):
@@ -39,10 +45,12 @@ async def open_family(port: StorePort, id: str) -> list[str]:
 
 
 async def whole_family(port: StorePort, id: str) -> list[str]:
-    """Return a conversation and all that were ever begun by tools of it, those below first."""
+    """Return a conversation and all conversations that its tools have ever begun, the innermost
+    first.
+    """
     try:
         events = (await port.read(id)).events
-    except StoreError:  # its removal says what is wrong
+    except StoreError:  # removing the conversation reports the error
         return [id]
     found: list[str] = []
     for child in _once(children_of(events)):
@@ -52,26 +60,30 @@ async def whole_family(port: StorePort, id: str) -> list[str]:
 
 
 async def _was_born_inside(port: StorePort, id: str) -> bool:
-    """Say whether a conversation began inside a tool: others were there before, and belong to a user."""
+    """Return whether a conversation began inside a tool. Its first turn has a parent."""
     try:
         first = turns((await port.read(id)).events)[:1]
-    except StoreError:  # it was never begun, or is gone already
+    except StoreError:  # the conversation was never begun, or was removed
         return False
     return bool(first) and parent_of(first[0].events) is not None
 
 
 async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
-    """End the turns around one that was ended, and those inside of it."""
+    """End the outer and the nested turns of an ended turn."""
     await end_children(port, clock, _view(turn).open_children, ended_by_user(set()))
     await end_around(port, clock, turn)
 
 
-async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: Ending) -> None:
-    """End the turns of children that are open on record and not held, those below first."""
+async def end_children(
+    port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: TurnEnding
+) -> None:
+    """End the recorded child turns that are open and free, the innermost first."""
     for child in children:
         below: list[Child] = []
 
-        def decide(turn: LastTurn, child: Child = child, below: list[Child] = below) -> Sequence[Event]:
+        def decide(
+            turn: LastTurn, child: Child = child, below: list[Child] = below
+        ) -> Sequence[Event]:
             window, parent = open_turn(turn.events), parent_of(turn.events)
             if window is None or parent is None or parent.child != child.event_id:
                 return ()
@@ -85,12 +97,14 @@ async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Chi
             if below:
                 await end_children(port, clock, below, ending)
                 await port.settle(child.conversation, decide)
-        except NoConversation:  # it was never begun, or is gone
+        except NoConversation:  # the conversation was never begun, or was removed
             continue
 
 
 async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
-    """Say whether a turn inside of a tool of the open turn goes on, so that this one does."""
+    """Return whether a turn inside a tool of the open turn can continue. The open turn can then
+    continue, too.
+    """
     if not _view(events).awaited_children:
         return False
     found: dict[str, LastTurn] = {}
@@ -99,23 +113,36 @@ async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
     return window is not None and is_ready(LastTurn(window.events), found.get)
 
 
+async def can_continue(port: StorePort, turn: LastTurn, now: str) -> bool:
+    """Return whether a free open turn can continue without people at the time `now`, itself or in
+    a turn inside of one of its tools.
+    """
+    found: dict[str, LastTurn] = {}
+    await _find_all(port, _view(turn.events).awaited_children, found)
+    return is_due(turn, found.get, now)
+
+
 async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str, LastTurn]) -> None:
     for child in children:
-        with suppress(StoreError):  # it was never begun
+        with suppress(StoreError):  # the conversation was never begun
             found[child.conversation] = turn = (await port.look(child.conversation)).turn
             await _find_all(port, _view(turn.events).awaited_children, found)
 
 
 async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
-    """End the turns around one that a person has ended, and what else runs inside of them, unless a process runs them: it hears of it."""
+    """End the outer turns of an ended turn and their other nested turns. A turn that a process runs
+    is ended by that process.
+    """
     parent = parent_of(turn)
     while parent is not None:
         try:
             around = (await port.look(parent.conversation)).turn.events
-        except StoreError:  # it was removed
+        except StoreError:  # the conversation was removed
             return
         window = open_turn(around)
-        if window is None or not any(child.event_id == parent.child for child in _view(around).open_children):
+        if window is None or not any(
+            child.event_id == parent.child for child in _view(around).open_children
+        ):
             return
         await end_children(port, clock, _view(around).open_children, ended_by_user(set()))
         asked, child = {parent.call}, parent
@@ -126,12 +153,14 @@ async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
 
 def _ended(clock: TimeOfDay, child: str, asked: set[str], turn: LastTurn) -> Sequence[Event]:
     window = open_turn(turn.events)
-    if window is None or not any(each.event_id == child for each in _view(window.events).open_children):
+    if window is None or not any(
+        each.event_id == child for each in _view(window.events).open_children
+    ):
         return ()
     return _ending_batch(window.events, ended_by_user(asked), clock)
 
 
-def _ending_batch(events: Sequence[Event], ending: Ending, clock: TimeOfDay) -> Sequence[Event]:
+def _ending_batch(events: Sequence[Event], ending: TurnEnding, clock: TimeOfDay) -> Sequence[Event]:
     return stamped(ending_batch(events, ending, event_ids()), clock)
 
 

@@ -1,8 +1,10 @@
-"""Index of the conversations of a folder that have an open turn: `open/<id>` beside them, so that finished ones need no look.
+"""Index of the conversations of a folder that have an open turn: `open/<id>`, so that finished
+conversations need not be examined.
 
-The index is a hint that cannot lie for long. A turn is named in it before its first event is written and until its last one is; that is
-not synced. Beside the names stands, for each host, the kernel's boot id: where it differs, the power may have been cut, and the folder is
-scanned once. Readers check what the index names.
+The index is a hint. A turn is added before its first event is written, and removed after its last
+event. These changes are not synced. The index also stores the kernel's boot ID for each host. If
+this ID has changed, there may have been a power cut, and the folder is scanned once. Readers
+verify each name.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 
 from midturn.errors import StoreError
 from midturn.stores.folder import Folder, boot, host, refusal
-from midturn.stores.index_cache import Derived, KeptList, Listed
+from midturn.stores.index_cache import CachedList, IdList, IndexCache
 
 OPEN = "open"
 _EMPTY = ".empty"
@@ -28,15 +30,21 @@ class OpenIndex:
         self._conversations = conversations
 
     @cached_property
-    def _names(self) -> KeptList:
-        return KeptList(Derived(self._conversations, OPEN, Listed), [self._conversations / OPEN], self._listing)
+    def _names(self) -> CachedList:
+        return CachedList(
+            IndexCache(self._conversations, OPEN, IdList),
+            [self._conversations / OPEN],
+            self._listing,
+        )
 
     def begin(self) -> None:
-        """Note that the index is whole: there is no conversation yet that it could lack."""
+        """Mark the index of a new folder as complete."""
         self._renew(set())
 
     def mark(self) -> tuple[int, int] | None:
-        """Return what changes when a name is added, taken away or rung for, on whichever host; None where there is no index."""
+        """Return time stamps that change when a conversation is added to the index, removed from it
+        or notified, on any host; None if there is no index.
+        """
         folder = self._conversations / OPEN
         try:
             return folder.stat().st_mtime_ns, (folder / _EMPTY).lstat().st_ctime_ns
@@ -44,29 +52,43 @@ class OpenIndex:
             return None
 
     def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
-        """Return the conversations that the index names, the oldest first. Where it cannot be trusted, `scan` says which have an open turn.
+        """Return the conversations that the index names, oldest first. If the index is
+        incomplete, `scan` returns the conversations with an open turn.
 
-        The index is listed again only where a name was added or taken away: a turn that begins is named, one that ends is not any more.
+        The index is listed again only if a name was added or removed: when a turn begins or ends.
         """
         try:
-            with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
+            with (
+                Folder.at(self._conversations) as conversations,
+                conversations.inside(OPEN) as folder,
+            ):
                 is_whole = _is_whole(folder)
             if is_whole:
                 return self._names.ids()
-        except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
+        except (
+            OSError,
+            StoreError,
+            UnicodeDecodeError,
+        ):  # the index does not exist, or cannot be read
             pass
         found = sorted(scan())
         self._renew(set(found))
         return found
 
     def is_empty(self) -> bool:
-        """Say whether no turn is open, as far as the index alone can tell: it is read up to its first name, however many there are."""
+        """Return whether no turn is open, according to the index alone. The index is read only up
+        to its first name.
+        """
         if not os.path.lexists(self._conversations):  # no conversation was ever begun here
             return True
         try:
-            with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder, os.scandir(folder.fd) as entries:
+            with (
+                Folder.at(self._conversations) as conversations,
+                conversations.inside(OPEN) as folder,
+                os.scandir(folder.fd) as entries,
+            ):
                 return _is_whole(folder) and not any(_is_id(entry.name) for entry in entries)
-        except (OSError, StoreError, UnicodeDecodeError):  # it cannot be trusted
+        except (OSError, StoreError, UnicodeDecodeError):  # the index cannot be trusted
             return False
 
     def _listing(self) -> list[str]:
@@ -74,11 +96,13 @@ class OpenIndex:
             return sorted(filter(_is_id, folder.names()))
 
     def renew(self, ids: Iterable[str]) -> None:
-        """Have the index name these conversations, too, and be whole from now on."""
+        """Add these conversations to the index, and mark it as complete."""
         self._renew(set(ids))
 
     def _renew(self, ids: set[str]) -> None:
-        """Write the index anew. Names are only added: a stale one is taken away by the next reader of its conversation."""
+        """Write the index again. Names are only added. A stale name is removed by the next reader
+        of its conversation.
+        """
         with (
             suppress(OSError, StoreError),  # a store that cannot be written is scanned each time
             Folder.at(self._conversations) as conversations,
@@ -104,10 +128,12 @@ def _is_id(name: str) -> bool:
 
 
 def name_open(conversation: Folder, id: str) -> None:
-    """Name a conversation in the index beside it: its directory is held, wherever it has been moved to.
+    """Add a conversation to the index next to it. The directory of the conversation is open, so
+    this works even if the directory was moved.
 
     Raises:
-        StoreError: That cannot be done: no turn may begin here that could not be found again.
+        StoreError: The index cannot be written. The turn must not begin, because it could not be
+            found again.
     """
     try:
         try:
@@ -124,39 +150,48 @@ def name_open(conversation: Folder, id: str) -> None:
 
 
 def name_finished(conversation: Folder, id: str) -> None:
-    """Take a conversation out of the index. Call it while the conversation is locked: else a turn may begin meanwhile."""
+    """Remove a conversation from the index. The conversation must be locked, because otherwise a
+    turn may begin at the same time.
+    """
     try:
         folder = conversation.inside(f"../{OPEN}")
     except OSError:
-        return  # there is none
+        return  # there is no index
     try:
         folder.remove(id)
     except OSError:
-        return  # it is not named, or stays until a reader comes that may write here
+        # the name is not in the index, or the index is not writable; a later reader removes the name
+        return
     finally:
         folder.close()
 
 
-def ring(conversation: Folder, id: str) -> None:
-    """Ring for a conversation: it was answered while it was free, or a process holds it now and may die with what others hand over to it.
+def notify(conversation: Folder, id: str) -> None:
+    """Notify watchers of a conversation. Called when the conversation was answered while it was
+    free, and when a process locks it, because that process may die with queued answers.
 
-    Its name is touched, and then what all names have in common: of that it is seen on other hosts.
+    This updates the time stamp of the conversation's file in the index, which inotify reports, and
+    the time stamp of a file for all conversations, which other hosts compare (`OpenIndex.mark`).
     """
-    with suppress(OSError):  # who waits looks once a second
-        os.utime(f"../{OPEN}/{id}", dir_fd=conversation.fd, follow_symlinks=False)
-        os.utime(f"../{OPEN}/{_EMPTY}", dir_fd=conversation.fd, follow_symlinks=False)
+    with suppress(OSError):  # waiters also poll once a second
+        for name in (id, _EMPTY):
+            path, base = conversation.located(f"../{OPEN}/{name}")
+            os.utime(path, dir_fd=base, follow_symlinks=False)
 
 
 def is_named(conversation: Folder, id: str) -> bool:
-    """Say whether the index beside a conversation names it."""
-    return os.access(f"../{OPEN}/{id}", os.F_OK, dir_fd=conversation.fd)  # in half the time of `stat`: nothing is told of what is there
+    """Return whether the index next to a conversation names it."""
+    path, base = conversation.located(f"../{OPEN}/{id}")
+    return os.access(
+        path, os.F_OK, dir_fd=base
+    )  # `access` takes half the time of `stat`, because it returns no details
 
 
 def index_in(conversations: Folder) -> Folder:
-    """Open the directory of the index; it is made where there is none.
+    """Open the directory of the index, and create it if it is missing.
 
     Raises:
-        OSError: That cannot be done.
+        OSError: The directory cannot be opened or created.
     """
     try:
         return conversations.inside(OPEN)
@@ -172,11 +207,13 @@ def _make(conversations: Folder) -> None:
 
 
 def _touch(folder: Folder, id: str) -> None:
-    """Make a name: one more of an empty file, which takes the disk a part of the time that a new file does."""
+    """Create a name as a hard link to an empty file, which is faster than a new file."""
     try:
         os.link(_EMPTY, id, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
-    except FileExistsError:  # it is named
+    except FileExistsError:  # the conversation is already in the index
         return
-    except OSError:  # an older index has no such file, some file systems have no links, and none has any number of them
+    except OSError:
+        # an index of an older version has no empty file, some file systems have no hard links, and
+        # all limit the number of links
         with suppress(FileExistsError):
             os.close(folder.open(id, os.O_WRONLY | os.O_CREAT | os.O_EXCL))

@@ -1,4 +1,6 @@
-"""Open turns in folders of conversations: named by the indexes, read from the ends of the logs, and each index mended where it is wrong."""
+"""Open turns in folders of conversations: listed by the indexes, read from the ends of the logs.
+Wrong index entries are corrected.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from midturn.events.open_question import parse_address, parse_beginning
 from midturn.events.types import Event
 from midturn.events.window import open_turn
 from midturn.stores import lock
-from midturn.stores.conversation import Seen, SeenTurns
+from midturn.stores.conversation import SeenTurn, TurnCache
 from midturn.stores.decisions import is_ready
 from midturn.stores.directories import Directories
 from midturn.stores.folder import Folder
 from midturn.stores.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.stores.port import LastTurn
-from midturn.stores.queued_answer import HandoverFolder
+from midturn.stores.queued_answer import AnswerQueueFolder
 
 _LOG = logging.getLogger("midturn.store")
 
@@ -35,26 +37,36 @@ class OpenTurns:
         self._indexes = [(folder, OpenIndex(folder)) for folder in directories.folders]
 
     @cached_property
-    def seen(self) -> SeenTurns:
-        """The content of the ends of their logs."""
-        return SeenTurns(self.directories.path)
+    def seen(self) -> TurnCache:
+        """Cache of the last turns."""
+        return TurnCache(self.directories.path)
 
     def marks(self) -> tuple[object, ...]:
-        """Return what changes when a turn begins or ends, or a bell rings, on whichever host."""
+        """Return time stamps that change when a turn begins, ends or is notified, on any host."""
         return tuple(index.mark() for _, index in self._indexes)
 
     def ids(self, prefix: str = "") -> list[str]:
-        """Return the conversations that the indexes name, the oldest first; only those whose questions may begin with `prefix`."""
+        """Return the conversations in the indexes, oldest first. With `prefix`, return only
+        conversations whose question addresses may begin with it.
+        """
         conversation, is_whole = parse_beginning(prefix)
         if not is_whole:
-            first, *others = (index.ids(partial(self._scan, folder)) for folder, index in self._indexes)
+            first, *others = (
+                index.ids(partial(self._scan, folder)) for folder, index in self._indexes
+            )
             return sorted({*first, *chain.from_iterable(others)}) if others else first
-        return [conversation] if parse_address(f"{prefix}x") and self.directories.has(conversation) else []
+        return (
+            [conversation]
+            if parse_address(f"{prefix}x") and self.directories.has(conversation)
+            else []
+        )
 
-    def waiting(self, prefix: str = "", first: str = "") -> Iterator[tuple[str, Seen]]:
-        """Yield what each conversation waits for whose last turn is open, by its id, the oldest conversation first, from `first` on.
+    def waiting(self, prefix: str = "", first: str = "") -> Iterator[tuple[str, SeenTurn]]:
+        """Yield the conversations whose last turn is open, with their open questions, by ID, from
+        `first` on.
 
-        `prefix` is what the addresses of its questions begin with. One that cannot be read hides no other.
+        `prefix` is the start of the addresses of the questions. An unreadable conversation is
+        logged and skipped.
         """
         named = self.ids(prefix)
         if named and not prefix:
@@ -73,23 +85,29 @@ class OpenTurns:
                 _LOG.warning("a conversation is left out: %r", str(error))
 
     def find(self, id: str) -> LastTurn | None:
-        """Return the last turn of a conversation that runs inside a tool, and what was handed over to it."""
+        """Return the last turn of a conversation that runs inside a tool, with its queued
+        answers.
+        """
         try:
             turn = self.seen.look(id).turn
             with self.directories.open(id) as folder:
-                return LastTurn(turn, HandoverFolder(folder).collect())
+                return LastTurn(turn, AnswerQueueFolder(folder).collect())
         except StoreError:
             return None
 
     def is_ready(self, id: str) -> bool:
-        """Say whether the turn of a conversation can go on, and no one holds it."""
+        """Return whether the turn of a conversation can continue, and the conversation is not
+        locked.
+        """
         with suppress(StoreError), self.directories.open(id) as folder:
-            turn = LastTurn(self.seen.look(id).turn, HandoverFolder(folder).collect())
+            turn = LastTurn(self.seen.look(id).turn, AnswerQueueFolder(folder).collect())
             return is_ready(turn, self.find) and not lock.is_held(folder)
         return False
 
     def reindex(self) -> list[str]:
-        """Look at every conversation, whatever the indexes say; return those with an open turn that they did not name."""
+        """Examine every conversation, without the indexes; return the conversations with an open
+        turn that were missing in the indexes.
+        """
         missing: list[str] = []
         for folder, index in self._indexes:
             named = set(index.ids(list))
@@ -98,8 +116,10 @@ class OpenTurns:
             missing += [number for number in found if number not in named]
         return missing
 
-    def mend(self, number: str, seen: Seen) -> None:
-        """Take a conversation that is finished out of the index, unless it is being written: then its writer does that."""
+    def mend(self, number: str, seen: SeenTurn) -> None:
+        """Remove a finished conversation from the index, unless it is locked; then the process
+        with the lock removes it.
+        """
         with suppress(StoreError), Folder.at(seen.path) as folder:
             held = lock.Lock(folder)
             if held.try_to_take():
@@ -112,7 +132,9 @@ class OpenTurns:
                 held.close()
 
     def _scan(self, folder: Path) -> list[str]:
-        """Look at every conversation in a folder; return those whose last turn is open."""
+        """Examine every conversation in a folder; return the conversations whose last turn is
+        open.
+        """
         found: list[str] = []
         for number, path in Directories(folder).all():
             try:
@@ -124,7 +146,12 @@ class OpenTurns:
 
 
 def name_if_open(conversation: Folder, id: str, turn: Sequence[Event]) -> None:
-    """Name a conversation with this last turn, which another program may have put there, where the turn is open."""
+    """Add a conversation with this last turn to the index if the turn is open.
+
+    Used for conversations that another program has copied into the folder.
+    """
     if open_turn(turn) and not is_named(conversation, id):
-        with suppress(StoreError):  # it cannot be written here: then it is found by looking
+        with suppress(
+            StoreError
+        ):  # the index is not writable, so the conversation is found by scanning
             name_open(conversation, id)

@@ -1,4 +1,4 @@
-"""The choice of a store by its address."""
+"""Opens a store by its address."""
 
 from __future__ import annotations
 
@@ -28,32 +28,43 @@ def open_store(
     may_answer: MayAnswer | None = None,
     on_wake: OnWake | None = None,
 ) -> ConversationStore:
-    """Return the store in the directory `path`, which is created with the first conversation, or in a database.
+    """Return the store in the directory `path`, which is created with the first conversation, or in
+    a database.
 
     Args:
-        path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the tables are made by their first use),
-            or the address of a store that an installed package brings (docs/guides/plug-ins.md).
-        trusted: Take a directory in a workspace, too, where midturn's tools may write: what is recorded there is what they leave.
-        may_answer: Guards the store for every program that opens it so; see `Agent`.
-        on_wake: Called with the id of a conversation when an answer lets its turn go on; see `ConversationStore.waking`.
+        path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the
+            tables are created on first use), or the address of a store from an installed package
+            (docs/howto/plug-ins.md).
+        trusted: Whether to accept a directory in a workspace, where midturn's tools may write and
+            could forge events.
+        may_answer: Authorization rule for every program that opens the store in this way; see
+            `Agent`.
+        on_wake: Called with the ID of a conversation when an answer lets its turn continue; see
+            `ConversationStore.with_ready_callback`.
 
     Raises:
-        ConfigError: No store that is installed has such addresses, it lies in a workspace and is not `trusted`, others may write it, or
-            what opens it fails.
+        ConfigError: No installed store has such addresses, the store is in a workspace and not
+            `trusted`, other users may write it, or it failed to open.
     """
     folder = None if trusted else folder_of(path)
     if folder is not None:
         check_place(folder)
     store = store_at(path)
-    woken = store if on_wake is None else store.waking(on_wake)
-    return woken if may_answer is None else woken.guarded(may_answer)
+    woken = store if on_wake is None else store.with_ready_callback(on_wake)
+    return woken if may_answer is None else woken.with_authorizer(may_answer)
 
 
-def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> ConversationStore:
-    """Return the store at an address, as `open_store` takes it; `found` makes its directory, where it is more than that.
+def store_at(
+    path: str | os.PathLike[str],
+    limits: Limits = DEFAULT_LIMITS,
+    found: Callable[[], None] | None = None,
+) -> ConversationStore:
+    """Return the store at an address, as for `open_store`.
+
+    `found` creates the directory if `mkdir` is not enough.
 
     Raises:
-        ConfigError: No store that is installed has such addresses, or what opens it fails.
+        ConfigError: No installed store has such addresses, or the store failed to open.
     """
     match scheme := scheme_of(path):
         case "":
@@ -74,8 +85,9 @@ def _store_of_a_package(scheme: str, address: str, limits: Limits) -> Conversati
     opened = STORES.load(scheme)(address, limits)
     if not isinstance(opened, ConversationStore):
         raise ConfigError(
-            f"The store `{scheme}://…` of {STORES.added[scheme]} cannot be used: what opens it returned {type(opened).__name__}, which is "
-            "not a `ConversationStore`. Update that package, or uninstall it."
+            f"The store `{scheme}://…` of {STORES.added[scheme]} cannot be used: its entry point"
+            f" returned {type(opened).__name__}, which is not a `ConversationStore`. Update that"
+            " package, or uninstall it."
         )
     return opened
 
@@ -84,14 +96,17 @@ def postgres_store(url: str, limits: Limits = DEFAULT_LIMITS) -> PostgresStore:
     """Return the store in a database.
 
     Raises:
-        ConfigError: The driver is not installed, or the address is none.
+        ConfigError: The driver is not installed, or the address is invalid.
     """
     try:
-        from midturn.stores.postgres.conversations import PostgresStore  # the driver is loaded where it is used
+        # imported late, because it loads the database driver
+        from midturn.stores.postgres.conversations import PostgresStore
     except ImportError as error:
         if error.name not in {"psycopg", "psycopg_pool"}:
             raise
-        raise ConfigError(f"A store in PostgreSQL needs the extra `postgres`: {install_command('postgres')}") from None
+        raise ConfigError(
+            f"A store in PostgreSQL needs the extra `postgres`: {install_command('postgres')}"
+        ) from None
     return PostgresStore(url, limits)
 
 
@@ -110,16 +125,26 @@ STORES: Final[Registry[Callable[[str, Limits], object]]] = Registry(
 """Stores that packages add, by the scheme of their addresses."""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # A store whose conversations are files
 
 
 class FileStore(ConversationStore):
-    """Conversations on disk, in one directory or in several that share their ids; new ones are made in the first."""
+    """Conversations on disk, in one directory or in several that share their IDs. New
+    conversations are created in the first directory.
+    """
 
-    def __init__(self, *folders: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> None:
-        """Keep them there; `found` makes the first directory, where it is more than that."""
+    def __init__(
+        self,
+        *folders: str | os.PathLike[str],
+        limits: Limits = DEFAULT_LIMITS,
+        found: Callable[[], None] | None = None,
+    ) -> None:
+        """Create a store in these folders.
+
+        `found` creates the first folder if `mkdir` is not enough.
+        """
         paths = [folder if isinstance(folder, Path) else Path(folder) for folder in folders]
         self.files = FileConversations(*paths, limits=limits, found=found)
-        """The files themselves."""
+        """The conversations in files."""
         super().__init__(self.files)

@@ -1,68 +1,81 @@
-"""`StorePort`: the abilities that a place for conversations must have. Files, memory and databases are equals.
+"""`StorePort`: the operations that a storage backend must provide. Files, memory and databases
+implement it.
 
-A `StorePort` is small on purpose. What is the same everywhere (answering, listing what is open, forking, taking over answers, who may
-answer) is written once on top of it, in `ConversationStore`.
+A `StorePort` is small on purpose. Behaviour that is the same for all backends (answering, listing
+open questions, forking, recording queued answers, authorization) is implemented once on top of it,
+in `ConversationStore`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from midturn.errors import Renamed, StoreError
+from midturn.errors import StoreError
 from midturn.events.open_question import parse_address
 from midturn.events.types import Event, user_requests
-from midturn.journal import AnswerFeed, Journal
+from midturn.journal import AnswerQueue, Journal
 from midturn.question.json_value import Limits
 from midturn.stores.log_tail import Mark, Part
 from midturn.stores.metadata import Metadata, title
 
-if TYPE_CHECKING:  # nothing here is read from JSON, so these are not needed at run time
+if TYPE_CHECKING:  # annotations only: none of these classes is decoded from JSON
     from midturn.events.open_question import OpenQuestion
     from midturn.stores.conversation import Conversation
-    from midturn.stores.queued_answer import HandedOver
-
-
-class PortOfBefore(Renamed):
-    """Refuses what a port of earlier versions had, and says what to use instead."""
-
-    _gone: ClassVar[Mapping[str, str]] = {
-        "latest": "`store.port.latest()` is `store.port.newest(1)` now.",
-        **{name: f"`store.port.{name}` is `store.port.growing.{name}` now." for name in ("events_within", "lengths", "stirred")},
-    }
+    from midturn.stores.queued_answer import QueuedAnswer
 
 
 Which: TypeAlias = Literal["all", "begun", "open", "ready", "ready_or_interrupted"]
-"""Conversations: all; those in which anything is recorded, which lists show, for the process that made one may have been killed before
-that; those whose last turn is open; those of these that can go on: a question was answered, and they are free; these, and free ones whose
-run ended in the middle of a model request or a call."""
+"""Selects conversations. `all`: every conversation. `begun`: conversations with events. Lists
+show only these, because a process may be killed before it records any event. `open`:
+conversations whose last turn is open. `ready`: free conversations whose turn can continue because
+a question was answered. `ready_or_interrupted`: ready conversations, and free conversations whose
+run ended in the middle of a model request or a call.
+"""
+
+
+NO_KEYS: Final = (
+    "This store does not support keys of conversations, because its `StorePort` has no `find_key`"
+    " and `assign_key`. Upgrade the package of the store, or create the conversation without a key."
+)
 
 
 class LastTurn(Struct, frozen=True):
-    """The last turn of a conversation, finished or not, and what was handed over to its holder and is not recorded yet."""
+    """The last turn of a conversation, finished or not, and the queued answers that the process
+    with the lock has not recorded yet.
+    """
 
     events: Sequence[Event]
-    handed: tuple[HandedOver, ...] = ()
+    handed: tuple[QueuedAnswer, ...] = ()
     is_for_people: bool = False
-    """Whether it lies in the user's own directories, where only a person answers: no process that a tool has started."""
+    """Whether the store is in the user's data directory. Only a person may answer there, not a
+    process that a tool has started.
+    """
 
 
 Decide: TypeAlias = Callable[[LastTurn], Sequence[Event]]
 MayGo: TypeAlias = Callable[[LastTurn], bool]
-"""Whether a conversation with this last turn may be removed. It is pure, and may be asked again."""
+"""Whether a conversation with this last turn may be removed.
+
+The function is pure and may be called again.
+"""
 
 
-class Settled(Struct, frozen=True):
-    """The conversation is free; `turn` is its last turn, before what was decided, which is recorded."""
+class CommittedBatch(Struct, frozen=True):
+    """The conversation was not locked, and the decided events are recorded. `turn` is the last
+    turn before these events.
+    """
 
     turn: LastTurn
 
 
-class HeldBy(Struct, frozen=True, kw_only=True):
-    """The conversation is held, so nothing was recorded. `token` is the store's own, for `hand_over`."""
+class LockedBy(Struct, frozen=True, kw_only=True):
+    """The conversation is locked, so nothing was recorded. `token` is private to the store, for
+    `queue_answer`.
+    """
 
     conversation: str
     turn: LastTurn
@@ -71,102 +84,120 @@ class HeldBy(Struct, frozen=True, kw_only=True):
     token: object = None
 
 
-class PortFeed(AnswerFeed, Protocol):
-    """The answers for a holder, as a store keeps them."""
+class PortAnswerQueue(AnswerQueue, Protocol):
+    """The answer queue of a locked conversation, as a store keeps it."""
 
-    async def collect(self) -> tuple[HandedOver, ...]:
-        """Return all that are there, oldest first."""
+    async def collect(self) -> tuple[QueuedAnswer, ...]:
+        """Return all queued answers, oldest first."""
         ...
 
 
 class PortJournal(Journal, Protocol):
-    """A conversation that is held. After each batch, what was handed over for a question that is closed now goes away."""
+    """A locked conversation. After each batch, queued answers to closed questions are removed."""
 
     @property
-    def answers(self) -> PortFeed:
-        """Answers that others hand over meanwhile."""
+    def answers(self) -> PortAnswerQueue:
+        """Answers that other processes have queued."""
         ...
 
-    def go_on_soon(self) -> None:
-        """Have a worker look at the open turn once it is let go: it was answered meanwhile. A polled store does nothing."""
+    def mark_ready(self) -> None:
+        """Mark the open turn for a worker, which examines it after the lock is released.
+
+        A polled store does nothing.
+        """
         ...
 
 
-class Growth(Struct, frozen=True):
-    """Lengths of conversations. A length has no unit that others could use, but it changes with whatever is recorded."""
+class ChangeCursor(Struct, frozen=True):
+    """The lengths of conversations at one call of `ChangeFeed.lengths`, to find later changes.
+
+    The unit of a length is private to the store. A length changes with every recorded batch.
+    """
 
     lengths: Mapping[str, int]
     token: object = None
-    """The store's own, for the next call."""
+    """Private to the store; passed to the next call."""
     gone: Collection[str] | None = None
-    """Those with an open turn that are not there any more; None where the store cannot tell."""
+    """Removed conversations that had an open turn; None if the store cannot tell."""
     is_whole: bool = False
-    """Whether these are all that there are, although only those were asked for that may have changed."""
+    """Whether `lengths` has all conversations, even if only changed ones were requested."""
 
 
 def following(questions: Sequence[OpenQuestion], last: str | None) -> list[OpenQuestion]:
-    """Leave out of open questions, listed in order, what was on the pages before.
+    """Return the open questions that follow the question `last` of the previous page.
 
-    Where the last question of those is closed by now, what else its conversation asks is shown again.
+    If that question has been closed since, the other questions of its conversation are returned
+    again.
     """
     at = parse_address(last or "")
     if last is None or at is None:
         return list(questions)
     place = next((index for index, question in enumerate(questions) if question.id == last), None)
-    return list(questions[place + 1 :]) if place is not None else [one for one in questions if one.conversation >= at.conversation]
+    return (
+        list(questions[place + 1 :])
+        if place is not None
+        else [one for one in questions if one.conversation >= at.conversation]
+    )
 
 
-class Beside(Protocol):
-    """Small things kept beside the conversations, by name: pairings of people with accounts, cards sent to them, forms half filled in."""
+class KeyValueStore(Protocol):
+    """Small named values stored with the conversations: accounts linked to people, questions sent
+    through channels, partly filled forms.
+    """
 
     async def kept(self, beginning: str) -> Mapping[str, bytes]:
-        """Return what is kept under names with this beginning."""
+        """Return the values whose names start with `beginning`."""
         ...
 
     async def keep(self, name: str, content: bytes | None) -> None:
-        """Keep something under a name, durably, in the place of what was there; None: nothing any more."""
+        """Store a value durably, in place of the previous one; None removes it."""
         ...
 
 
-class Growing(Protocol):
-    """Growth of conversations, for those who watch them: whichever process records something, on whichever machine."""
+class ChangeFeed(Protocol):
+    """Changes of conversations, made by any process on any machine."""
 
-    async def stirred(self, since: int) -> int:
-        """Return when something may have happened to a question, or to a turn, after an earlier call returned `since`.
+    async def wait_for_change(self, since: int) -> int:
+        """Wait until a question or a turn may have changed after an earlier call returned `since`.
 
-        With 0 it returns at once. A store that hears of nothing returns when it is time to look again.
+        With 0 it returns immediately. A store without notifications waits until the next poll.
         """
         ...
 
-    async def lengths(self, since: Growth | None = None) -> Growth:
-        """Return how long each conversation is that may have changed since an earlier call returned `since`; of all without one."""
+    async def lengths(self, since: ChangeCursor | None = None) -> ChangeCursor:
+        """Return the lengths of the conversations that may have changed since an earlier call
+        returned `since`; of all conversations if `since` is None.
+        """
         ...
 
     async def events_within(self, id: str, length: int) -> int:
-        """Return how many events a conversation had when it was as long as `lengths` has said.
+        """Return the number of events that a conversation had when `lengths` returned this
+        length.
 
         Raises:
-            StoreError: There is none, or it cannot be read.
+            StoreError: There is no such conversation, or the conversation cannot be read.
         """
         ...
 
 
 class StorePort(Protocol):
-    """One place where conversations are kept. Ids are decimal numbers that sort by age as text."""
+    """A storage backend. IDs are decimal numbers that sort by age as text."""
 
     @property
     def needs_loop(self) -> bool:
-        """Whether its methods wait for something that only an event loop can wait for."""
+        """Whether the methods of the store need an event loop."""
         ...
 
     @property
     def is_for_people(self) -> bool:
-        """Whether it lies in the user's own directories, where only a person answers, and no process that a tool started."""
+        """Whether the store is in the user's data directory. Only a person may answer there, not a
+        process that a tool has started.
+        """
         ...
 
     @property
     def is_own(self) -> bool:
-        """Whether it belongs to the user of the operating system that this process runs as, and to nobody else."""
+        """Whether the store belongs only to the operating system's user of this process."""
         ...
 
     @property
@@ -176,145 +207,194 @@ class StorePort(Protocol):
 
     @property
     def place(self) -> str:
-        """Name of the place: equal for two ports on the same one."""
+        """Name of the storage location. Two ports for the same location have the same name."""
         ...
 
     @property
-    def beside(self) -> Beside:
-        """Small things kept beside the conversations."""
+    def beside(self) -> KeyValueStore:
+        """Small named values stored with the conversations."""
         ...
 
     @property
-    def growing(self) -> Growing:
-        """Growth of its conversations."""
+    def growing(self) -> ChangeFeed:
+        """The change feed of the conversations."""
         ...
 
     async def create(self, first_words: str) -> PortJournal:
-        """Begin a conversation, and hold it; its name is made of the first words of the request."""
+        """Create and lock a conversation. Its name is made from the first words of the request."""
         ...
 
     async def open(self, id: str) -> PortJournal:
-        """Hold a conversation.
+        """Lock a conversation.
 
         Raises:
-            StoreLocked: It is held elsewhere.
-            StoreError: There is none, or it cannot be read or written.
+            StoreLocked: The conversation is already locked.
+            StoreError: There is no such conversation, or the conversation cannot be read or
+                written.
         """
         ...
 
     async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[PortJournal]:
-        """Hold up to `limit` conversations that are due and free, none of them `without`; no other process gets them.
+        """Lock up to `limit` conversations that are due and free, except the conversations in
+        `without`. No other process gets the locked conversations.
 
-        Due is an open turn that does not wait for a person alone: a question of it was answered, or its process died, or its model was
-        down and the pause after that is over.
+        A turn is due if it can continue without people: one of its questions was answered, its
+        process died, or the pause after a failure of its model is over.
         """
         ...
 
-    async def woken(self) -> None:
-        """Return when a conversation may have become due, at the latest after a second."""
+    async def wait_for_work(self) -> None:
+        """Wait until a conversation may have become due, at most a second."""
         ...
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Let the block run while no other one runs for the same name, in whichever process: what it looks up is so until it has written.
+        """Run the block while no other block runs for the same name, in any process.
 
-        A process that dies in it is out of it. It must be short, and must not be entered again from within.
+        The lock of a process that dies in the block is released. The block must be short and must
+        not be nested.
 
         Raises:
-            Busy: Another one does not get on with it.
+            Busy: Another process kept the lock for too long.
         """
         ...
 
-    async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
-        """Append what `decide` returns for the last turn, at once and durably, unless the conversation is held.
+    async def settle(self, id: str, decide: Decide) -> CommittedBatch | LockedBy:
+        """Append the events that `decide` returns for the last turn, atomically and durably, unless
+        the conversation is locked.
 
-        `decide` is pure: it may be called again where another write was faster. What it raises is passed on, and nothing is recorded.
+        `decide` must be pure: it is called again if another process has written first. If it raises
+        an exception, nothing is recorded.
         """
         ...
 
-    async def look(self, id: str) -> Settled | HeldBy:
-        """Return the last turn of a conversation as it is now, and who holds it. It takes no lock, and records nothing."""
-        ...
-
-    async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
-        """Give an answer to the holder of the conversation, durably; False where the holder is gone, or another answer is there."""
-        ...
-
-    async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
-        """Return open questions whose address begins with `prefix`, by conversation, the oldest first.
-
-        `after` is the last address of the page before; see `following`.
+    async def look(self, id: str) -> CommittedBatch | LockedBy:
+        """Return the last turn of a conversation, and the process that has it locked. This takes
+        no lock, and records nothing.
         """
         ...
 
-    async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
-        """Return ids of conversations, oldest first; `after` is the last one of the page before."""
+    async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
+        """Queue an answer for the process with the lock, durably; False if that process has
+        ended, or another answer is queued already.
+        """
         ...
+
+    async def questions(
+        self, prefix: str = "", *, after: str | None = None, limit: int | None = None
+    ) -> list[OpenQuestion]:
+        """Return open questions whose address begins with `prefix`, by conversation, the oldest
+        first.
+
+        `after` is the last address of the previous page; see `following`.
+        """
+        ...
+
+    async def ids(
+        self, *, after: str | None = None, limit: int | None = None, which: Which = "all"
+    ) -> list[str]:
+        """Return ids of conversations, oldest first; `after` is the last id of the previous page."""
+        ...
+
+    async def find_key(self, key: str) -> str | None:  # noqa: ARG002  a store overrides it
+        """Return the ID of the conversation that has this key; None if there is none.
+
+        Raises:
+            StoreError: The store does not support keys, or cannot be read.
+        """
+        raise StoreError(NO_KEYS)
+
+    async def assign_key(self, key: str, id: str) -> str:  # noqa: ARG002  as above
+        """Give a key to a conversation, unless an existing conversation has the key; return the ID
+        of the conversation that has it now. Atomic and durable.
+
+        Removing a conversation makes its key free.
+
+        Raises:
+            StoreError: The store does not support keys, or cannot be written.
+        """
+        raise StoreError(NO_KEYS)
 
     async def overdue(self, now: str) -> list[str]:
-        """Return the conversations that may have a question whose deadline has passed, for which no other one is read.
+        """Return the conversations that may have a question whose deadline has passed, so that the
+        caller need not read all conversations.
 
-        `now` is the time in RFC 3339; a store with a clock of its own may go by that.
+        `now` is the time in RFC 3339. A store may use the clock of its server instead.
         """
         ...
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
-        """Return the newest conversations in which anything is recorded, the newest first; only those before the id `before`, if any."""
+        """Return the newest conversations in which anything is recorded, the newest first; with
+        `before`, only conversations before this id.
+        """
         ...
 
-    async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
-        """Return a page of the conversations in which anything is recorded, oldest first, with what they are called.
+    async def described(
+        self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None
+    ) -> list[tuple[str, Metadata]]:
+        """Return IDs and metadata of a page of the conversations that have events, oldest first.
 
-        With `only`, none but these; those that are not there, or cannot be read, are left out.
+        With `only`, the page is limited to these conversations. Missing and unreadable
+        conversations are left out.
         """
         ...
 
     async def read(self, id: str) -> Conversation:
-        """Read a conversation. It takes no lock."""
+        """Read a conversation, without a lock."""
         ...
 
     async def part(self, id: str, mark: Mark) -> Part:
-        """Return a part of a conversation of a few megabytes, or as much as this store reads at once, from a mark on."""
+        """Return a part of a conversation from a mark on: a few megabytes, or the store's own
+        maximum.
+        """
         ...
 
     async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
-        """Return a mark from which on there are at least the last `count` turns, and as little before them as this store can tell.
+        """Return a mark after which there are at least the last `count` turns, and not many more.
 
-        With `before`, those before the turn of this number, which counts from 1. Only then does the mark say how many turns are before it:
-        without it, no turn is counted.
+        With `before`, count the turns before the turn with this number (from 1). Only then, the
+        mark contains the number of turns before it.
         """
         ...
 
     async def lines(self, id: str) -> list[bytes]:
-        """Return the lines of a conversation byte for byte, without their newlines: one for each of its events."""
+        """Return the lines of a conversation byte for byte, without their newlines: one for each
+        of its events.
+        """
         ...
 
     async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
-        """Make a conversation of lines that were written elsewhere, durably and whole or not at all; return its id.
+        """Create a conversation from existing lines, durably and atomically; return its ID.
 
         Args:
             lines: The lines, without their newlines.
-            metadata: What it is called.
-            id: The id that it shall have; without one, or where another conversation has it, it gets an id of now.
+            metadata: The metadata of the new conversation.
+            id: The wanted ID. If it is None or another conversation has it, the ID is made from
+                the current time.
         """
         ...
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
-        """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
+        """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its
+        metadata.
+        """
         ...
 
     async def remove(self, id: str, may_go: MayGo | None = None) -> bool:
-        """Remove a conversation for good; False where `may_go` refuses that of its last turn as it is then, while no one else writes it.
+        """Remove a conversation permanently.
+
+        Return False if `may_go` returns False for the last turn. `may_go` is called while no
+        other process can write.
 
         Raises:
-            StoreLocked: It is held.
+            StoreLocked: The conversation is locked.
         """
         ...
 
 
 async def titles(port: StorePort, ids: Collection[str]) -> dict[str, str]:
-    """Return what conversations are called; those that are gone, or cannot be read, are left out."""
+    """Return the titles of conversations; missing and unreadable conversations are left out."""
     named = await port.described(limit=len(ids), only=ids)
-    found = {id: metadata.title for id, metadata in named}  # noqa: A001  what the wire calls it
+    found = {id: metadata.title for id, metadata in named}  # noqa: A001  the common name of IDs
     for id in [id for id, named in found.items() if not named]:  # noqa: A001  as above
         with suppress(StoreError):
             found[id] = await first_words(port, id)
@@ -322,15 +402,18 @@ async def titles(port: StorePort, ids: Collection[str]) -> dict[str, str]:
 
 
 async def first_words(port: StorePort, id: str) -> str:
-    """Return what a conversation without a title is called: what was asked first. No more of it is read than up to there.
+    """Return the title for lists of a conversation that has no title: its first request. The log
+    is read only up to this request.
 
     Raises:
-        StoreError: There is none, or it cannot be read.
+        StoreError: There is no such conversation, or the conversation cannot be read.
     """
     mark: Mark | None = Mark()
     while mark:
         part = await port.part(id, mark)
-        asked = part.metadata.title or next((title(request.content) for request in user_requests(part.decode())), "")
+        asked = part.metadata.title or next(
+            (title(request.content) for request in user_requests(part.decode())), ""
+        )
         if asked:
             return asked
         mark = part.following

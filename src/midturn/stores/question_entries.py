@@ -1,4 +1,6 @@
-"""Entries of the key-value part of a store that belong to a question of a conversation: they are removed with it."""
+"""Entries of the key-value store that belong to a question or its conversation, and are removed
+with it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,15 @@ from typing import Final
 
 from midturn.stores.port import StorePort
 
-BY_QUESTION: Final = ("draft/", "notice/", "reported-end/")
-"""Beginnings of names in which a conversation, or the address of a question in it, `<conversation>-<event id>`, is one of the parts."""
+BY_QUESTION: Final = ("a2a-answered/", "draft/", "notice/", "reported-end/")
+"""Prefixes of names that contain the ID of a conversation, or the address of one of its questions
+(`<conversation>-<event id>`).
+"""
 
 
 async def remove_entries(port: StorePort, conversations: Collection[str]) -> None:
-    """Remove what is kept of questions of conversations that are gone: forms half filled in, deliveries of notices.
+    """Remove the stored values of questions whose conversations were removed: partly filled forms,
+    deliveries of notices.
 
     Raises:
         StoreError: The store cannot be read or written.

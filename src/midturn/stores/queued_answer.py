@@ -1,9 +1,9 @@
-"""An answer on its way into a conversation: what it was given as, and what its holder, another process, finds in `answers/`.
+"""Submitted answers, and answers that are queued in `answers/` for the process that has the lock.
 
-A vote or a note has a file of its own beside it: `<event id>.<note>.json`.
+Votes and notes have their own files: `<event id>.<note>.json`.
 
-The holder of the conversation looks from time to time and records what is in there; with its record, or when its question is closed
-otherwise, an answer goes away.
+The process with the lock polls the queue and records the answers. An answer is removed when it is
+recorded, or when its question is closed.
 """
 
 from __future__ import annotations
@@ -23,27 +23,39 @@ from midturn.clock import pause
 from midturn.errors import AnswerError, Problem
 from midturn.events.types import AnsweredBy, Note
 from midturn.question.json_value import Json, JsonObject
-from midturn.question.reply import SCOPES, Answered, Edited, EndedTurn, Replied, Reply, Scope, WentBack
+from midturn.question.reply import (
+    SCOPES,
+    Answered,
+    Edited,
+    EndedTurn,
+    Replied,
+    Reply,
+    Scope,
+    WentBack,
+)
 from midturn.question.text import canonical_name, check_text, check_text_or_none, sha256
-from midturn.stores.folder import Folder, telling
+from midturn.stores.folder import Folder, reporting_os_errors
 
 _YES_OR_NO = frozenset({bool, type(None)})
 _WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
 
 
 ANSWERERS: Final = ("user", "agent", "owner")
-"""Who answers from outside: a person, a program for itself, or the owner of a store, who only ends turns."""
+"""Possible values of `answered_by`: a person, a program on its own behalf, or the owner of a
+store, who can only end turns.
+"""
 
 
-class Submission(Struct, frozen=True, omit_defaults=True):
-    """Exactly one of `value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel` says what the person did.
+class SubmittedAnswer(Struct, frozen=True, omit_defaults=True):
+    """A submitted answer. Exactly one of `value`, `approve`, `arguments`, `content`, `reply`,
+    `back` and `cancel` is given.
 
-    `reason` explains a value or a decision, `remember` keeps it for the turn, or names what another
-    agent keeps of it; `scope` says how far it counts for later questions or calls, and `rule` which calls it covers; `user` and `via` say
-    who it was and how, `login` by which name the interface knows them, and `answered_by`
-    whether a person (`user`) or a program (`agent`) answers. `approve=True` may
-    come with `arguments` or `content`. `digest` is that of
-    the subject that the person saw (see `OpenQuestion.digest`).
+    `approve=True` may come with `arguments` or `content`. `reason` explains a value or a
+    decision. `remember` keeps the decision for the turn, or names a permission for another agent
+    to remember. `scope` makes the answer apply to later questions or calls, and `rule` selects
+    these calls. `user` and `via` are the user and the interface, `login` is the user's name in
+    this interface, and `answered_by` is `user` for a person or `agent` for a program. `digest` is
+    the digest of the subject that the user saw (see `OpenQuestion.digest`).
     """
 
     value: Json | UnsetType = UNSET
@@ -64,11 +76,11 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     rule: JsonObject | None = None
 
     def __post_init__(self) -> None:
-        """Take nothing that could not be read back.
+        """Check the types and the names.
 
         Raises:
-            TypeError: Something is not of its type.
-            ValueError: `user` is no name.
+            TypeError: A field has the wrong type.
+            ValueError: `user` is not a valid name.
         """
         check_text_or_none("reply", self.reply)
         check_text_or_none("reason", self.reason)
@@ -76,13 +88,18 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         if self.user:
             canonical_name(self.user)
         if self.answered_by not in ANSWERERS:
-            raise ValueError(f"`answered_by` takes {' or '.join(map(repr, ANSWERERS))}, not {self.answered_by!r:.80}.")
+            raise ValueError(
+                f"`answered_by` takes {' or '.join(map(repr, ANSWERERS))}, not"
+                f" {self.answered_by!r:.80}."
+            )
         check_text("via", self.via)
         check_text("digest", self.digest)
         if self.content is not UNSET:
             check_text("content", self.content)
         if self.scope not in (None, *SCOPES):
-            raise TypeError(f"`scope` takes {', '.join(map(repr, SCOPES))} or None, not {self.scope!r:.80}.")
+            raise TypeError(
+                f"`scope` takes {', '.join(map(repr, SCOPES))} or None, not {self.scope!r:.80}."
+            )
         if not _YES_OR_NO.issuperset((type(self.approve), type(self.back), type(self.cancel))):
             self._refuse_what_is_no_yes_or_no()
         if not isinstance(self.remember, bool):
@@ -100,12 +117,14 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         return AnsweredBy(self.answered_by, via=self.via, user=self.user, login=self.login)
 
     def as_reply(self) -> Reply:
-        """Return what the person did, as a prompter would.
+        """Return the answer as a prompter's reply.
 
         Raises:
-            AnswerError: Not exactly one thing was done.
+            AnswerError: Not exactly one kind of answer is given.
         """
-        edited = (self.arguments is not UNSET or self.content is not UNSET) and self.approve is not False
+        edited = (
+            self.arguments is not UNSET or self.content is not UNSET
+        ) and self.approve is not False
         done = (
             self.value is not UNSET,
             self.approve is not None and not edited,
@@ -118,16 +137,36 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         if sum(done) != 1:
             given = [f"`{way}`" for way, is_done in zip(_WAYS, done, strict=True) if is_done]
             ways = "`value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel`"
-            raise AnswerError([Problem("", f"Give exactly one of {ways}, not {' and '.join(given) or 'none of them'}.")])
+            raise AnswerError(
+                [
+                    Problem(
+                        "",
+                        f"Give exactly one of {ways}, not {' and '.join(given) or 'none of them'}.",
+                    )
+                ]
+            )
         return self._reply(_WAYS[done.index(True)])
 
     def _reply(self, given: str) -> Reply:
         match given:
             case "value":
-                return Answered(self.value, reason=self.reason, remember=self.remember, scope=self.scope)  # type: ignore[arg-type]  # it is set: that is why it was chosen
+                return Answered(
+                    self.value,  # type: ignore[arg-type]  # set, because it is the given answer
+                    reason=self.reason,
+                    remember=self.remember,
+                    scope=self.scope,
+                )
             case "approve":
-                standing = self.scope if self.scope == "conversation" else None  # the other scopes are rules in a configuration
-                return Answered(bool(self.approve), reason=self.reason, remember=self.remember, scope=standing, rule=self.rule)
+                standing = (
+                    self.scope if self.scope == "conversation" else None
+                )  # the other scopes are rules in a configuration
+                return Answered(
+                    bool(self.approve),
+                    reason=self.reason,
+                    remember=self.remember,
+                    scope=standing,
+                    rule=self.rule,
+                )
             case "arguments" | "content":
                 return Edited(self.arguments if given == "arguments" else self.content)  # type: ignore[arg-type]  # as above
             case "reply":
@@ -138,21 +177,24 @@ class Submission(Struct, frozen=True, omit_defaults=True):
                 return EndedTurn()
 
 
-class HandedOver(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A submission for the holder of the conversation, or a note; `event_id` names the request, `at` is when it was given.
+class QueuedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A queued answer or note for the process with the lock; `event_id` names the request, `at` is
+    the time of submission.
 
-    There is one answer to a request. Votes and notes may be several, so each has a `name`.
+    A request has one answer. There may be several votes and notes, so each has a `name`.
     """
 
     event_id: str
     at: str
-    submission: Submission = Submission()
+    submission: SubmittedAnswer = SubmittedAnswer()
     note: Note | None = None
     name: str = ""
 
     @property
     def key(self) -> str:
-        """The name that it is stored under: the first of two with the same key counts."""
+        """The key under which the answer is stored. Of two answers with the same key, the first
+        one counts.
+        """
         return f"{self.event_id}{APART}{self.name}" if self.name else self.event_id
 
     @property
@@ -167,47 +209,56 @@ class HandedOver(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def by(self) -> AnsweredBy:
-        """The person who answered, or noted it."""
+        """The person who answered, or wrote the note."""
         who = getattr(self.note, "answered_by", None)
         return self.submission.by if self.note is None else who or AnsweredBy("user")
 
 
 APART: Final = "\x1f"
-"""Stands between the two parts of a key: no event id has it."""
+"""Separator of the two parts of a key; no event id contains it."""
 
 
 def request_of(key: str) -> str:
-    """Return the request that something which was handed over is about, by its key."""
+    """Return the request of a queued answer or note, given its key."""
     return key.partition(APART)[0]
 
 
-def oldest_first(handed: Iterable[HandedOver]) -> tuple[HandedOver, ...]:
-    """Return what was handed over in the order in which it counts, the same in every store."""
+def oldest_first(handed: Iterable[QueuedAnswer]) -> tuple[QueuedAnswer, ...]:
+    """Return queued answers, oldest first, in the same order for every store."""
     return tuple(sorted(handed, key=lambda answer: (answer.at, answer.key)))
 
 
 ANSWERS = "answers"
-_INTERVAL = 0.1  # seconds between two looks
+_INTERVAL = 0.1  # seconds between two polls of the answer queue
 _LOG = logging.getLogger(__name__)
 _ASIDE = ".unreadable"
 _PLAIN = r"[A-Za-z0-9_-]{1,64}"
 
 
-class HandoverFolder:
+class AnswerQueueFolder:
     """The `answers/` of a conversation's directory."""
 
     def __init__(self, conversation: Folder) -> None:
         self._conversation = conversation
 
-    def put(self, answer: HandedOver) -> bool:
-        """Write, sync, and only then give it its name: a name that exists belongs to an earlier answer (False)."""
+    def put(self, answer: QueuedAnswer) -> bool:
+        """Write and sync the file before it gets its name.
+
+        Return False if the name exists, because an earlier answer then has the name.
+        """
         name, temporary = _file_name(answer.key), f".{os.urandom(8).hex()}"
-        with telling("hand an answer over in", self._conversation, ANSWERS):
+        with reporting_os_errors("hand an answer over in", self._conversation, ANSWERS):
             self._conversation.make_inside(ANSWERS)
             with self._conversation.inside(ANSWERS) as folder:
                 folder.write_new(temporary, msgspec.json.encode(answer) + b"\n")
                 try:
-                    os.link(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
+                    os.link(
+                        temporary,
+                        name,
+                        src_dir_fd=folder.fd,
+                        dst_dir_fd=folder.fd,
+                        follow_symlinks=False,
+                    )
                     folder.sync()
                 except FileExistsError:
                     return False
@@ -215,12 +266,12 @@ class HandoverFolder:
                     folder.remove(temporary)
         return True
 
-    def collect(self) -> tuple[HandedOver, ...]:
-        """Read all of them; a file that is not an answer is put aside under another name."""
-        if not self._conversation.has(ANSWERS):  # as usual: nothing was handed over
+    def collect(self) -> tuple[QueuedAnswer, ...]:
+        """Read all queued answers. A file that is not an answer is renamed."""
+        if not self._conversation.has(ANSWERS):  # no answer was ever queued
             return ()
 
-        with telling("read the answers in", self._conversation, ANSWERS):
+        with reporting_os_errors("read the answers in", self._conversation, ANSWERS):
             try:
                 folder = self._conversation.inside(ANSWERS)
             except FileNotFoundError:  # the conversation is being removed
@@ -231,45 +282,57 @@ class HandoverFolder:
         return oldest_first(found)
 
     def remove(self, key: str) -> None:
-        """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""
-        telling_where = telling("remove an answer in", self._conversation, ANSWERS)
-        with telling_where, suppress(FileNotFoundError), self._conversation.inside(ANSWERS) as folder:
+        """Remove the file.
+
+        The removal is not synced. If the file reappears after a power cut, its question is
+        already closed.
+        """
+        telling_where = reporting_os_errors("remove an answer in", self._conversation, ANSWERS)
+        with (
+            telling_where,
+            suppress(FileNotFoundError),
+            self._conversation.inside(ANSWERS) as folder,
+        ):
             folder.remove(_file_name(key))
 
 
-class FileFeed:
-    """Answers handed over to the holder of a conversation on disk, looked for ten times a second."""
+class FileAnswerQueue:
+    """The answer queue of a locked conversation on disk, polled ten times a second."""
 
-    def __init__(self, answers: HandoverFolder) -> None:
+    def __init__(self, answers: AnswerQueueFolder) -> None:
         self._answers = answers
 
-    async def collect(self) -> tuple[HandedOver, ...]:
-        """Return all that are there, oldest first."""
+    async def collect(self) -> tuple[QueuedAnswer, ...]:
+        """Return all queued answers, oldest first."""
         return self._answers.collect()
 
     async def changed(self) -> None:
-        """Return when it is time to look again."""
+        """Wait until the next poll."""
         await pause(_INTERVAL)
 
     async def refuse(self, key: str) -> None:
-        """Turn one down."""
+        """Refuse a queued answer."""
         self._answers.remove(key)
 
 
-def _decoded(text: bytes) -> HandedOver:
-    answer = msgspec.json.decode(text, type=HandedOver)
+def _decoded(text: bytes) -> QueuedAnswer:
+    answer = msgspec.json.decode(text, type=QueuedAnswer)
     if answer.note is None:
         answer.submission.as_reply()
     return answer
 
 
-def _read(folder: Folder, name: str) -> HandedOver | None:
+def _read(folder: Folder, name: str) -> QueuedAnswer | None:
     try:
         answer = _decoded(folder.read(name))
-    except FileNotFoundError:  # taken meanwhile
+    except FileNotFoundError:  # the answer was collected in the meantime
         return None
     except OSError as error:
-        if error.errno not in {errno.ELOOP, errno.EINVAL, errno.EFBIG}:  # it may be an answer; the system is in trouble
+        if error.errno not in {
+            errno.ELOOP,
+            errno.EINVAL,
+            errno.EFBIG,
+        }:  # the file may be an answer that the system cannot read now
             raise
         return _put_aside(folder, name, error)
     except (ValueError, RecursionError, AnswerError) as error:
@@ -278,16 +341,26 @@ def _read(folder: Folder, name: str) -> HandedOver | None:
 
 
 def _put_aside(folder: Folder, name: str, error: Exception) -> None:
-    """Make room for an answer where something else lies; nothing is thrown away."""
-    _LOG.warning("%r in %r is not an answer (%r); it is kept as %r", name, str(folder.path), str(error), f"{name}{_ASIDE}")
+    """Rename a file that is not an answer, so that its name is free; nothing is deleted."""
+    _LOG.warning(
+        "%r in %r is not an answer (%r); it is kept as %r",
+        name,
+        str(folder.path),
+        str(error),
+        f"{name}{_ASIDE}",
+    )
     os.replace(name, f"{name}{_ASIDE}", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
 
 def _file_name(key: str) -> str:
     """Return the file of an answer, or of a note: `<event id>.json`, `<event id>.<note>.json`.
 
-    Ids that are not plain names (a stream may come from anywhere) are written as their hash.
+    IDs that are not plain names, from a log of another program, are replaced by their hash.
     """
     event_id, _, note = key.partition(APART)
-    plain = event_id if re.fullmatch(_PLAIN, event_id) else sha256(event_id.encode("utf-8", "surrogatepass"))
+    plain = (
+        event_id
+        if re.fullmatch(_PLAIN, event_id)
+        else sha256(event_id.encode("utf-8", "surrogatepass"))
+    )
     return f"{plain}.{note}.json" if note else f"{plain}.json"

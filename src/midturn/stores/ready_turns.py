@@ -1,16 +1,20 @@
-"""Turns that are due, among any number that wait for people: what a worker on files looks at, and when.
+"""Finds the turns that a worker can continue, among any number of turns that wait for people.
 
-With a hundred thousand conversations, a look at each of them would take a core. So one whose turn waits for people alone is *calm*: it is
-left in peace until its bell rings (`answer_bell`). All others, those that a process holds and those that may go on, are *near*, and looked
-at each time. Who hands an answer over, and who takes a conversation for a turn, rings as well, so that the answers of a process that dies
+Examining each of 100,000 conversations again and again would take a whole core. So a conversation
+whose turn waits only for people is *idle*: it is not examined until it is notified
+(`open_index.notify`). All other conversations are *active*: locked conversations, and
+conversations that may continue. They are examined in each scan. Queuing an answer and locking a
+conversation for a turn also send a notification, so that answers queued for a process that dies
 are found.
 
-A bell is for speed only, and another host's is not heard. So a *round* goes on with each look: the next few files are compared with what
-they were when they were read. Where the index has changed and nothing has rung, that round is made at once.
+Notifications of other hosts are not received. So each scan also compares the files of a few idle
+conversations with their state when they were read, until all were compared (a rotation). If the
+index has changed without a notification, a whole rotation is made without pauses.
 
-What is calm is kept in a file beside the conversations (`derived`), so that the next process compares a hundred thousand instead of
-reading them. It is a hint about logs: with each look, a few are read that were not read here. One whose question has a deadline comes near
-when that has passed; a store without deadlines pays nothing for it.
+The idle conversations are saved in a file (`index_cache`), so that the next process compares
+100,000 files instead of reading them. The file is a hint: each scan reads a few conversations
+that this process has not read yet. A conversation with a deadline becomes active when the
+deadline has passed; a store without deadlines does no work for this.
 """
 
 from __future__ import annotations
@@ -30,105 +34,123 @@ from midturn.errors import StoreError
 from midturn.events.window import parent_of
 from midturn.stores import lock
 from midturn.stores.decisions import is_due
-from midturn.stores.file_watcher import FolderBell
-from midturn.stores.index_cache import Derived
+from midturn.stores.file_watcher import DirectoryWatcher
+from midturn.stores.index_cache import IndexCache
 from midturn.stores.log_tail import NAME as LOG
 from midturn.stores.open_turns import OpenTurns
 from midturn.stores.port import LastTurn
-from midturn.stores.queued_answer import ANSWERS, HandoverFolder
+from midturn.stores.queued_answer import ANSWERS, AnswerQueueFolder
 from midturn.turn.view import TurnView
 
 _LOG = logging.getLogger("midturn.store")
-_COMPARED = 250  # files in one look: half a hundredth of a core with one look a second
-_BESIDE = 25  # the same, in a look that a bell has called for: where many are answered, there are many looks
-_HURRIED = 5_000  # the same, in a round that is made at once
-_READ = 100  # conversations that a look may find to be read; then it ends, so that nothing else waits for long
-_DOUBTED = 4  # conversations in one look that another process has read
+# number of idle conversations whose files are compared in one scan. With one scan per second, this
+# takes 0.5 % of a core
+_COMPARED_FILES = 250
+# number of idle conversations that are compared in a scan after a notification. It is smaller,
+# because many answered turns cause many scans
+_COMPARED_WHEN_NOTIFIED = 25
+# number of idle conversations that are compared in a scan during a rotation without pauses
+_COMPARED_AT_ONCE = 5_000
+# number of changed conversations after which a scan ends, so that it does not block for long
+_MAX_CHANGED = 100
+# maximum number of conversations per scan that are read although the saved file contains them,
+# because this process has not read them yet
+_UNVERIFIED = 4
 _ALL = 1 << 62
-_CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
-_SAVED = 100  # changes, and one in a hundred conversations, after which the calm ones are saved
+_CLOCK_STEP = 2_000_000_000  # nanoseconds: longer than the resolution of any file system's clock
+# the idle conversations are saved after this number of changes, plus 1 % of the number of
+# conversations
+_SAVE_AFTER = 100
 
 
 class Files(Struct, frozen=True):
-    """Files that tell of a conversation that something was recorded, that it was taken for a turn, or handed an answer."""
+    """State of the files that change when an event is recorded, a lock is taken for a turn, or an
+    answer is queued.
+    """
 
     state: int
     changed_at: int = 0
-    """The time of the newest of its files, in nanoseconds."""
+    """Modification time of the newest file, in nanoseconds."""
 
 
-class Calm(Struct):
-    """Conversations in peace, as they are kept for the next process: their ids, and what their files were when they were read."""
+class IdleSnapshot(Struct):
+    """The saved idle conversations: their IDs, the state of their files when they were read, and
+    their deadlines.
+    """
 
     ids: list[str]
     states: list[int]
     deadlines: Mapping[str, str]
 
 
-class Peace:
-    """The calm ones: what their files were when they were read, and until when they may be left alone."""
+class IdleCache:
+    """The idle conversations, with the state of their files when they were read and the time at
+    which each becomes active.
+    """
 
-    def __init__(self, derived: Derived[Calm]) -> None:
+    def __init__(self, derived: IndexCache[IdleSnapshot]) -> None:
         self._derived = derived
         self._states: dict[str, int] = {}
         self._deadlines: dict[str, str] = {}
         self._next: list[tuple[str, str]] = []
-        self._young: set[str] = set()
+        self._recent: set[str] = set()
         self._unread: Iterator[str] = iter(())
         self._changes = 0
 
     def load(self) -> None:
-        """Take over what another process has read."""
+        """Load the conversations that another process has read."""
         kept = self._derived.load()
         if kept and len(kept.ids) == len(kept.states):
             self._states = dict(zip(kept.ids, kept.states, strict=True))
             self._unread = iter(kept.ids)
-            for id, until in kept.deadlines.items():  # noqa: A001  what it is everywhere here
+            for id, until in kept.deadlines.items():  # noqa: A001  the common name of IDs
                 self._wait(id, until)
 
     def save(self) -> None:
-        """Keep it for the next process, where enough has changed for that."""
-        if self._changes > _SAVED + len(self._states) // 100:
+        """Save the cache for the next process, if enough has changed."""
+        if self._changes > _SAVE_AFTER + len(self._states) // 100:
             self._changes = 0
-            kept = {name: state for name, state in self._states.items() if name not in self._young}
+            kept = {name: state for name, state in self._states.items() if name not in self._recent}
             deadlines = {name: until for name, until in self._deadlines.items() if name in kept}
-            self._derived.save(Calm(list(kept), list(kept.values()), deadlines))
+            self._derived.save(IdleSnapshot(list(kept), list(kept.values()), deadlines))
 
-    def is_left(self, id: str, state: int) -> bool:
-        """Say whether one is calm, and nothing has happened to its files."""
+    def is_unchanged(self, id: str, state: int) -> bool:
+        """Return whether a conversation is idle and its files have not changed."""
         return self._states.get(id) == state
 
-    def leave(self, id: str, files: Files, until: str) -> None:
-        """Leave one in peace; `until` is when it is to be looked at all the same, or empty."""
+    def mark_idle(self, id: str, files: Files, until: str) -> None:
+        """Add an idle conversation; `until` is the time at which it becomes active, or empty."""
         self._changes += 1
         self._states[id] = files.state
-        if files.changed_at + _CLOCK_STEP > time.time_ns():  # a change in the same step of the clock is only heard of, by who listens
-            self._young.add(id)
+        if (
+            files.changed_at + _CLOCK_STEP > time.time_ns()
+        ):  # a second change in the same tick of the file system's clock would not change the state
+            self._recent.add(id)
         else:
-            self._young.discard(id)
+            self._recent.discard(id)
         self._wait(id, until)
 
     def drop(self, id: str) -> None:
-        """Forget one."""
+        """Remove a conversation."""
         self._states.pop(id, None)
         self._deadlines.pop(id, None)
-        self._young.discard(id)
+        self._recent.discard(id)
 
     def keep_only(self, named: Collection[str]) -> None:
-        """Forget all others."""
+        """Remove all conversations except those in `named`."""
         for id in self._states.keys() - named:  # noqa: A001  as above
             self.drop(id)
 
     def passed(self, now: str) -> Iterator[str]:
-        """Yield those whose moment has come."""
+        """Yield the conversations whose deadline has passed."""
         while self._next and self._next[0][0] <= now:
             until, id = heappop(self._next)  # noqa: A001  as above
             if self._deadlines.get(id) == until:
                 yield id
 
-    def doubted(self) -> Iterator[str]:
-        """Yield a few that were not read here."""
-        return islice(self._unread, _DOUBTED)
+    def unverified(self) -> Iterator[str]:
+        """Yield a few conversations that this process has not read."""
+        return islice(self._unread, _UNVERIFIED)
 
     def _wait(self, id: str, until: str) -> None:
         if until:
@@ -138,181 +160,200 @@ class Peace:
             self._deadlines.pop(id, None)
 
 
-class Rounds:
-    """Order of looking: the conversations that are near, then the calm ones in turn.
+class ReadyScanner:
+    """Chooses the conversations to examine: the active ones, and the idle ones in rotation.
 
     Args:
         turns: The conversations with an open turn.
-        bell: Rings for them.
+        watcher: Watcher of the folders of these conversations.
     """
 
-    def __init__(self, turns: OpenTurns, bell: FolderBell) -> None:
+    def __init__(self, turns: OpenTurns, watcher: DirectoryWatcher) -> None:
         self._turns = turns
-        self._bell = bell
-        self._near: set[str] = set()
-        self._calm = Peace(Derived(turns.directories.folders[0], "calm", Calm))
-        self._around: dict[str, str] = {}
-        self._left: Iterator[str] = iter(())
-        self._is_hurried = False
+        self._watcher = watcher
+        self._active: set[str] = set()
+        self._idle = IdleCache(IndexCache(turns.directories.folders[0], "calm", IdleSnapshot))
+        self._outer: dict[str, str] = {}
+        self._rotation: Iterator[str] = iter(())
+        self._is_catching_up = False
         self._marks: tuple[object, ...] | None = None
-        self._has_heard = False
+        self._was_notified = False
 
-    async def rung(self, most: float) -> None:
-        """Return when a bell rings, at the latest after `most` seconds; at once where a round is to be made, and is not done."""
-        await self._bell.wait(0.0 if self._is_hurried else most)
+    async def wait(self, most: float) -> None:
+        """Wait until a conversation is notified, at most `most` seconds. Return immediately during
+        a rotation without pauses.
+        """
+        await self._watcher.wait(0.0 if self._is_catching_up else most)
 
-    def near(self) -> list[str]:
-        """Return what is to be looked at now, the oldest first. It stays near until it is left, or is over."""
-        self._hear()
-        if self._is_hurried:
-            self._go_round(_HURRIED, _READ)
+    def active(self) -> list[str]:
+        """Return the active conversations, oldest first. A conversation stays active until it
+        becomes idle or is finished.
+        """
+        self._read_notifications()
+        if self._is_catching_up:
+            self._continue_rotation(_COMPARED_AT_ONCE, _MAX_CHANGED)
         else:
-            self._calm.save()
-            self._go_round(_BESIDE if self._has_heard else _COMPARED, _READ)
-            self._near.update(self._calm.doubted())
-        for id in self._calm.passed(stamp(SYSTEM)):  # noqa: A001  what it is everywhere here
-            self._come_near(id)
-        return sorted(self._near)
+            self._idle.save()
+            self._continue_rotation(
+                _COMPARED_WHEN_NOTIFIED if self._was_notified else _COMPARED_FILES, _MAX_CHANGED
+            )
+            self._active.update(self._idle.unverified())
+        for id in self._idle.passed(stamp(SYSTEM)):  # noqa: A001  the common name of IDs
+            self._activate(id)
+        return sorted(self._active)
 
     def catch_up(self) -> None:
-        """Compare all that are to be compared at once, however many they are."""
-        self._hear()
-        while self._is_hurried:
-            self._go_round(_ALL, _ALL)
+        """Finish a rotation without pauses."""
+        self._read_notifications()
+        while self._is_catching_up:
+            self._continue_rotation(_ALL, _ALL)
 
     def files(self, id: str) -> Files:
-        """Return what the files of a conversation are now."""
+        """Return the current state of a conversation's files."""
         return _files(self._turns.directories.place(id))
 
-    def leave(self, id: str, files: Files, until: str) -> None:
-        """Leave one in peace until its bell rings, its files change, or a moment has come.
+    def mark_idle(self, id: str, files: Files, until: str) -> None:
+        """Mark a conversation as idle until it is notified, its files change, or `until` has
+        passed.
 
         Args:
-            id: The id of the conversation.
-            files: What its files were before they were read.
-            until: The moment, in RFC 3339; empty where there is none.
+            id: ID of the conversation.
+            files: State of the conversation's files before they were read.
+            until: Time at which the conversation becomes active again, in RFC 3339; empty if there
+                is none.
         """
-        self._near.discard(id)
-        self._calm.leave(id, files, until)
+        self._active.discard(id)
+        self._idle.mark_idle(id, files, until)
 
     def drop(self, id: str) -> None:
-        """Forget one that is over, or that cannot be read."""
-        self._near.discard(id)
-        self._calm.drop(id)
+        """Stop examining a conversation that is finished or cannot be read."""
+        self._active.discard(id)
+        self._idle.drop(id)
 
-    def go_with(self, id: str, inside: Collection[str]) -> None:
-        """Look at a conversation whenever there is something to see in one of those that run inside its tools."""
-        self._around.update(dict.fromkeys(inside, id))
+    def activate_with(self, id: str, inside: Collection[str]) -> None:
+        """Make a conversation active whenever one of the conversations inside its tools becomes
+        active.
+        """
+        self._outer.update(dict.fromkeys(inside, id))
 
-    def _hear(self) -> None:
+    def _read_notifications(self) -> None:
         marks = self._turns.marks()
-        heard = self._bell.heard()
+        notified = self._watcher.notified()
         if self._marks is None:
-            self._calm.load()
-        if heard is None or (marks != self._marks and not heard and not self._has_heard):
-            self._begin()
-            self._is_hurried = True
-        self._marks, self._has_heard = marks, bool(heard)
-        for id in heard or ():  # noqa: A001  as above
-            self._come_near(id)
+            self._idle.load()
+        if notified is None or (marks != self._marks and not notified and not self._was_notified):
+            self._begin_rotation()
+            self._is_catching_up = True
+        self._marks, self._was_notified = marks, bool(notified)
+        for id in notified or ():  # noqa: A001  as above
+            self._activate(id)
 
-    def _come_near(self, id: str) -> None:
+    def _activate(self, id: str) -> None:
         known = {""}
         while id not in known:
             known.add(id)
-            self._near.add(id)
-            id = self._around.get(id, "")  # noqa: A001  from one conversation to the one around it
+            self._active.add(id)
+            id = self._outer.get(id, "")  # noqa: A001  from a nested conversation to its outer one
 
-    def _begin(self) -> None:
-        """Begin a round through all that are named now."""
+    def _begin_rotation(self) -> None:
         names = self._turns.ids()
         named = set(names)
-        self._calm.keep_only(named)
-        self._around = {inside: id for inside, id in self._around.items() if id in named}  # noqa: A001  as above
-        self._left = iter(names)
+        self._idle.keep_only(named)
+        self._outer = {inside: id for inside, id in self._outer.items() if id in named}  # noqa: A001  as above
+        self._rotation = iter(names)
 
-    def _go_round(self, compared: int, read: int) -> None:
+    def _continue_rotation(self, compared: int, read: int) -> None:
         for _ in range(compared):
-            id = next(self._left, "")  # noqa: A001  as above
+            id = next(self._rotation, "")  # noqa: A001  as above
             if not id:
-                self._is_hurried = False
-                self._begin()
+                self._is_catching_up = False
+                self._begin_rotation()
                 return
-            if not self._calm.is_left(id, self.files(id).state):
-                self._come_near(id)
+            if not self._idle.is_unchanged(id, self.files(id).state):
+                self._activate(id)
                 read -= 1
             if read == 0:
                 return
 
 
-class DueTurns:
-    """The conversations whose turn is due, for as long as a worker runs.
+class ReadyTurns:
+    """The conversations whose turn is due, for a worker.
 
     Args:
         turns: The conversations with an open turn.
-        rounds: Which are looked at.
+        scanner: Chooses which of these conversations to examine.
     """
 
-    def __init__(self, turns: OpenTurns, rounds: Rounds) -> None:
-        self.rounds = rounds
+    def __init__(self, turns: OpenTurns, scanner: ReadyScanner) -> None:
+        self.scanner = scanner
         self.time = SYSTEM_TIME
-        """The time by which deadlines pass."""
+        """Clock for deadlines."""
         self._turns = turns
         self._until: dict[str, str] = {}
         self._mutex = Lock()
 
     @classmethod
-    def of(cls, turns: OpenTurns) -> DueTurns:
-        """Look at them in rounds, and as the bells of their folders ring."""
-        return cls(turns, Rounds(turns, FolderBell(turns.directories.folders)))
+    def of(cls, turns: OpenTurns) -> ReadyTurns:
+        """Return a scanner that watches the folders of these turns."""
+        return cls(turns, ReadyScanner(turns, DirectoryWatcher(turns.directories.folders)))
 
-    def look(self) -> Iterator[str]:
-        """Yield those that are due, the oldest first; they may be held meanwhile."""
-        for id in self.rounds.near():  # noqa: A001  what it is everywhere here
+    def scan(self) -> Iterator[str]:
+        """Yield the conversations that are due, oldest first. Another process may lock them
+        before they are used.
+        """
+        for id in self.scanner.active():  # noqa: A001  the common name of IDs
             try:
-                if self._goes_on(id):
+                if self._is_due(id):
                     yield id
             except StoreError as error:
                 _LOG.warning("a conversation is left out: %r", str(error))
-                self.rounds.drop(id)
+                self.scanner.drop(id)
                 self._note(id, "")
 
     def all(self) -> list[str]:
-        """Return all that are due, whether or not they were looked at before."""
+        """Return all due conversations, including idle conversations."""
         with self._mutex:
-            self.rounds.catch_up()
-            return list(self.look())
+            self.scanner.catch_up()
+            return list(self.scan())
 
     def overdue(self, now: str) -> list[str]:
-        """Return those with a question whose deadline has passed, whether or not they were looked at before."""
+        """Return all conversations with a question whose deadline has passed, including idle
+        conversations.
+        """
         self.all()
         return sorted(id for id, until in self._until.items() if until <= now)  # noqa: A001  as above
 
-    def _goes_on(self, id: str) -> bool:
-        """Say whether the turn of one is due; it is left in peace where it waits for people."""
-        files = self.rounds.files(id)
+    def _is_due(self, id: str) -> bool:
+        """Return whether the turn of a conversation is due. If it waits for people, it becomes
+        idle.
+        """
+        files = self.scanner.files(id)
         with self._turns.directories.open(id) as folder:
             if lock.is_held(folder):
                 return False
             seen = self._turns.seen.look(id)
             if not seen.is_open:
-                self.rounds.drop(id)
+                self.scanner.drop(id)
                 self._note(id, "")
                 self._turns.mend(id, seen)
                 return False
-            self.rounds.go_with(id, [child.conversation for child in TurnView(seen.window).awaited_children])
-            handed = HandoverFolder(folder).collect()
+            self.scanner.activate_with(
+                id, [child.conversation for child in TurnView(seen.window).awaited_children]
+            )
+            handed = AnswerQueueFolder(folder).collect()
         turn = LastTurn(seen.turn, handed)
         until = TurnView(seen.window).first_deadline
         self._note(id, until)
-        goes_on = parent_of(seen.turn) is None and is_due(turn, self._turns.find, self.time.now(seen.turn))
-        if not goes_on:
-            self.rounds.leave(id, files, until)
+        is_due_now = parent_of(seen.turn) is None and is_due(
+            turn, self._turns.find, self.time.now(seen.turn)
+        )
+        if not is_due_now:
+            self.scanner.mark_idle(id, files, until)
             self._turns.seen.forget(id)
-        return goes_on
+        return is_due_now
 
     def _note(self, id: str, until: str) -> None:
-        """Note the deadline of one; those that are over by now are listed."""
+        """Store the deadline of a conversation, so that overdue conversations can be listed."""
         if until:
             self._until[id] = until
         else:
@@ -320,7 +361,9 @@ class DueTurns:
 
 
 def _files(place: str) -> Files:
-    """Return what tells that a file is another one, or has another content; where there is none, that tells it, too."""
+    """Return the state of a conversation's files. The state changes when a file changes or is
+    missing.
+    """
     found: list[int] = []
     newest = 0
     for name in (LOG, lock.NAME, ANSWERS):

@@ -1,4 +1,6 @@
-"""Waiting times of people: by person and by group, with reminders, escalations, missed deadlines and votes that came to nothing."""
+"""Response times by person and by group, with the numbers of reminders, escalations, missed
+deadlines, and votes for questions that were then refused.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,21 @@ from midturn.question.json_value import Json
 from midturn.turn.view import TurnView
 
 NAMELESS: Final = "(no name)"
-"""Stands for people who answered where no one is known by name."""
+"""Placeholder for people without a known name."""
 
 
-class Waited(Struct, kw_only=True):
-    """One thing that was put to people. `answers` has the seconds until each of them answered or voted, by name.
+class ResponseTime(Struct, kw_only=True):
+    """Response time of the people who were asked one question.
 
-    `groups` are those that it was put to, of the ones that are `known`.
+    Args:
+        asked_at: Time at which the question was asked; None if it cannot be read.
+        known: The groups with known members.
+        answers: Seconds until each person answered or voted, by name.
+        groups: The groups that the question was assigned to.
+        reminders: Number of reminders.
+        escalations: Number of escalations.
+        is_missed: Whether the deadline passed without an answer.
+        overturned: Number of people who voted yes before the question was refused.
     """
 
     asked_at: datetime | None
@@ -38,7 +48,7 @@ class Waited(Struct, kw_only=True):
 
 
 class WaitRow(Struct, frozen=True):
-    """The answers of one person or group; seconds: half of them came within `half`."""
+    """The answers of one person or group. Times are in seconds. `half` is the median."""
 
     name: str
     answers: int
@@ -47,11 +57,18 @@ class WaitRow(Struct, frozen=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return the row as JSON."""
-        return {"name": self.name, "answers": self.answers, "half_within_seconds": self.half, "longest_seconds": self.longest}
+        return {
+            "name": self.name,
+            "answers": self.answers,
+            "half_within_seconds": self.half,
+            "longest_seconds": self.longest,
+        }
 
 
-class PeopleSums(Struct, frozen=True, kw_only=True):
-    """Sums over the people who were waited for. `people` and `groups` have one row each, the slowest first."""
+class PeopleStatistics(Struct, frozen=True, kw_only=True):
+    """Statistics of the people who were asked. `people` and `groups` have one row each, the
+    slowest first.
+    """
 
     asked: int
     people: tuple[WaitRow, ...]
@@ -74,13 +91,21 @@ class PeopleSums(Struct, frozen=True, kw_only=True):
         }
 
 
-def waited_for(events: Iterable[ev.Event]) -> Iterator[Waited]:
-    """Yield what the events of a conversation put to people, once that is over; what only models or settings decided is left out."""
+def waited_for(events: Iterable[ev.Event]) -> Iterator[ResponseTime]:
+    """Yield the closed questions of a conversation that were assigned to people, except questions
+    that only models or settings decided.
+    """
     for window in turns(events):
-        # What comes after the end of a turn decides nothing in it: another version has written that.
-        view = TurnView(replace(window, events=tuple(takewhile(lambda event: not ends_turn(event), window.events))))
+        # Events after the end of a turn are from another version, and decide nothing in it.
+        view = TurnView(
+            replace(
+                window, events=tuple(takewhile(lambda event: not ends_turn(event), window.events))
+            )
+        )
         for request, decision in view.decided:
-            about = Waited(asked_at=_at(request), known=tuple(request.people.members) if request.people else ())
+            about = ResponseTime(
+                asked_at=_at(request), known=tuple(request.people.members) if request.people else ()
+            )
             _put_to(about, request.people.ask if request.people else ())
             for note in view.record.notes.get(request.id, ()):
                 _noted(about, note)
@@ -88,8 +113,8 @@ def waited_for(events: Iterable[ev.Event]) -> Iterator[Waited]:
                 yield about
 
 
-def people_sums(facts: Iterable[Waited]) -> PeopleSums:
-    """Add up."""
+def people_sums(facts: Iterable[ResponseTime]) -> PeopleStatistics:
+    """Return the statistics."""
     every = list(facts)
     people: defaultdict[str, list[float]] = defaultdict(list)
     groups: defaultdict[str, list[float]] = defaultdict(list)
@@ -98,7 +123,7 @@ def people_sums(facts: Iterable[Waited]) -> PeopleSums:
             people[name].append(seconds)
         for group in one.groups if one.answers else ():
             groups[group].append(max(one.answers.values()))
-    return PeopleSums(
+    return PeopleStatistics(
         asked=len(every),
         people=_rows(people),
         groups=_rows(groups),
@@ -114,8 +139,8 @@ def _rows(times: Mapping[str, Sequence[float]]) -> tuple[WaitRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.half, row.name)))
 
 
-def _decided(about: Waited, decision: ev.InquiryResponse | ev.Approval) -> bool:
-    """Take in what became of it; say whether people had to do with that."""
+def _decided(about: ResponseTime, decision: ev.InquiryResponse | ev.Approval) -> bool:
+    """Record the end of a question; return whether people decided it."""
     if isinstance(decision, ev.InquiryCancelled):
         about.is_missed = decision.reason == "deadline"
         return about.is_missed or bool(about.answers)
@@ -126,13 +151,15 @@ def _decided(about: Waited, decision: ev.InquiryResponse | ev.Approval) -> bool:
         else isinstance(decision, ev.InquiryAnswered) and not decision.answer
     )
     who = decision.answered_by
-    about.overturned = len(about.answers.keys() - {who.user if who else ""}) if is_no else 0  # the no itself is a vote, too
+    about.overturned = (
+        len(about.answers.keys() - {who.user if who else ""}) if is_no else 0
+    )  # the refusal itself counts as a vote
     if who is not None and who.by == "user":
         _answered(about, who, decision)
     return about.is_missed or bool(about.answers)
 
 
-def _noted(about: Waited, note: ev.Note) -> None:
+def _noted(about: ResponseTime, note: ev.Note) -> None:
     match note:
         case ev.Vote(answered_by=ev.AnsweredBy() as who, withdrawn=True):
             about.answers.pop(who.user or NAMELESS, None)
@@ -150,18 +177,23 @@ def _noted(about: Waited, note: ev.Note) -> None:
             pass
 
 
-def _answered(about: Waited, who: ev.AnsweredBy, event: ev.Event) -> None:
+def _answered(about: ResponseTime, who: ev.AnsweredBy, event: ev.Event) -> None:
     at = _at(event)
     if at is not None and about.asked_at is not None:
-        about.answers.setdefault(who.user or NAMELESS, max(0.0, (at - about.asked_at).total_seconds()))
+        about.answers.setdefault(
+            who.user or NAMELESS, max(0.0, (at - about.asked_at).total_seconds())
+        )
 
 
-def _put_to(about: Waited, names: Iterable[str]) -> None:
-    about.groups = (*about.groups, *(name for name in names if name in about.known and name not in about.groups))
+def _put_to(about: ResponseTime, names: Iterable[str]) -> None:
+    about.groups = (
+        *about.groups,
+        *(name for name in names if name in about.known and name not in about.groups),
+    )
 
 
 def _at(event: ev.Event) -> datetime | None:
-    """Return when an event was recorded; None where that cannot be read."""
+    """Return the time at which an event was recorded; None if the time cannot be read."""
     try:
         return event.at.astimezone(UTC)
     except (ValueError, OverflowError):

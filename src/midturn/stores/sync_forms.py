@@ -1,4 +1,6 @@
-"""The store for programs without an event loop, and for threads beside one."""
+"""Synchronous forms of the store's methods, for programs without an event loop and for other
+threads.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,12 @@ S = TypeVar("S")
 
 
 def sync_form(
-    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]], run: Callable[[S, str, Coroutine[Any, Any, Any]], Any]
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+    run: Callable[[S, str, Coroutine[Any, Any, Any]], Any],
 ) -> Callable[Concatenate[S, P], T]:
-    """Return the form of an async method for programs without an event loop; `run` is given the object, the method's name, and the work."""
+    """Return the synchronous form of an async method, for programs without an event loop. The form
+    calls `run` with the object, the method's name, and the coroutine.
+    """
     name = method.__name__
 
     @wraps(method)
@@ -24,48 +29,54 @@ def sync_form(
         return run(self, name, getattr(self, name)(*args, **kwargs))
 
     form.__name__, form.__qualname__ = f"{name}_sync", f"{method.__qualname__}_sync"
-    form.__doc__ = f"{(method.__doc__ or '').splitlines()[0]} See `{name}`; this form is for programs without an event loop."
+    summary = " ".join((method.__doc__ or "").partition("\n\n")[0].split())
+    form.__doc__ = f"{summary} See `{name}`; this form is for programs without an event loop."
     return form
 
 
 def refuse_inside_a_loop(name: str, instead: str) -> None:
-    """Say what to do in place of a function that would block the loop that is running.
+    """Refuse a function that would block the running event loop; the message names the alternative.
 
     Raises:
-        RuntimeError: One is running in this thread.
+        RuntimeError: A loop is running in this thread.
     """
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  documented for such uses
-        raise RuntimeError(f"`{name}` would block the event loop that is running in this thread. Use `{instead}`.")
+        raise RuntimeError(
+            f"`{name}` would block the event loop that is running in this thread. Use `{instead}`."
+        )
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
-    """Run to its end what waits for nothing but short pauses, here and now.
+    """Run a coroutine that needs no event loop, only short pauses, to its end.
 
     Raises:
-        RuntimeError: It waits for something that only an event loop can wait for.
+        RuntimeError: The coroutine waits for something that needs an event loop.
     """
     try:
         work.send(None)
     except StopIteration as done:
         return done.value
     work.close()
-    raise RuntimeError("This waits for something that only an event loop can wait for.")
+    raise RuntimeError("The coroutine waits for something that needs an event loop.")
 
 
 def in_a_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run to its end what needs an event loop, in one of its own."""
+    """Run a coroutine to its end in a new event loop."""
     with keeper(needs_loop=True) as run:
         return run(work)
 
 
 @contextmanager
 def keeper(*, needs_loop: bool) -> Generator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """Return how several things are run to their ends, one after the other: in the same loop, where they need one."""
+    """Yield a function that runs coroutines to their end.
+
+    If the coroutines need an event loop, they share one loop.
+    """
     if not needs_loop:
         yield drive
         return
-    import asyncio  # who needs no loop does not pay for it
+    import asyncio  # programs that need no loop do not import it
 
     with asyncio.Runner() as runner:
         yield runner.run

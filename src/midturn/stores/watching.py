@@ -1,6 +1,7 @@
 """Changes of a store's questions and turns, as they happen.
 
-Changes are read from what was recorded since the last look, batch by batch: what begins and ends between two looks is told of, too.
+Changes are computed from the batches recorded since the last check, so a question that was opened
+and closed in between is reported as well.
 """
 
 from __future__ import annotations
@@ -8,7 +9,15 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from typing import Literal, Protocol, TypeAlias, cast
 
@@ -22,12 +31,12 @@ from midturn.events.types import AnsweredBy, Event
 from midturn.events.window import open_turn, starts_turn
 from midturn.question.json_value import Json
 from midturn.stores.conversation import Conversation
-from midturn.stores.port import Growing, Growth
+from midturn.stores.port import ChangeCursor, ChangeFeed
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A store as `Watch` looks at it
+# --------------------------------------------------------------------------------------------------
+# The store methods that `Watch` uses
 
 
 class Store(Protocol):
@@ -38,7 +47,7 @@ class Store(Protocol):
         ...
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return which conversations have an open turn, of all or of one."""
+        """Return the conversations that have an open turn, of one conversation or of all."""
         ...
 
     async def read(self, id: str) -> Conversation:
@@ -46,20 +55,21 @@ class Store(Protocol):
         ...
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # One change of a question or a turn
 
 
 class StoreChange(Struct, frozen=True, kw_only=True):
-    """One thing that happened.
+    """A change of a question or a turn.
 
-    `asked`: `question` is open. `changed`: it is open and other than before, by a vote, an edit of the call, a proposal, or other people.
-    `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
-    answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty. `recorded`: `event` is on record, whatever it is, as the
-    `position`-th of its conversation, from 1; only where that was asked for (`watch(events=True)`).
+    `asked`: `question` is open. `changed`: `question` is still open and has changed, by a vote,
+    an edit of the call, a proposal, or a reassignment. `answered`: the question `id` was answered
+    by `answered_by`. `withdrawn`: the question `id` was closed without an answer. `turn_ended`:
+    the last turn of `conversation` has ended; `id` is empty. `recorded`: `event` was recorded as
+    number `position` of its conversation, from 1; only with `watch(events=True)`.
 
     Args:
-        kind: What happened: one of these words.
+        kind: One of the kinds that are listed above.
     """
 
     kind: Literal["asked", "changed", "answered", "withdrawn", "turn_ended", "recorded"]
@@ -71,7 +81,7 @@ class StoreChange(Struct, frozen=True, kw_only=True):
     position: int = 0
 
     def to_json(self) -> dict[str, Json]:
-        """Return it as JSON; what is not set is left out."""
+        """Return the change as JSON, without unset fields."""
         shown: dict[str, Json] = {"kind": self.kind, "conversation": self.conversation}
         if self.id:
             shown["id"] = self.id
@@ -84,18 +94,20 @@ class StoreChange(Struct, frozen=True, kw_only=True):
         return shown
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Changes of a conversation's questions, read from its events one batch at a time
 
 
-def happened(conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]) -> Iterator[StoreChange]:
-    """Yield what each batch after the first `seen` events changed.
+def happened(
+    conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]
+) -> Iterator[StoreChange]:
+    """Yield the changes that each batch after the first `seen` events has made.
 
     Args:
-        conversation: The id of the conversation.
-        events: All of its events.
-        seen: How many of them were seen.
-        known: The open questions that were told of, by id.
+        conversation: ID of the conversation.
+        events: All events of the conversation.
+        seen: Number of events that were seen.
+        known: The open questions that were reported, by ID.
     """
     seen, told = min(seen, len(events)), dict(known)
     start = _start(events, seen)
@@ -118,19 +130,30 @@ def happened(conversation: str, events: Sequence[Event], seen: int, known: Mappi
         if running and runs != running:
             yield StoreChange(kind="turn_ended", conversation=conversation)
         before, running = now, runs
-    # An open turn that its user has edited is not what it was.
+    # The user may have edited the log of an open turn.
     yield from (asked(question) for question in before.values() if question.id not in told)
-    yield from (closed(question, events) for id, question in known.items() if id in told and id not in before)  # noqa: A001
+    yield from (
+        closed(question, events)
+        for id, question in known.items()  # noqa: A001
+        if id in told and id not in before
+    )
 
 
 def happened_and_recorded(
     conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]
 ) -> Iterator[StoreChange]:
-    """Yield the events of each batch after the first `seen`, and then what the batch changed (see `happened`)."""
+    """Yield the events of each batch after the first `seen`, and then the changes of the batch
+    (see `happened`).
+    """
     told = dict(known)
     for end in _ends(events, seen):
         for position in range(seen, end):
-            yield StoreChange(kind="recorded", conversation=conversation, event=events[position], position=position + 1)
+            yield StoreChange(
+                kind="recorded",
+                conversation=conversation,
+                event=events[position],
+                position=position + 1,
+            )
         start = _start(events, seen)
         for change in happened(conversation, events[start:end], seen - start, told):
             if change.question:
@@ -141,36 +164,53 @@ def happened_and_recorded(
         seen = end
 
 
-Read: TypeAlias = Callable[[str, Sequence[Event], int, Mapping[str, OpenQuestion]], Iterator[StoreChange]]
+Read: TypeAlias = Callable[
+    [str, Sequence[Event], int, Mapping[str, OpenQuestion]], Iterator[StoreChange]
+]
 
 
 def open_after(conversation: str, events: Sequence[Event], seen: int) -> dict[str, OpenQuestion]:
-    """Return what was open after the first `seen` events of a conversation."""
+    """Return the questions that were open after the first `seen` events of a conversation."""
     seen = min(seen, len(events))
     return _waiting(conversation, events[_start(events, seen) : seen])
 
 
 def asked(question: OpenQuestion) -> StoreChange:
-    """Say that a question is open."""
-    return StoreChange(kind="asked", conversation=question.conversation, id=question.id, question=question)
+    """Return the change for a new open question."""
+    return StoreChange(
+        kind="asked", conversation=question.conversation, id=question.id, question=question
+    )
 
 
 def changed(question: OpenQuestion) -> StoreChange:
-    """Report that an open question is other than before."""
-    return StoreChange(kind="changed", conversation=question.conversation, id=question.id, question=question)
+    """Return the change for an open question that has changed."""
+    return StoreChange(
+        kind="changed", conversation=question.conversation, id=question.id, question=question
+    )
 
 
 def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
-    """Say how a question was closed; `events` are empty where that is unknown."""
+    """Return the change for a closed question. Pass no `events` if it is unknown how the question
+    was closed.
+    """
     answer = TurnView.last(events).answer(question.request.event_id)
     if answer is None:
         return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
-    return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=answer.answered_by)
+    return StoreChange(
+        kind="answered",
+        conversation=question.conversation,
+        id=question.id,
+        answered_by=answer.answered_by,
+    )
 
 
 def _is_other(question: OpenQuestion, before: OpenQuestion) -> bool:
-    """Tell whether the people who answer a question see something else. The processes of the agent that asks do not count."""
-    return msgspec.structs.replace(question, asker=None) != msgspec.structs.replace(before, asker=None)
+    """Return whether the question has changed for the people who answer it. Changes of the agent
+    that asks are ignored: its process may have ended.
+    """
+    return msgspec.structs.replace(question, asker=None) != msgspec.structs.replace(
+        before, asker=None
+    )
 
 
 def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuestion]:
@@ -178,7 +218,7 @@ def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuesti
 
 
 def _running(events: Sequence[Event]) -> str:
-    """Return what names the open turn; nothing where there is none."""
+    """Return the event ID of the start of the open turn; empty if there is none."""
     window = open_turn(events)
     return window.events[0].event_id if window else ""
 
@@ -188,61 +228,85 @@ def _start(events: Sequence[Event], end: int) -> int:
 
 
 def _ends(events: Sequence[Event], seen: int) -> Iterator[int]:
-    """Yield the ends of the batches after the first `seen` events: what is recorded at once happens at once."""
+    """Yield the ends of the batches after the first `seen` events. Changes are computed for whole
+    batches, because a batch is recorded atomically.
+    """
     return (place + 1 for place in range(seen, len(events)) if not events[place].more)
 
 
-_SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
+_SHARE = 4  # pause between two checks, as a multiple of the duration of a check, to limit the load
 
 
 class Watch:
-    """Looks at a store again and again, and says what has changed since the last time."""
+    """Polls a store, and returns the changes since the last call."""
 
     def __init__(
-        self, store: Store, growing: Growing, conversation: str | None = None, read: Read = happened, *, after: int | None = None
+        self,
+        store: Store,
+        growing: ChangeFeed,
+        conversation: str | None = None,
+        read: Read = happened,
+        *,
+        after: int | None = None,
     ) -> None:
-        """Watch the questions of one conversation or of all; `read` says what became of events that were recorded.
+        """Watch the questions of one conversation or of all; `read` computes the changes from
+        recorded events.
 
-        Of one conversation, `after` says how many events were seen: it begins with what has happened since, and not with what is open.
+        For one conversation, `after` is the number of events that were seen: changes since then
+        come first, instead of the open questions.
         """
         self._store = store
         self.growing = growing
-        """Growth of the conversations."""
+        """The change feed of the conversations."""
         self._read = read
         self._conversation = conversation
         self._after = after
         self._known: dict[str, dict[str, OpenQuestion]] = {}
         self._turns: set[str] = set()
-        self._grown: Growth | None = None
+        self._grown: ChangeCursor | None = None
         self._lengths: dict[str, int] = {}
         self._events: dict[str, int] = {}
         self._read_last: set[str] = set()
 
     async def begin(self) -> list[StoreChange]:
-        """Look for the first time: what is open already is asked, or what is new after the events that were seen has happened.
+        """Return the first changes: the open questions, or the changes after the events that were
+        seen.
 
         Raises:
-            NoConversation: There is none with the id of the one whose events were seen.
+            NoConversation: `after` was passed, and the conversation does not exist.
         """
         await self.look()
         self._turns |= await self._store.open_turns(self._conversation)
         if self._conversation is None or self._after is None:
             return self._noted([*map(asked, await self._store.pending(self._conversation))])
-        self._events[self._conversation] = min(self._after, len((await self._store.read(self._conversation)).events))
-        return self._noted(await self._since(self._conversation, self._lengths.get(self._conversation, 0)))
+        self._events[self._conversation] = min(
+            self._after, len((await self._store.read(self._conversation)).events)
+        )
+        return self._noted(
+            await self._since(self._conversation, self._lengths.get(self._conversation, 0))
+        )
 
     async def look(self) -> list[StoreChange]:
-        """Look, and return what has changed since the last look; of the first one nothing is told, and no conversation is read for it."""
+        """Return the changes since the last call. The first call returns no changes, and reads no
+        conversation.
+        """
         is_first = self._grown is None
         grown = await self.growing.lengths(self._grown)
-        self._grown = Growth({}, grown.token)
-        lengths = {each: length for each, length in grown.lengths.items() if self._conversation in {None, each}}
+        self._grown = ChangeCursor({}, grown.token)
+        lengths = {
+            each: length
+            for each, length in grown.lengths.items()
+            if self._conversation in {None, each}
+        }
         if is_first:
             self._lengths = lengths
             return []
         changes: list[StoreChange] = []
         read: set[str] = set()
-        for id in (*sorted(await self._gone(grown)), *lengths):  # noqa: A001  what the wire calls it
+        for id in (  # noqa: A001  the common name of IDs
+            *sorted(await self._gone(grown)),
+            *lengths,
+        ):
             if self._lengths.get(id) != lengths.get(id):
                 read.add(id)
                 changes += self._noted(await self._since(id, lengths.get(id, 0)))
@@ -250,10 +314,11 @@ class Watch:
         return changes
 
     def _forget_but(self, read: set[str]) -> None:
-        """Keep nothing of conversations in which nothing is open.
+        """Drop the state of conversations without open questions.
 
-        Of one that was read just now, how much was told is kept until it grows no more: more was read than `lengths` had said where
-        something happened between the two, and would be told again.
+        The state of a conversation that was just read is kept until the conversation stops
+        growing. More events may have been read than `lengths` had counted. Without the state,
+        these events would be reported again.
         """
         for id in self._read_last - read:  # noqa: A001  as above
             if not self._known.get(id):
@@ -261,10 +326,14 @@ class Watch:
                 self._events.pop(id, None)
         self._read_last = read
 
-    async def _gone(self, grown: Growth) -> Iterable[str]:
-        """Return those with an open turn that are not there any more."""
+    async def _gone(self, grown: ChangeCursor) -> Iterable[str]:
+        """Return the removed conversations that had an open turn."""
         if grown.is_whole:
-            return [id for id in self._lengths.keys() - grown.lengths.keys() if self._known.get(id) or id in self._turns]  # noqa: A001  as above
+            return [
+                id
+                for id in self._lengths.keys() - grown.lengths.keys()  # noqa: A001  as above
+                if self._known.get(id) or id in self._turns
+            ]
         if grown.gone is not None:
             return [id for id in grown.gone if id in self._lengths]  # noqa: A001  as above
         running = await self._store.open_turns(self._conversation)
@@ -273,7 +342,7 @@ class Watch:
         return gone
 
     def _noted(self, changes: Iterable[StoreChange]) -> list[StoreChange]:
-        """Keep in mind what is open after each change."""
+        """Update the open questions after each change."""
         changes = list(changes)
         for change in changes:
             if change.kind == "turn_ended":
@@ -285,38 +354,50 @@ class Watch:
         return changes
 
     async def _since(self, id: str, length: int) -> list[StoreChange]:
-        """Return what happened in a conversation since it was seen."""
+        """Return the changes of a conversation since the last call."""
         try:
             before = self._events.get(id)
             if before is None:
-                before = await self.growing.events_within(id, self._lengths[id]) if id in self._lengths else 0
+                before = (
+                    await self.growing.events_within(id, self._lengths[id])
+                    if id in self._lengths
+                    else 0
+                )
             events = (await self._store.read(id)).events
-        except StoreError:  # it was removed
+        except StoreError:  # the conversation was removed
             self._lengths.pop(id, None)
             self._events.pop(id, None)
-            ended = [StoreChange(kind="turn_ended", conversation=id)] if not length or id in self._turns else []
-            return [*(closed(question, ()) for question in self._known.pop(id, {}).values()), *ended]
+            ended = (
+                [StoreChange(kind="turn_ended", conversation=id)]
+                if not length or id in self._turns
+                else []
+            )
+            return [
+                *(closed(question, ()) for question in self._known.pop(id, {}).values()),
+                *ended,
+            ]
         self._lengths[id], self._events[id] = length, len(events)
         if id not in self._known:
             self._known[id] = open_after(id, events, before)
         return list(self._read(id, events, before, self._known[id]))
 
 
-async def times_to_look(growing: Growing) -> AsyncGenerator[None]:
-    """Yield at once, and then whenever something may have happened. Who is slow with a look is given more time before the next.
+async def times_to_look(growing: ChangeFeed) -> AsyncGenerator[None]:
+    """Yield each time a store has to be examined: at once, and then after each possible change.
 
-    Not so with the first, which may be for all that there is.
+    After each later examination, wait four times as long as it took, to limit the load. The first
+    examination may read the whole store, but no pause follows it.
     """
-    since = await growing.stirred(0)
+    since = await growing.wait_for_change(0)
     yield
     while True:
-        since, begun = await growing.stirred(since), time.monotonic()
+        since, begun = await growing.wait_for_change(since), time.monotonic()
         yield
         await pause((time.monotonic() - begun) * _SHARE)
 
 
 async def changes(watch: Watch) -> AsyncGenerator[StoreChange]:
-    """Yield what happens from now on, after what `watch` begins with."""
+    """Yield the first changes of `watch`, and then the later changes."""
     is_begun = False
     async with aclosing(times_to_look(watch.growing)) as times:
         async for _ in times:
@@ -326,21 +407,23 @@ async def changes(watch: Watch) -> AsyncGenerator[StoreChange]:
                 yield change
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Wake-ups for a program's own job runner
 
 
 OnWake: TypeAlias = Callable[[str], Awaitable[None] | None]
-"""Takes the id of a conversation whose turn can go on; sync or async."""
+"""Called with the ID of a conversation whose turn can continue; sync or async."""
 
 _LOG = logging.getLogger("midturn.store")
 
 
 async def wake(on_wake: OnWake, conversation: str) -> None:
-    """Call the program's own function. That it fails takes nothing back: the answer is recorded, and `store.ready()` names its turn."""
+    """Call the program's callback. If the callback fails, the answer is still recorded, and
+    `store.ready()` lists the turn.
+    """
     try:
         told = on_wake(conversation)
         if inspect.isawaitable(told):
             await told
-    except Exception:  # noqa: BLE001  it is the program's own, and the answer is safe
-        _LOG.exception("on_wake failed; the turn of conversation %s is ready all the same", conversation)
+    except Exception:  # noqa: BLE001  the program's callback has failed, but the answer is recorded
+        _LOG.exception("on_wake failed; the turn of conversation %s is still ready", conversation)

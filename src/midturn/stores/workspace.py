@@ -1,9 +1,11 @@
-"""A workspace is a directory with `.midturn/`, which holds configuration; its conversations live in the user's data directory.
+"""A workspace is a directory with `.midturn/`, which contains configuration.
 
-Nothing that is cloned, pulled, unpacked or built brings a conversation along, and no tool in its sandbox reaches one. A workspace has a
-folder there, named after its real path: the path alone is the key. Beside its conversations stands which directory it is of, so that all
-can be listed, and so that one that was moved or renamed can be told (by device, inode and time of birth) and brought along if its user
-says so.
+Its conversations are stored in the user's data directory. So cloned or unpacked files cannot
+contain conversations of the workspace, and sandboxed tools cannot reach them. In this directory,
+each workspace has a folder that is named after its real path. This path is the only key. The
+folder also records the workspace's directory, so that all workspaces can be listed, and so that a
+moved or renamed workspace is recognized (by device, inode and creation time) and its user can
+assign the conversations to the new path.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from msgspec.structs import replace
 from midturn.errors import ConfigError, StoreError
 from midturn.question.text import sha256
 from midturn.security.private_files import ensure_private, read_private, user_data
-from midturn.stores.folder import Folder, telling
+from midturn.stores.folder import Folder, reporting_os_errors
 from midturn.stores.metadata import conversation_id
 
 NAME: Final = ".midturn"
@@ -39,7 +41,7 @@ _IGNORE = """\
 
 
 class Workspace:
-    """The directory `root` with its `.midturn/`; `home` is the latter."""
+    """The directory `root` with its `.midturn/`; `home` is the path of `.midturn/`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -47,26 +49,27 @@ class Workspace:
 
     @classmethod
     def find(cls, start: Path) -> Workspace | None:
-        """Return the workspace that `start` lies in: the nearest directory from there upwards that has a `.midturn/`.
+        """Return the workspace of `start`: `start` or the nearest parent directory that has a
+        `.midturn/`.
 
-        One that another user has put into a shared directory such as `/tmp` does not count.
+        A `.midturn/` that another user has put into a shared directory such as `/tmp` is ignored.
 
         Raises:
-            StoreError: It is a symbolic link.
+            StoreError: `.midturn/` is a symbolic link.
         """
         absolute = start.absolute()
         return next((cls(root) for root in (absolute, *absolute.parents) if _is_ours(root)), None)
 
     @classmethod
     def make(cls, root: Path) -> Workspace:
-        """Make `root` a workspace, unless it is one.
+        """Make `root` a workspace, unless it is already a workspace.
 
         Raises:
-            StoreError: `.midturn/` cannot be made.
+            StoreError: `.midturn/` cannot be created.
         """
         workspace = cls(root)
         _is_ours(workspace.root)
-        with telling("create", workspace.home):
+        with reporting_os_errors("create", workspace.home):
             ensure_private(workspace.home)
             _write_ignore(workspace.home)
         return workspace
@@ -76,14 +79,19 @@ class Workspace:
         """The folder of the workspace's conversations.
 
         Raises:
-            ConfigError: Nothing says where the user's own files are.
-            StoreError: It is a symbolic link, belongs to another user, or is writable for all.
+            ConfigError: The user's data directory is unknown.
+            StoreError: The folder is a symbolic link, belongs to another user, or is writable for
+                all.
         """
         return trustworthy(_folders() / _named(os.path.realpath(self.root)))
 
     @property
     def brought(self) -> Path | None:
-        """Conversations that lie in the workspace itself: an older version's, a colleague's. They are only ever imported."""
+        """The folder of conversations inside the workspace, written by an older version or by a
+        colleague; None if there are none.
+
+        These conversations can only be imported.
+        """
         folder = self.home / "conversations"
         try:
             with os.scandir(folder) as entries:
@@ -92,10 +100,11 @@ class Workspace:
             return None
 
     def found(self) -> None:
-        """Make the folder of its conversations, with the record of which directory it is of.
+        """Create the folder of the workspace's conversations, with the record of the workspace's
+        directory.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: The folder cannot be written.
         """
         folder = self.conversations
         found_folder(folder)
@@ -104,39 +113,47 @@ class Workspace:
 
 
 def own_conversations() -> Path:
-    """Return where conversations live that were begun outside of any workspace.
+    """Return the folder of conversations that were begun outside a workspace.
 
     Raises:
-        ConfigError: Nothing says where the user's own files are.
-        StoreError: It is a symbolic link, belongs to another user, or is writable for all.
+        ConfigError: The user's data directory is unknown.
+        StoreError: The folder is a symbolic link, belongs to another user, or is writable for
+            all.
     """
     return trustworthy(user_data() / "conversations")
 
 
 def check_outside(folder: Path, root: Path, by: str) -> None:
-    """Refuse a store in a workspace: tools may write there, so that what is recorded would be what they say. `by` says what names it.
+    """Refuse a store in a workspace, because tools may write there and could forge events. `by`
+    names the setting, for the message.
 
-    The user's own data directory is kept from tools wherever it lies.
+    The user's own data directory is allowed, because tools never reach it.
 
     Raises:
-        ConfigError: It lies there.
+        ConfigError: The store is in a workspace.
     """
     real, own = os.path.realpath(folder), os.path.realpath(user_data())
     if _is_in(real, os.path.realpath(root)) and not _is_in(real, own):
+        advice = (
+            "Use a directory outside it, or pass `trusted=True` to accept the risk."
+            if by == "open_store"
+            else "Remove the setting to keep conversations in your own data directory, or name a"
+            " directory elsewhere."
+        )
         raise ConfigError(
-            f"`{by}`: {folder} lies in the workspace {root}, where tools may write. Leave it out, and conversations are kept in your own "
-            "data directory; or name a directory elsewhere."
+            f"`{by}`: {folder} is in the workspace {root}, where tools may write. {advice}"
         )
 
 
 SERVERS: Final = ("postgresql", "postgres")
-"""Schemes of addresses of stores that a server has."""
+"""Schemes of store addresses on a server."""
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path | None:
-    """Return where on this machine a store lies: the path itself, or that of an address; None where a server has the conversations.
+    """Return the path of a store on this machine, given its path or address; None if the store is
+    on a server.
 
-    What packages add may lie in files, so the path in each of their addresses counts.
+    Stores of installed packages may use files, so the path in each of their addresses counts.
     """
     scheme = scheme_of(path)
     if not scheme:
@@ -148,15 +165,15 @@ def folder_of(path: str | os.PathLike[str]) -> Path | None:
 
 
 def scheme_of(path: str | os.PathLike[str]) -> str:
-    """Return the scheme of a store's address; empty where it is a path."""
+    """Return the scheme of a store's address; empty for a path."""
     return path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
 
 
 def check_place(folder: str | os.PathLike[str]) -> None:
-    """Refuse a store that lies in a workspace, as `check_outside` does for the one where a command was given.
+    """Refuse a store in any workspace. `check_outside` checks only the workspace of the command.
 
     Raises:
-        ConfigError: It lies in one.
+        ConfigError: The store is in a workspace.
     """
     path = Path(folder)
     if workspace := Workspace.find(path.parent):
@@ -164,13 +181,14 @@ def check_place(folder: str | os.PathLike[str]) -> None:
 
 
 def check_owner(folder: str | os.PathLike[str]) -> None:
-    """Refuse a store that another user owns, or that everybody may write or replace: what is recorded there may be anybody's.
+    """Refuse a store that another user owns, or that everybody may write or replace, because
+    anybody could forge its events.
 
-    A directory of root is taken, and root takes every owner's. One that does not exist yet is made with mode 0700, so only the directory
-    in which it is made is checked.
+    A directory of root is accepted, and root accepts the directories of every owner. A directory
+    that does not exist yet is created with mode 0700, so only its parent is checked.
 
     Raises:
-        ConfigError: Others may write it.
+        ConfigError: Other users may write the store.
     """
     path = Path(folder).absolute()
     while not path.exists() and path != path.parent:
@@ -180,20 +198,26 @@ def check_owner(folder: str | os.PathLike[str]) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if is_there and user and status.st_uid not in (0, user):
         raise ConfigError(
-            f"The store {path} belongs to another user (user {status.st_uid}; you are user {user}): they may change what is recorded. "
-            f"Name a directory of your own, or take this one over as root: chown -R {user} {path}"
+            f"The store {path} belongs to another user (user {status.st_uid}; you are user {user}):"
+            " that user may change the recorded events. Name a directory of your own, or take this"
+            f" one over as root: chown -R {user} {path}"
         )
     if mode & stat.S_IWOTH and (is_there or not mode & stat.S_ISVTX):
-        what = f"The store {path}" if is_there else f"The directory {path}, in which the store would be made,"
+        what = (
+            f"The store {path}"
+            if is_there
+            else f"The directory {path}, in which the store would be created,"
+        )
         raise ConfigError(
-            f"{what} may be written by everybody (mode {mode:04o}, owner: user {status.st_uid}): anybody may change what is recorded. "
-            f"Take that right away: chmod o-w {path}"
+            f"{what} may be written by everybody (mode {mode:04o}, owner: user {status.st_uid}):"
+            f" anybody may change the recorded events. Remove this permission: chmod o-w {path}"
         )
     above = path.parent.stat()
     if is_there and above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
         raise ConfigError(
-            f"The store {path} may be replaced by everybody: {path.parent} has mode {stat.S_IMODE(above.st_mode):04o} (owner: user "
-            f"{above.st_uid}). Take that right away: chmod o-w {path.parent}, or chmod +t {path.parent}, as /tmp has it."
+            f"The store {path} may be replaced by everybody: {path.parent} has mode"
+            f" {stat.S_IMODE(above.st_mode):04o} (owner: user {above.st_uid}). Remove this"
+            f" permission: chmod o-w {path.parent}, or chmod +t {path.parent}, as /tmp has it."
         )
 
 
@@ -202,10 +226,11 @@ def _is_in(real: str, folder: str) -> bool:
 
 
 def found_folder(folder: Path) -> None:
-    """Make a folder in the user's data directory.
+    """Create a folder in the user's data directory.
 
     Raises:
-        ConfigError: It cannot be written: conversations go nowhere else unless their user says so.
+        ConfigError: The folder cannot be written. Conversations are never stored elsewhere
+            without the user's consent.
     """
     try:
         ensure_private(folder)
@@ -213,16 +238,20 @@ def found_folder(folder: Path) -> None:
             raise PermissionError(13, "Permission denied")
     except OSError as error:
         raise ConfigError(
-            f"Conversations cannot be kept in {folder}: {error.strerror or error}. Make it writable, or name another place with "
-            "`conversation.store` in your own configuration, or with MIDTURN_CFG_CONVERSATION__STORE."
+            f"Conversations cannot be kept in {folder}: {error.strerror or error}. Make it"
+            " writable, or name another place with `conversation.store` in your own configuration,"
+            " or with MIDTURN_CFG_CONVERSATION__STORE."
         ) from error
 
 
-# Every workspace ----------------------------------------------------------------------------------------------------------
+# Every workspace
+# --------------------------------------------------------------------------------------------------
 
 
 class _Record(Struct, frozen=True):
-    """The directory that a folder belongs to. `born` is in nanoseconds, 0 where the system does not tell."""
+    """The directory of a workspace. `born` is its creation time in nanoseconds; 0 if the time is
+    unknown.
+    """
 
     path: str
     device: int = 0
@@ -230,15 +259,15 @@ class _Record(Struct, frozen=True):
     born: int = 0
 
     def encode(self) -> bytes:
-        """Return the record as it is kept: three numbers, and the path in the line below, whatever its bytes are."""
+        """Encode the record: three numbers, and the path on the next line, as bytes."""
         return f"{self.device} {self.inode} {self.born}\n".encode() + os.fsencode(self.path) + b"\n"
 
     @classmethod
     def decode(cls, text: bytes) -> Self:
-        """Read one.
+        """Decode a record.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The text is not a valid record.
         """
         numbers, _, path = text.removesuffix(b"\n").partition(b"\n")
         device, inode, born = map(int, numbers.split())
@@ -246,7 +275,9 @@ class _Record(Struct, frozen=True):
 
 
 class Known(Struct, frozen=True):
-    """A workspace that has conversations: the folder that they are in, and its directory, which may be gone (`is_there`)."""
+    """A workspace with conversations: their folder, and its directory, which may have been
+    removed (`is_there`).
+    """
 
     folder: Path
     root: Path
@@ -254,34 +285,48 @@ class Known(Struct, frozen=True):
 
 
 def known_workspaces() -> list[Known]:
-    """Return all of them, in the order of their paths."""
+    """Return all workspaces, sorted by path."""
     try:
-        folders = [Path(entry.path) for entry in os.scandir(_folders()) if entry.is_dir(follow_symlinks=False)]
-    except OSError:  # there is none yet
+        folders = [
+            Path(entry.path)
+            for entry in os.scandir(_folders())
+            if entry.is_dir(follow_symlinks=False)
+        ]
+    except OSError:  # there is no data directory yet
         return []
     found = [_known(folder) for folder in folders]
     return sorted((known for known in found if known), key=lambda known: known.root)
 
 
 def formerly(root: Path) -> Known | None:
-    """Return the workspace that this very directory was under another path; None where it has a folder of its own, or was none."""
+    """Return the workspace that this directory had under an earlier path, or None."""
     if os.path.lexists(_folders() / _named(os.path.realpath(root))):
         return None
     here = _record(root)
     same = (known for known in known_workspaces() if not known.is_there)
-    return next((known for known in same if here.inode and _read(known.folder) == replace(here, path=str(known.root))), None)
+    return next(
+        (
+            known
+            for known in same
+            if here.inode and _read(known.folder) == replace(here, path=str(known.root))
+        ),
+        None,
+    )
 
 
 def move(known: Known, root: Path) -> Path:
-    """Make a workspace's conversations those of the directory `root`; return their folder.
+    """Assign a workspace's conversations to the directory `root`; return their folder.
 
     Raises:
         StoreError: `root` has conversations of its own.
     """
     folder = Workspace(root).conversations
-    with telling("move", known.folder):
+    with reporting_os_errors("move", known.folder):
         if os.path.lexists(folder):
-            adding = f"`midturn conversation import {known.folder}` there adds those of {known.root}."
+            adding = (
+                f"`midturn conversation import {known.folder}` there adds the conversations of"
+                f" {known.root}."
+            )
             raise StoreError(f"{root} has conversations of its own, in {folder}. {adding}")
         known.folder.rename(folder)
         (folder / _RECORD).unlink()
@@ -300,7 +345,9 @@ def _known(folder: Path) -> Known | None:
 def _read(folder: Path) -> _Record | None:
     try:
         return _Record.decode(read_private(folder / _RECORD) or b"")
-    except ValueError:  # damaged, or none: its conversations are there, but nothing says whose they are
+    except (
+        ValueError
+    ):  # no valid record: the folder has conversations, but their workspace is unknown
         return None
 
 
@@ -314,10 +361,12 @@ def _is_written(record: Path) -> bool:
 def _record(root: Path) -> _Record:
     real = os.path.realpath(root)
     try:
-        found = os.stat(real)  # noqa: PTH116  it is text already
+        found = os.stat(real)  # noqa: PTH116  the path is a string already
     except OSError:
         return _Record(real)
-    return _Record(real, found.st_dev, found.st_ino, int(getattr(found, "st_birthtime", 0) * 1_000_000_000))
+    return _Record(
+        real, found.st_dev, found.st_ino, int(getattr(found, "st_birthtime", 0) * 1_000_000_000)
+    )
 
 
 def _named(real: str) -> str:
@@ -330,78 +379,101 @@ def _folders() -> Path:
     return user_data() / "workspaces"
 
 
-# The current conversation -------------------------------------------------------------------------------------------------
+# The current conversation
+# --------------------------------------------------------------------------------------------------
 
 
 def chosen(folder: Path) -> str | None:
-    """Return the id of the conversation that was chosen in a folder of conversations, there or not."""
+    """Return the id of the chosen conversation of a folder, even if it no longer exists."""
     try:
         with Folder.at(folder) as opened:
             text = opened.read(_CURRENT).decode("ascii", "replace").strip()
-    except (OSError, StoreError):  # absent, or not to be read: the newest will do
+    except (
+        OSError,
+        StoreError,
+    ):  # missing or unreadable: the newest conversation is the current one
         return None
     return text if re.fullmatch(_ID, text) else None
 
 
 def choose(folder: Path, id: str) -> None:
-    """Choose the conversation that commands act on. Not synced: without it, the newest is the current one."""
+    """Choose the conversation that commands act on. The choice is not synced. Without it, the
+    newest conversation is the current one.
+    """
     if not re.fullmatch(_ID, id):
-        raise StoreError(f"{id!r} is not an id of a conversation; one has digits only.")
+        raise StoreError(
+            f"{id!r} is not the ID of a conversation; a conversation ID has digits only."
+        )
     _put(folder, _CURRENT, f"{id}\n".encode())
 
 
 def _put(folder: Path, name: str, content: bytes) -> None:
-    """Write a file whole or not at all, in place of the former one."""
-    with telling("write", folder / name), Folder.at(folder) as opened:
+    """Replace a file atomically."""
+    with reporting_os_errors("write", folder / name), Folder.at(folder) as opened:
         temporary = f".{name}.{os.urandom(6).hex()}"
         opened.write_unsynced(temporary, content)
         os.replace(temporary, name, src_dir_fd=opened.fd, dst_dir_fd=opened.fd)
 
 
-# What is ours -------------------------------------------------------------------------------------------------------------
+# Trusted directories
+# --------------------------------------------------------------------------------------------------
 
 
 def _write_ignore(home: Path) -> None:
     with Folder.at(home.resolve()) as folder:
         try:
-            folder.write_new(".gitignore", _IGNORE.encode())  # synced: an empty one would have everything committed
+            folder.write_new(
+                ".gitignore", _IGNORE.encode()
+            )  # synced, because git would commit everything if a power cut left an empty file
         except FileExistsError:
-            return  # it is the user's by now
+            return  # the file exists, and the user may have changed it
 
 
 def _is_ours(root: Path) -> bool:
-    """Say whether there is a `.midturn/` that belongs to us, to root, or to the owner of the directory it is in.
+    """Return whether `root` has a `.midturn/` that belongs to this user, to root, or to the owner
+    of `root`.
 
     Raises:
-        StoreError: It is a symbolic link: what was approved where it leads to was not approved here.
+        StoreError: `.midturn/` is a symbolic link. Only the directory itself can be approved.
     """
     home = root / NAME
     try:
         found = home.lstat()
         ours = found.st_uid in {os.geteuid(), 0, root.stat().st_uid}
-    except OSError:  # nothing there, or nothing that we may see
+    except OSError:  # the directory does not exist or is not accessible
         return False
     if ours and stat.S_ISLNK(found.st_mode):
-        raise StoreError(f"{home} is a symbolic link. A workspace must hold the directory itself: put it there, or remove the link.")
+        raise StoreError(
+            f"{home} is a symbolic link. A workspace must hold the directory itself: put it there,"
+            " or remove the link."
+        )
     return ours and stat.S_ISDIR(found.st_mode)
 
 
 def trustworthy(folder: Path) -> Path:
-    """Return a directory that others cannot have filled, or none yet.
+    """Return the directory if no other user can write to it, or if it does not exist yet.
 
     Raises:
-        StoreError: It is a symbolic link, belongs to another user, or is writable for all.
+        StoreError: The folder is a symbolic link, belongs to another user, or is writable for
+            all.
     """
     try:
         found = folder.lstat()
-    except OSError:  # it is made with the first conversation
+    except OSError:  # the directory is created with the first conversation
         return folder
     if stat.S_ISLNK(found.st_mode):
-        raise StoreError(f"{folder} is a symbolic link. Conversations must lie in the directory itself: put it there, or remove the link.")
+        raise StoreError(
+            f"{folder} is a symbolic link. Conversations must be in the directory itself: move it"
+            " there, or remove the link."
+        )
     if found.st_uid not in {os.geteuid(), 0}:
         raise StoreError(
-            f"{folder} belongs to another user (number {found.st_uid}), so what is in it is not yours. Work in a copy of yours."
+            f"{folder} belongs to another user (number {found.st_uid}), so its content is not"
+            " yours. Work in your own copy."
         )
     if found.st_mode & stat.S_IWOTH:
-        raise StoreError(f"Everybody may write in {folder}, so what is in it could be anybody's. `chmod o-w` it first.")
+        raise StoreError(
+            f"Everybody may write in {folder}, so its content cannot be trusted. Run `chmod o-w` on"
+            " it first."
+        )
     return folder

@@ -1,1 +1,1 @@
-"""The person at the controlling terminal: prompts on a descriptor of their own, output around them."""
+"""The terminal: prompts on the controlling terminal, and the output of turns."""

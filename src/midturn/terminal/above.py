@@ -1,4 +1,8 @@
-"""The rows above a prompt: printed once, and again on the same rows of the screen when the window has another width."""
+"""The rows above a prompt.
+
+The rows are printed once. After the width of the window has changed, they are printed again in the
+same place.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,11 @@ from midturn.terminal.resizing import reflowed
 
 
 class Above:
-    """Rows above the live ones, printed once for each width. `_rows` are those still on the screen, before them came `_first` others."""
+    """The printed rows above the live rows of a prompt, which are redrawn after each key.
+
+    `_rows` are the printed rows that are still on the screen. `_first` is the number of earlier
+    printed rows, which are in the scrollback.
+    """
 
     def __init__(self, asked: RichScene, device: Device, canvas: Canvas) -> None:
         self.device = device
@@ -23,18 +31,21 @@ class Above:
         self._columns = 0
 
     def draw(self, first: int = 0) -> None:
-        """Print the rows, from one of them on."""
+        """Print all rows from index `first` to the end."""
         self._columns = self.device.size.columns
         self._first = first
         self._rows = self.canvas.print(self._asked.static()[first:])
 
     def draw_anew(self) -> None:
-        """Print everything again, for the width that there is now."""
+        """Print all rows again for the current width."""
         self._asked.refit(self.device.size.columns, self.device.size.rows)
         self.draw()
 
     def make_room(self, live: int) -> None:
-        """Take note of the rows that live ones have pushed out of the screen: those stay as they are."""
+        """Drop the rows that have moved into the scrollback because the live rows need their place.
+
+        Rows in the scrollback are not drawn again.
+        """
         size = self.device.size
         heights = reflowed(self._rows, size.columns)
         hidden = 0
@@ -43,7 +54,9 @@ class Above:
         self._first, self._rows = self._first + hidden, self._rows[hidden:]
 
     def fit(self) -> None:
-        """If the window has another width, erase the rows that are on the screen, and print as many for the new width."""
+        """Erase the rows on the screen and print them for the new width, after the width of the
+        window has changed.
+        """
         size = self.device.size
         if size.columns == self._columns:
             return
@@ -53,6 +66,6 @@ class Above:
         self.draw(before * len(self._asked.static()) // max(1, printed))
 
     def take_away(self) -> None:
-        """Erase the rows where they are still on the screen as they were printed."""
+        """Erase the rows, unless the width has changed since they were printed."""
         if self.device.size.columns == self._columns:
             self.canvas.erase_above(len(self._rows))

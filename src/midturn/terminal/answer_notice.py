@@ -1,4 +1,7 @@
-"""Answers from outside this terminal, and the outcome of each call: read from the events as they are recorded."""
+"""Notices about answers given elsewhere, and the outcome of each call.
+
+Both are computed from the recorded events.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,25 @@ from msgspec import Struct
 
 from midturn.errors import QuestionError
 from midturn.events.open_question import asked_text
-from midturn.events.transcript import ApprovalEntry, CallEntry, RequestEntry, ResponseEntry, ResultEntry, Story
-from midturn.events.types import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCall
-from midturn.events.window import is_foretold
+from midturn.events.transcript import (
+    ApprovalEntry,
+    CallEntry,
+    RequestEntry,
+    ResponseEntry,
+    ResultEntry,
+    TranscriptBuilder,
+)
+from midturn.events.types import (
+    AnsweredBy,
+    Approval,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    ToolCall,
+)
+from midturn.events.window import was_previewed
 from midturn.question.answer_type import BooleanType
 from midturn.question.json_text import compact
 from midturn.question.text import exact, exact_block
@@ -25,8 +44,10 @@ _FLAG = "--answer"
 _CHANGES = frozenset({"fs_modify_file", "fs_create_file", "fs_delete_file", "fs_move_file"})
 
 
-class Told(Struct, frozen=True):
-    """One question that was answered elsewhere: what was asked, the answer, who gave it and why; and what it let through."""
+class AnswerNotice(Struct, frozen=True):
+    """Notice about a question that was answered elsewhere: the question, the answer, and the
+    responder with the reason (`who`). `let_through` are the lines of the approved call or context.
+    """
 
     question: str
     answer: str
@@ -34,28 +55,32 @@ class Told(Struct, frozen=True):
     let_through: Sequence[str] = ()
 
 
-class Ledger:
-    """Follows a turn, event by event.
+class AnswerNotices:
+    """Processes the events of a turn.
 
-    `answered_here` names the requests that had their row at this terminal, as they are answered, and `asked_here` those whose prompt
-    stood here, and with it what they are about.
+    `answered_here` are the event IDs of requests answered at this terminal. `asked_here` are the
+    event IDs of requests whose prompt, with its subject, was displayed here.
     """
 
-    def __init__(self, answered_here: Collection[str] = (), asked_here: Collection[str] = ()) -> None:
+    def __init__(
+        self, answered_here: Collection[str] = (), asked_here: Collection[str] = ()
+    ) -> None:
         self._answered_here = answered_here
         self._asked_here = asked_here
-        self._story = Story()
+        self._transcript = TranscriptBuilder()
         self._replied: dict[str, InquiryRequest] = {}
-        self._fates: dict[str, str] = {}
-        self._agreed: dict[str, Approval] = {}
+        self._outcomes: dict[str, str] = {}
+        self._permissions: dict[str, Approval] = {}
 
-    def note(self, event: Event) -> Told | None:
-        """Take note of an event; return what a person at the terminal should see of it."""
-        match self._story.take(event):
+    def note(self, event: Event) -> AnswerNotice | None:
+        """Process an event; return a notice for the person at the terminal, if any."""
+        match self._transcript.take(event):
             case ResponseEntry(event=response, request=RequestEntry() as asked):
                 if response.outcome != "cancelled":
                     return self._answered(asked, response)
-                return self._replied_to(asked.event, response) if response.reason == "reply" else None
+                return (
+                    self._replied_to(asked.event, response) if response.reason == "reply" else None
+                )
             case ResultEntry(event=result) if request := self._replied.pop(result.call, None):
                 cancelled = Cancelled.read(result.content)
                 return _reply(request, (cancelled.reply if cancelled else None) or "")
@@ -65,34 +90,47 @@ class Ledger:
                 return None
 
     def fate(self, call: ToolCall, *, is_error: bool) -> str | None:
-        """Say what became of a call, where a person or a policy decided it; None where it just ran."""
-        fate = self._fates.pop(call.event, None)
+        """Return the outcome of a call that a person or a policy decided, or None if no decision
+        was needed.
+        """
+        fate = self._outcomes.pop(call.event, None)
         return fate if is_error or fate is None or not fate.startswith(_REFUSED) else None
 
     def has_fate(self, call: ToolCall) -> bool:
         """Return whether a person or a policy decided the call."""
-        return call.event in self._fates
+        return call.event in self._outcomes
 
-    def _replied_to(self, request: InquiryRequest, event: InquiryCancelled) -> Told | None:
-        """Note a reply; one from elsewhere has its row as soon as its words are known."""
+    def _replied_to(self, request: InquiryRequest, event: InquiryCancelled) -> AnswerNotice | None:
+        """Record that a question was closed with a reply.
+
+        A reply from elsewhere causes a notice as soon as its text is known.
+        """
         here = request.event_id in self._answered_here
-        self._fates[request.call] = f"not run; {'your' if here else 'the'} reply went to the assistant"
+        self._outcomes[request.call] = (
+            f"not run; {'your' if here else 'the'} reply went to the assistant"
+        )
         said = (event.metadata or {}).get("reply")
         if here or isinstance(said, str):
             return None if here else _reply(request, str(said))
         self._replied[request.call] = request
         return None
 
-    def _answered(self, asked: RequestEntry, event: InquiryAnswered | InquiryRedacted) -> Told | None:
+    def _answered(
+        self, asked: RequestEntry, event: InquiryAnswered | InquiryRedacted
+    ) -> AnswerNotice | None:
         self._note_rejection(asked, event)
         request, who = asked.event, event.answered_by
         if who is None or _is_here(who) or self._is_told(request):
             return None
         answered = event if event.outcome == "answered" else None
-        let_through = answered is not None and answered.answer is True and request.event_id not in self._asked_here
+        let_through = (
+            answered is not None
+            and answered.answer is True
+            and request.event_id not in self._asked_here
+        )
         context = request.question.context if let_through else ""
-        shown = _drawn(context) if context else ()
-        return Told(
+        shown = _subject_lines(context) if context else ()
+        return AnswerNotice(
             one_line(request.question.text),
             answer_text(request, event),
             who_answered(who, answered.reason if answered else None),
@@ -100,37 +138,48 @@ class Ledger:
         )
 
     def _is_told(self, request: InquiryRequest) -> bool:
-        """Whether this is what the permission of its call has answered already: that had its row."""
-        given = self._agreed.pop(request.call, None)
-        return given is not None and is_foretold(given, request)
+        """Return whether the question was answered by the approval of its call.
 
-    def _note_rejection(self, asked: RequestEntry, event: InquiryAnswered | InquiryRedacted) -> None:
+        A notice about that approval was displayed already.
+        """
+        given = self._permissions.pop(request.call, None)
+        return given is not None and was_previewed(given, request)
+
+    def _note_rejection(
+        self, asked: RequestEntry, event: InquiryAnswered | InquiryRedacted
+    ) -> None:
         request = asked.event
         if event.outcome == "redacted" or not isinstance(request.question.answer_type, BooleanType):
             return
-        self._fates.pop(request.call, None)
+        self._outcomes.pop(request.call, None)
         if event.answer is False and event.answered_by is not None:
             what = "not changed" if asked.call and asked.call.event.name in _CHANGES else "not done"
-            self._fates[request.call] = f"{what}: {_said_no(event.answered_by)}"
+            self._outcomes[request.call] = f"{what}: {_said_no(event.answered_by)}"
 
-    def _decided(self, decided: ApprovalEntry) -> Told | None:
+    def _decided(self, decided: ApprovalEntry) -> AnswerNotice | None:
         event = decided.event
         if event.state == "skipped" and event.kind != "review":
-            refused = _said_no(event.answered_by) if event.answered_by else "no one was there to allow it"
-            self._fates[event.call] = f"not run: {refused}" if event.kind == "run" else "ran; result withheld"
+            refused = (
+                _said_no(event.answered_by) if event.answered_by else "no one was there to allow it"
+            )
+            self._outcomes[event.call] = (
+                f"not run: {refused}" if event.kind == "run" else "ran; result withheld"
+            )
         who = event.answered_by
         if event.state in ("waiting", "superseded") or who is None or _is_here(who):
             return None
         answer = decision_text(event)
         lines = self._let_through(event, decided.call) if answer != "no" else ()
-        name = decided.call.event.name if decided.call else "the call"  # a resumed turn: its call was recorded before
-        return Told(one_line(asked_text(event, name)), answer, who_decided(event), lines)
+        name = (
+            decided.call.event.name if decided.call else "the call"
+        )  # in a resumed turn, the call was recorded earlier
+        return AnswerNotice(one_line(asked_text(event, name)), answer, who_decided(event), lines)
 
     def _let_through(self, event: Approval, call: CallEntry | None) -> Sequence[str]:
-        """Return what a permission is about."""
+        """Return the lines of the call or the context that was approved."""
         if event.question is not None:
-            self._agreed[event.call] = event
-            return _drawn(event.question.context)
+            self._permissions[event.call] = event
+            return _subject_lines(event.question.context)
         if call is None or event.kind != "run":
             return ()
         return argument_lines(ToolCall(event.call, "", call.event.name, call.event.arguments))
@@ -139,17 +188,17 @@ class Ledger:
 _REFUSED = ("not changed", "not done")
 
 
-def _reply(request: InquiryRequest, words: str) -> Told:
-    return Told(one_line(request.question.text), reply_text(words), "(said elsewhere)")
+def _reply(request: InquiryRequest, words: str) -> AnswerNotice:
+    return AnswerNotice(one_line(request.question.text), reply_text(words), "(said elsewhere)")
 
 
-def _drawn(context: str | None) -> list[str]:
-    """Draw what is let through line by line, without the marks that fence it in."""
+def _subject_lines(context: str | None) -> list[str]:
+    """Return the lines of an approved context without code fences."""
     return [line for line in exact_block(context or "").split("\n") if not line.startswith("```")]
 
 
 def label(call: ToolCall) -> str:
-    """Name a call by its tool and its first argument."""
+    """Return the tool's name and its first argument."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     first = next(iter(arguments.values()), None)
     if isinstance(first, str | int | float) and str(first):
@@ -158,7 +207,10 @@ def label(call: ToolCall) -> str:
 
 
 def answer_text(request: InquiryRequest, event: InquiryAnswered | InquiryRedacted) -> str:
-    """Show an answer in one line, by the type of its question; a secret is `(hidden)`."""
+    """Return an answer on one line, formatted by the type of its question.
+
+    A secret is `(hidden)`.
+    """
     if event.outcome == "redacted":
         return HIDDEN
     try:
@@ -168,19 +220,24 @@ def answer_text(request: InquiryRequest, event: InquiryAnswered | InquiryRedacte
 
 
 def reply_text(words: str) -> str:
-    """Show what a person said in place of an answer."""
+    """Return a reply on one line."""
     return f"(reply) {one_line(words)}" if words else "(reply)"
 
 
 def decision_text(approval: Approval) -> str:
-    """Show what was decided about a call, its result, or the answers of a form."""
+    """Return the decision of an approval as text. The approval is about a call, its result, or the
+    answers of a form.
+    """
     if approval.is_reply:
         return reply_text(approval.reason or "")
     return {"approved": "yes", "edited": "yes, edited"}.get(approval.state, "no")
 
 
 def who_decided(approval: Approval) -> str:
-    """Say who decided about a call or its result, and why; where no one was there, no default stands for an answer."""
+    """Return the responder to an approval and the reason.
+
+    If no one was attached, the text says so instead of naming a default.
+    """
     who = approval.answered_by
     if approval.state == "skipped" and who is not None and who.by == "default":
         return "(no one was there to ask)"
@@ -188,7 +245,10 @@ def who_decided(approval: Approval) -> str:
 
 
 def who_answered(who: AnsweredBy | None, reason: str | None) -> str:
-    """Say who answered, and why; of a person at the terminal only why."""
+    """Return the responder and the reason.
+
+    For an answer of the person at this terminal, return only the reason.
+    """
     because = quoted(reason) if reason else ""
     if who is None or _is_here(who):
         return f"({because})" if because else ""
@@ -227,6 +287,10 @@ def _said_no(who: AnsweredBy) -> str:
         case "cached":
             return "you said no before"
         case "static" | "configuration" | "policy" as rule:
-            return "configuration says no" if rule != "policy" else f"the policy {exact(who.name or 'policy')} said no"
+            return (
+                "configuration says no"
+                if rule != "policy"
+                else f"the policy {exact(who.name or 'policy')} said no"
+            )
         case _:
             return "no one was there to allow it"

@@ -1,7 +1,8 @@
-r"""Text for a terminal that shows nothing but ASCII: different texts stay different there, too.
+r"""Conversion of text for ASCII-only terminals. Different texts stay different.
 
-A character that it lacks becomes `\xe9`, `\u202e` or `\U0001f600`; a text that holds such a code itself is told apart by its backslash,
-which becomes `\x5c`. The signs with which we draw become one that looks alike, and, but at the beginning of a row, a tilde after it.
+A non-ASCII character becomes `\xe9`, `\u202e` or `\U0001f600`. If the text itself contains such a
+code, its backslash becomes `\x5c`. The symbols that midturn itself draws become similar ASCII
+characters, followed by a tilde except at the start of a row.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from re import Match
 from typing import Final
 
 from midturn.terminal.prompts.cells import BETWEEN, cells
-from midturn.terminal.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, row_text, sliced
+from midturn.terminal.prompts.rich.screen import (
+    POINTER,
+    Frame,
+    Row,
+    Size,
+    Span,
+    clipped,
+    row_text,
+    sliced,
+)
 
 _ALIKE: Final = dict(zip(f"{POINTER[0]}│·…↑↓⇥⏎⟨⟩", "}|-.^v]<()", strict=True))
 _ONE_CELL: Final = str.maketrans("·…↑↓", "-.^v")
@@ -24,40 +34,55 @@ _PATTERN: Final = (
 
 
 def as_ascii(text: str) -> str:
-    """Return text that can be shown; what it stands for can be read back."""
+    """Return text in ASCII. The original can be reconstructed."""
     return re.sub(_PATTERN, _written, text).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def ascii_frame(frame: Frame, size: Size) -> Frame:
-    """Return live rows as they can be shown. What draws them has to know how wide they are: each is cut off at the window's edge."""
+    """Return a frame in ASCII with each row cut at the window's width.
+
+    The rows are converted before drawing, because the conversion changes their width.
+    """
     at, column = frame.cursor
     if at < len(frame.rows):
-        column = len(row_text(ascii_row(sliced(frame.rows[at], (0, _character_at(row_text(frame.rows[at]), column))))))
+        column = len(
+            row_text(
+                ascii_row(
+                    sliced(frame.rows[at], (0, _character_at(row_text(frame.rows[at]), column)))
+                )
+            )
+        )
     rows = tuple(clipped(ascii_row(spans), size.columns) for spans in frame.rows)
     return Frame(tuple(map(_plain, rows)), (at, min(column, size.columns - 1)))
 
 
 def ascii_row(spans: Row) -> Row:
-    """Return a row as it can be shown. Between keys and in what they are called, no sign needs a tilde: all of that is ours."""
+    """Return a row in ASCII.
+
+    Separators between keys and arrows in key names get no tilde, because they are never untrusted
+    text.
+    """
     return tuple(_written_spans(spans))
 
 
 def _written_spans(spans: Row) -> Iterable[Span]:
     before = ""
     for place, span in enumerate(spans):
-        ours = span.text == BETWEEN or span.style == "key" or (span.style == "dim" and before == "key")
+        ours = (
+            span.text == BETWEEN or span.style == "key" or (span.style == "dim" and before == "key")
+        )
         text = span.text.translate(_ONE_CELL) if ours else span.text
         yield Span(as_ascii(text) if place == 0 else as_ascii(f" x{text}")[2:], span.style)
         before = span.style
 
 
 def _plain(spans: Row) -> Row:
-    """Replace the sign that what was cut off leaves behind."""
+    """Replace the ellipsis at the end of a cut row."""
     return tuple(Span(span.text.translate(_ONE_CELL), span.style) for span in spans)
 
 
 def _character_at(text: str, column: int) -> int:
-    """Return which character stands at a column; behind the last one there are as many as there are columns more."""
+    """Return the index of the character at a column."""
     for place in range(len(text)):
         if cells(text[: place + 1]) > column:
             return place
@@ -75,4 +100,10 @@ def _written(found: Match[str]) -> str:
 
 
 def _escaped(code: int) -> str:
-    return f"\\x{code:02x}" if code < 1 << 8 else f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 1 << 8
+        else f"\\u{code:04x}"
+        if code < 1 << 16
+        else f"\\U{code:08x}"
+    )

@@ -1,4 +1,4 @@
-"""Settings of a terminal, as `tcgetattr` returns them, for what a prompt needs: lines, or single keys."""
+"""Terminal attributes for prompts: line mode and single-key mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INTERRUPT = b"\x03"
 SUSPEND = b"\x1a"
 
 Attributes: TypeAlias = list[Any]
-"""Attributes of a terminal, as `tcgetattr` returns them."""
+"""Attributes of a terminal, as returned by `tcgetattr`."""
 
 
 class _At(IntEnum):
@@ -24,12 +24,20 @@ class _At(IntEnum):
 
 
 def line_mode(found: Attributes, *, hidden: bool) -> Attributes:
-    """Return settings in which the terminal edits a line itself; Ctrl-C and Ctrl-Z end it instead of raising signals."""
+    """Return attributes for line editing by the terminal, where Ctrl-C and Ctrl-Z end the line
+    instead of raising signals.
+    """
     wanted = _copy(found)
-    wanted[_At.IFLAG] = (found[_At.IFLAG] | termios.ICRNL) & ~(termios.IGNCR | termios.INLCR | termios.IMAXBEL)
+    wanted[_At.IFLAG] = (found[_At.IFLAG] | termios.ICRNL) & ~(
+        termios.IGNCR | termios.INLCR | termios.IMAXBEL
+    )
     wanted[_At.OFLAG] |= termios.OPOST | termios.ONLCR
     shown = termios.ECHO | termios.ECHOE | termios.ECHOK
-    lines = found[_At.LFLAG] & ~(termios.ISIG | termios.ECHONL | shown) | termios.ICANON | termios.IEXTEN
+    lines = (
+        found[_At.LFLAG] & ~(termios.ISIG | termios.ECHONL | shown)
+        | termios.ICANON
+        | termios.IEXTEN
+    )
     wanted[_At.LFLAG] = lines if hidden else lines | shown
     wanted[_At.CHARACTERS][termios.VEOL] = INTERRUPT
     wanted[_At.CHARACTERS][termios.VEOL2] = SUSPEND
@@ -37,31 +45,36 @@ def line_mode(found: Attributes, *, hidden: bool) -> Attributes:
 
 
 def without_echo(found: Attributes) -> Attributes:
-    """Return settings in which lines are read as before, and nothing that is typed is shown."""
+    """Return attributes without echo."""
     wanted = _copy(found)
     wanted[_At.LFLAG] &= ~(termios.ECHO | termios.ECHONL)
     return wanted
 
 
 def kept_for_later(found: Attributes) -> Attributes:
-    """Return settings in which nothing that is typed is shown, and every key is kept as it is for the next reader.
+    """Return attributes without echo that leave every key in the input buffer for the next reader.
 
-    Ctrl-C interrupts, and what was typed before it is kept, too.
+    Ctrl-C raises a signal, and does not discard the input typed before it.
     """
     wanted = silent_mode(found)
-    wanted[_At.LFLAG] = wanted[_At.LFLAG] & ~termios.IEXTEN | (found[_At.LFLAG] & termios.ISIG) | termios.NOFLSH
+    wanted[_At.LFLAG] = (
+        wanted[_At.LFLAG] & ~termios.IEXTEN | (found[_At.LFLAG] & termios.ISIG) | termios.NOFLSH
+    )
     return wanted
 
 
 def edited_meanwhile(found: Attributes) -> Attributes:
-    """Return settings as of `kept_for_later`, for a line that is edited while a turn runs: Enter is told from Ctrl-J."""
+    """Return attributes for editing a line during a turn.
+
+    They are the attributes of `kept_for_later`, except that Enter and Ctrl-J are different keys.
+    """
     wanted = kept_for_later(found)
     wanted[_At.IFLAG] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
     return wanted
 
 
 def silent_mode(found: Attributes) -> Attributes:
-    """Return settings in which every key arrives at once and nothing is shown."""
+    """Return attributes for single-key input without echo."""
     wanted = _copy(found)
     wanted[_At.LFLAG] &= ~(termios.ISIG | termios.ICANON | termios.ECHO | termios.ECHONL)
     wanted[_At.CHARACTERS][termios.VMIN] = 1
@@ -70,9 +83,16 @@ def silent_mode(found: Attributes) -> Attributes:
 
 
 def key_mode(found: Attributes) -> Attributes:
-    """Return settings in which every key arrives at once, as it is, and nothing is shown; output stays as it was."""
+    """Return attributes for raw single-key input without echo. Output processing stays on."""
     wanted = silent_mode(found)
-    wanted[_At.IFLAG] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON | termios.IXOFF | termios.ISTRIP)
+    wanted[_At.IFLAG] &= ~(
+        termios.ICRNL
+        | termios.INLCR
+        | termios.IGNCR
+        | termios.IXON
+        | termios.IXOFF
+        | termios.ISTRIP
+    )
     wanted[_At.OFLAG] |= termios.OPOST | termios.ONLCR
     wanted[_At.LFLAG] &= ~termios.IEXTEN
     return wanted
@@ -82,8 +102,9 @@ def _copy(found: Attributes) -> Attributes:
     return [*found[: _At.CHARACTERS], [*found[_At.CHARACTERS]]]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The controlling terminal: nothing else is loaded to find out that there is none
+# --------------------------------------------------------------------------------------------------
+# The controlling terminal. This part imports little, because it is also used to detect that
+# there is no terminal.
 
 
 _CANDIDATES = (2, 0, 1)
@@ -91,13 +112,14 @@ _FALLBACK = "/dev/tty"
 
 
 def terminal_path() -> str:
-    """Return the path of the first of stderr, stdin, stdout that is our controlling terminal, else `/dev/tty`.
+    """Return the path of the controlling terminal: the device of stderr, stdin or stdout, else
+    `/dev/tty`.
 
-    By its own name where possible: some systems cannot wait for input on `/dev/tty`.
+    The device's own name is preferred, because some systems cannot poll `/dev/tty`.
     """
     for fd in _CANDIDATES:
         try:
-            os.tcgetpgrp(fd)  # fails where it is not a terminal, or not the controlling one
+            os.tcgetpgrp(fd)  # fails unless `fd` is the controlling terminal
             return os.ttyname(fd)
         except OSError:
             continue
@@ -105,16 +127,19 @@ def terminal_path() -> str:
 
 
 def open_by_path(path: str) -> int:
-    """Open a terminal for reading and writing, and return the descriptor; it does not become the controlling one.
+    """Open a terminal for reading and writing. It does not become the controlling terminal.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: The terminal cannot be opened.
     """
     return os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def can_open_terminal() -> bool:
-    """Tell whether a person can be asked here: whether the controlling terminal opens. Pipes change nothing."""
+    """Return whether a person can be asked at the controlling terminal.
+
+    This requires only that the terminal can be opened. Redirected streams do not matter.
+    """
     try:
         fd = open_by_path(terminal_path())
     except OSError:

@@ -1,4 +1,4 @@
-"""Capabilities of a terminal (colours, rows that move, plain text), and the look of prompts that follows."""
+"""Capabilities of a terminal, and the prompt style they allow."""
 
 from __future__ import annotations
 
@@ -10,29 +10,36 @@ from msgspec import Struct
 from midturn.terminal.prompts.rich.screen import Style
 from midturn.terminal.prompts.settings import Mode, ScreenSettings
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The two looks of a prompt
+# --------------------------------------------------------------------------------------------------
+# Rich and plain mode
 
 
 PLAIN_TERMINALS = frozenset({"", "dumb", "unknown", "emacs"})
 
 
 def choose_mode(setting: Mode, environment: Mapping[str, str]) -> Literal["rich", "plain"]:
-    """Return what `setting` says; `auto` is plain for terminals that draw nothing, and where `ACCESSIBLE` is set."""
+    """Return the mode of prompts.
+
+    `auto` selects plain mode for terminals that cannot redraw rows, and if `ACCESSIBLE` is set.
+    """
     if setting != "auto":
         return setting
-    return "plain" if environment.get("TERM", "") in PLAIN_TERMINALS or environment.get("ACCESSIBLE") else "rich"
+    return (
+        "plain"
+        if environment.get("TERM", "") in PLAIN_TERMINALS or environment.get("ACCESSIBLE")
+        else "rich"
+    )
 
 
 class Look(Struct, frozen=True):
-    """`moves`: a row may be drawn over; `colours`: text may be coloured, with what that needs."""
+    """Whether rows can be redrawn (`moves`) and text can be coloured (`colours`)."""
 
     moves: bool
     colours: bool
 
 
 def choose_look(setting: Mode, environment: Mapping[str, str]) -> Look:
-    """Return what the mode allows, without colours where `NO_COLOR` is set."""
+    """Return the capabilities of the mode. If `NO_COLOR` is set, text is not coloured."""
     moves = choose_mode(setting, environment) == "rich"
     return Look(moves, moves and not environment.get("NO_COLOR"))
 
@@ -64,19 +71,23 @@ STYLES: dict[Style, str] = {
     "link": "ansicyan underline",
     "keyword": "ansimagenta",
 }
-"""What the styles of rows look like, in the words of prompt_toolkit."""
+"""Styles of rows in the syntax of prompt_toolkit."""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Settings of a terminal's prompts
+# --------------------------------------------------------------------------------------------------
+# Settings of prompts
 
 
 class TerminalSettings(ScreenSettings, frozen=True, kw_only=True):
-    """Configuration of prompts, and what only the program that asks knows.
+    """Configuration of prompts, and settings that the program sets itself.
 
-    `notify_command` runs a program of the user's with the question on stdin. `announces`: it says itself who answered a prompt that was
-    taken away; a display that shows every answer does that better. `tidies`: it has put aside what it loaded (`gc.freeze`), so that
-    collecting what a prompt leaves behind takes a moment, and is done after each. `exit_leaves_open` is set on each prompt.
+    Attributes:
+        notify_command: Command that receives the question on stdin.
+        announces: Whether the prompter prints the responder if a prompt is removed because its
+            question was answered elsewhere. Not needed with a display that shows every answer.
+        exit_leaves_open: Whether Ctrl-C leaves the question open.
+        tidies: Whether to run the garbage collector after each prompt, in a program that has called
+            `gc.freeze`.
     """
 
     notify_command: tuple[str, ...] = ()
@@ -86,5 +97,5 @@ class TerminalSettings(ScreenSettings, frozen=True, kw_only=True):
 
     @property
     def settle(self) -> float:
-        """`settle_ms` in seconds."""
+        """The value of `settle_ms` in seconds."""
         return self.settle_ms / 1_000

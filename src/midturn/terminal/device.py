@@ -1,6 +1,8 @@
-"""The controlling terminal, opened by path with a descriptor of our own, and left as it was found on every way out of a prompt or a turn.
+"""Access to the controlling terminal.
 
-Piped stdin never answers a question.
+The terminal is opened by path with a separate descriptor, so a piped stdin never answers a
+question. The terminal's settings are restored after a prompt, after a turn, and when a signal ends
+the process.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from midturn.errors import TerminalGone
 from midturn.terminal.ascii import as_ascii
-from midturn.terminal.attributes import Attributes, edited_meanwhile, kept_for_later, open_by_path, terminal_path, without_echo
+from midturn.terminal.attributes import (
+    Attributes,
+    edited_meanwhile,
+    kept_for_later,
+    open_by_path,
+    terminal_path,
+    without_echo,
+)
 from midturn.terminal.prompts.rich.screen import Size
 
 if TYPE_CHECKING:
@@ -43,11 +52,16 @@ class Device:
     def __init__(self, fd: int, path: str) -> None:
         self.fd = fd
         self.path = path
-        self.unicode = locale.getpreferredencoding(do_setlocale=False).replace("-", "").lower() == "utf8"
+        self.unicode = (
+            locale.getpreferredencoding(do_setlocale=False).replace("-", "").lower() == "utf8"
+        )
 
     @property
     def in_foreground(self) -> bool:
-        """Whether our job may read and write it now; a background job would be stopped instead."""
+        """Whether this process is in the foreground job.
+
+        The system would stop a background job that reads from the terminal.
+        """
         try:
             return os.tcgetpgrp(self.fd) == os.getpgrp()
         except OSError:
@@ -55,7 +69,7 @@ class Device:
 
     @property
     def size(self) -> Size:
-        """Size in cells; 80 by 24 where it does not say."""
+        """Size in cells, or 80 by 24 if the terminal does not report one."""
         try:
             columns, rows = os.get_terminal_size(self.fd)
         except OSError:
@@ -63,18 +77,21 @@ class Device:
         return Size(columns or _DEFAULT_COLUMNS, rows or _DEFAULT_ROWS)
 
     def write(self, text: str) -> None:
-        """Write text; where the locale knows only ASCII, our own signs become letters of it and everything else its code.
+        """Write text.
+
+        In an ASCII locale, the symbols that midturn draws become similar ASCII characters, and
+        other characters become their code points.
 
         Raises:
-            TerminalGone: It was closed.
+            TerminalGone: The terminal was closed.
         """
         self.write_drawn(text if self.unicode else as_ascii(text))
 
     def write_drawn(self, text: str) -> None:
-        """Write what is drawn as it can be shown already.
+        """Write text that contains only displayable characters.
 
         Raises:
-            TerminalGone: It was closed.
+            TerminalGone: The terminal was closed.
         """
         data = text.encode("utf-8", "backslashreplace")
         try:
@@ -84,10 +101,10 @@ class Device:
             raise self._gone() from error
 
     def read(self, most: int = _CHUNK) -> bytes:
-        """Read what was typed, at most so many bytes; nothing where the user ended the input (Ctrl-D).
+        """Read at most `most` bytes of input. An empty result means Ctrl-D.
 
         Raises:
-            TerminalGone: It was closed: that is the end of input, too, but not the user's doing.
+            TerminalGone: The terminal was closed.
         """
         try:
             data = os.read(self.fd, most)
@@ -98,18 +115,18 @@ class Device:
         return data
 
     def check(self) -> None:
-        """Find out whether it is still there.
+        """Check that the terminal is still open.
 
         Raises:
-            TerminalGone: It was closed.
+            TerminalGone: The terminal was closed.
         """
         self.settings()
 
     def settings(self) -> Attributes:
-        """Return its settings, as `tcgetattr` does.
+        """Return the settings in the format of `tcgetattr`.
 
         Raises:
-            TerminalGone: It was closed.
+            TerminalGone: The terminal was closed.
         """
         try:
             return termios.tcgetattr(self.fd)
@@ -117,10 +134,10 @@ class Device:
             raise self._gone() from error
 
     def set(self, settings: Attributes) -> None:
-        """Change its settings.
+        """Change the settings.
 
         Raises:
-            TerminalGone: It was closed.
+            TerminalGone: The terminal was closed.
         """
         try:
             termios.tcsetattr(self.fd, termios.TCSANOW, settings)
@@ -128,17 +145,20 @@ class Device:
             raise self._gone() from error
 
     def put_back(self, settings: Attributes, farewell: str) -> None:
-        """Put settings back, and write what switches our modes off. A job in the background leaves the terminal to its present owner."""
+        """Restore settings, and write `farewell`, the sequence that resets the modes of a prompt.
+
+        A background job changes nothing, because the terminal belongs to another job.
+        """
         if self.in_foreground:
-            with suppress(TerminalGone):  # there is nothing left to put back
+            with suppress(TerminalGone):  # a closed terminal has no settings to restore
                 self.set(settings)
                 self.write(farewell)
 
     def read_typed(self) -> bytes:
-        """Read everything that was typed and not read yet.
+        """Read all pending input.
 
         Raises:
-            TerminalGone: It was closed.
+            TerminalGone: The terminal was closed.
         """
         typed = b""
         while readable_now(self.fd) and (data := self.read()):
@@ -146,10 +166,10 @@ class Device:
         return typed
 
     def forget_typed(self) -> None:
-        """Throw away what was typed and not read yet.
+        """Discard all pending input.
 
         Raises:
-            TerminalGone: It was closed.
+            TerminalGone: The terminal was closed.
         """
         try:
             termios.tcflush(self.fd, termios.TCIFLUSH)
@@ -157,7 +177,7 @@ class Device:
             raise self._gone() from error
 
     def _gone(self) -> TerminalGone:
-        return TerminalGone(f"The terminal {self.path} is gone, and with it whoever was asked there.")
+        return TerminalGone(f"The terminal {self.path} was closed while a question was open.")
 
 
 @contextmanager
@@ -178,17 +198,21 @@ def open_device() -> Generator[Device]:
         os.close(fd)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Waiting for a descriptor inside an asyncio loop, also where the loop's selector refuses terminals
+# --------------------------------------------------------------------------------------------------
+# Waiting for input in an asyncio loop, also in loops whose selector does not support
+# terminals
 
 
 @contextmanager
 def watched(fd: int, readable: Callable[[], None]) -> Generator[None]:
-    """Call `readable` in the running loop whenever `fd` can be read, while the block runs."""
+    """Call `readable` in the running loop whenever `fd` has input, while the block runs."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_reader(fd, readable)
-    except (OSError, NotImplementedError):  # kqueue cannot poll every terminal, and a proactor has no readers
+    except (
+        OSError,
+        NotImplementedError,
+    ):  # kqueue cannot poll every terminal, and a proactor loop has no readers
         with _watched_by_thread(fd, readable, loop):
             yield
         return
@@ -199,12 +223,14 @@ def watched(fd: int, readable: Callable[[], None]) -> Generator[None]:
 
 
 def readable_now(fd: int) -> bool:
-    """Tell whether input is waiting."""
+    """Return whether input is available."""
     return bool(select.select([fd], [], [], 0)[0])
 
 
 @contextmanager
-def _watched_by_thread(fd: int, readable: Callable[[], None], loop: asyncio.AbstractEventLoop) -> Generator[None]:
+def _watched_by_thread(
+    fd: int, readable: Callable[[], None], loop: asyncio.AbstractEventLoop
+) -> Generator[None]:
     wake_up, waker = os.pipe()
     taken = threading.Semaphore(0)
 
@@ -217,7 +243,7 @@ def _watched_by_thread(fd: int, readable: Callable[[], None], loop: asyncio.Abst
     def watch() -> None:
         while wake_up not in select.select([fd, wake_up], [], [])[0]:
             loop.call_soon_threadsafe(call)
-            taken.acquire()  # until it was read, it stays readable
+            taken.acquire()  # the descriptor stays readable until `readable()` has read from it
 
     thread = threading.Thread(target=watch, name="midturn-terminal", daemon=True)
     thread.start()
@@ -231,44 +257,49 @@ def _watched_by_thread(fd: int, readable: Callable[[], None], loop: asyncio.Abst
         os.close(waker)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Settings that are put back: after a prompt, after a turn, when a signal ends the process
+# --------------------------------------------------------------------------------------------------
+# Restoring settings: after a prompt, after a turn, when a signal ends the
+# process
 
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Restorer(Protocol):
-    """Something that has changed the terminal's settings."""
+    """A part of the program that changed the terminal's settings and can restore them."""
 
     def restore(self) -> None:
-        """Put back what was found."""
+        """Restore the original settings."""
         ...
 
     def again(self) -> None:
-        """Set once more what was wanted: our job goes on, and the shell had the terminal in the meantime."""
+        """Apply the changed settings again after the job was stopped and continued.
+
+        The shell may have changed the terminal's settings in between.
+        """
         ...
 
 
-_HOLDERS: list[Restorer] = []  # the last one has the terminal now
+_HOLDERS: list[Restorer] = []  # stack of restorers: the last entry controls the terminal
 
 
 def hold(holder: Restorer) -> None:
-    """Have the terminal put back by `holder` when the process ends, in whatever way."""
+    """Register `holder`, so that the terminal is also restored if a signal ends the process."""
     _HOLDERS.append(holder)
     atexit.register(holder.restore)
 
 
 def let_go(holder: Restorer) -> None:
-    """Say that `holder` has put the terminal back."""
+    """Unregister `holder` after it has restored the terminal."""
     atexit.unregister(holder.restore)
     _HOLDERS.remove(holder)
 
 
 class Restored:
-    """Puts a terminal's settings back when the block ends, and when a signal ends the process that the host does not handle.
+    """Context manager that restores the terminal's settings.
 
-    `farewell` is written as well: what a mode of ours needs to be switched off.
+    They are also restored if a signal ends the process with its default action. `farewell` is
+    written then, too: the sequence that switches off the modes of a prompt.
     """
 
     def __init__(self, device: Device, farewell: str = "") -> None:
@@ -280,15 +311,25 @@ class Restored:
 
     def __enter__(self) -> Self:
         hold(self)
-        # By `vfork`, Ctrl-Z would stop a program that is just being started before it is one, and us not at all: we wait for it.
+        # With `vfork`, Ctrl-Z could stop a child before its program runs. midturn would then wait
+        # for the child without being stopped itself.
         setattr(subprocess, "_USE_VFORK", False)  # noqa: B010  Python documents it, and types it as final
         if threading.current_thread() is threading.main_thread():
-            self._taken = [number for number in (*_ENDING, signal.SIGCONT) if signal.getsignal(number) is signal.SIG_DFL]
+            self._taken = [
+                number
+                for number in (*_ENDING, signal.SIGCONT)
+                if signal.getsignal(number) is signal.SIG_DFL
+            ]
             for number in self._taken:
                 signal.signal(number, _go_on if number is signal.SIGCONT else _end)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.restore()
         let_go(self)
         for number in self._taken:
@@ -296,7 +337,7 @@ class Restored:
 
     @contextmanager
     def saying(self, farewell: str) -> Generator[None]:
-        """Have another farewell while the block runs: what is switched on in it."""
+        """Use another farewell while the block runs, because the block switches on other modes."""
         before, self.farewell = self.farewell, farewell
         try:
             yield
@@ -304,35 +345,37 @@ class Restored:
             self.farewell = before
 
     def set(self, attributes: Attributes) -> None:
-        """Change the settings for as long as the block lasts."""
+        """Change the settings until the block ends."""
         self._wanted = attributes
         self.device.set(attributes)
 
     def restore(self) -> None:
-        """Put the settings back, where the terminal is ours."""
+        """Restore the settings if this process is in the foreground."""
         self.device.put_back(self.found, self.farewell)
 
     def suspend(self) -> None:
-        """Stop our job as Ctrl-Z does, with the terminal as it was found; return when it is resumed."""
+        """Restore the terminal and stop the job, as Ctrl-Z does.
+
+        Return when the job continues.
+        """
         self.restore()
         os.kill(0, signal.SIGTSTP)
 
     def again(self) -> None:
-        """Set what was wanted once more: the shell had the terminal in the meantime."""
+        """Apply the changed settings again after the job was stopped and continued."""
         if self.device.in_foreground:
-            with suppress(TerminalGone):  # hanging up continues a stopped job, too
+            with suppress(TerminalGone):  # the job also continues if the terminal is closed
                 self.set(self._wanted)
 
 
 def _go_on(number: int, frame: FrameType | None) -> None:
-    """Go on after a stop."""
     del number, frame
     if _HOLDERS:
         _HOLDERS[-1].again()
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Restore, then end as the signal would have ended us."""
+    """Restore the terminal, then end with the default action of the signal."""
     del frame
     for holder in reversed(_HOLDERS):
         holder.restore()
@@ -340,44 +383,44 @@ def _end(number: int, frame: FrameType | None) -> None:
     os.kill(os.getpid(), number)
 
 
-class LineAhead(Protocol):
-    """A line that is edited while a turn runs."""
+class SavedInput(Protocol):
+    """An input line that can be edited while a turn runs."""
 
     def reading(self, gate: Gate) -> AbstractContextManager[None]:
-        """Take keys, and draw the row below what goes through a gate, while the block runs."""
+        """Read keys and draw the line below the output of `gate`, while the block runs."""
         ...
 
     def leave(self) -> None:
-        """Take its row away, and no keys: the terminal is needed."""
+        """Remove the line and stop reading keys, because a prompt needs the terminal."""
         ...
 
     def again(self) -> None:
-        """Take keys as before, and draw the row."""
+        """Read keys and draw the line again."""
         ...
 
 
-class Hush:
-    """The echo of this process's terminal: off while a turn runs, but for the prompts in it."""
+class EchoSuppressor:
+    """Switches the terminal's echo off during a turn, except in prompts."""
 
     def __init__(self) -> None:
         self._found: Attributes | None = None
         self._quiet: Callable[[Attributes], Attributes] = without_echo
-        self._ahead: LineAhead | None = None
+        self._ahead: SavedInput | None = None
 
     @contextmanager
     def during_turn(self) -> Generator[None]:
-        """Echo nothing while the block runs. A job in the background leaves the terminal to its present owner."""
-        if self._found is not None:  # a turn of a chat
+        """Switch echo off while the block runs. In a background job, nothing changes."""
+        if self._found is not None:  # a turn inside a chat: echo is off already
             yield
             return
         with self._kept(without_echo):
             yield
 
     @contextmanager
-    def during_chat(self, ahead: LineAhead | None = None) -> Generator[None]:
-        """Echo nothing, and keep every key for the line that is read next: Ctrl-D too, which a terminal takes for itself otherwise.
+    def during_chat(self, ahead: SavedInput | None = None) -> Generator[None]:
+        """Switch echo off for a chat and keep every key, including Ctrl-D, for the next input line.
 
-        What is typed while a turn runs is shown and edited `ahead`, where it can be drawn.
+        Text typed during a turn is displayed and edited by `ahead` if the terminal supports it.
         """
         self._ahead = ahead
         try:
@@ -388,7 +431,10 @@ class Hush:
 
     @contextmanager
     def typing(self, gate: Gate) -> Generator[None]:
-        """Have what is typed shown below what goes through `gate` while the block runs, in a chat that can draw it."""
+        """Display the typed text below the output of `gate` while the block runs.
+
+        This has an effect only in a chat on a terminal that supports it.
+        """
         if self._ahead is None or self._found is None:
             yield
             return
@@ -404,7 +450,7 @@ class Hush:
 
     @contextmanager
     def lifted(self) -> Generator[None]:
-        """Have the terminal as it was found, for a prompt."""
+        """Restore the original settings for a prompt."""
         was_quiet = self._found is not None
         self.restore()
         try:
@@ -414,7 +460,7 @@ class Hush:
                 self._quieten()
 
     def restore(self) -> None:
-        """Echo again what is typed."""
+        """Switch echo on."""
         found, self._found = self._found, None
         if found is not None:
             with suppress(NoTerminal, TerminalGone), open_device() as device:
@@ -422,7 +468,7 @@ class Hush:
                     device.set(found)
 
     def again(self) -> None:
-        """Echo nothing once more, if that was so: the shell had the terminal in the meantime."""
+        """Switch echo off again if it was off before the job was stopped."""
         if self._found is not None:
             self._quieten()
 
@@ -438,7 +484,7 @@ class Hush:
             self.restore()
 
     def _keep_quiet(self, quiet: Callable[[Attributes], Attributes]) -> None:
-        """Be quiet in another way."""
+        """Use other attributes while echo is off, from now on."""
         self._quiet = quiet
         found = self._found
         if found is not None:
@@ -455,21 +501,21 @@ class Hush:
 
 
 class _Line:
-    """The line that is edited while a turn runs, as a holder of the terminal."""
+    """Restorer for the input line that is edited while a turn runs."""
 
-    def __init__(self, hush: Hush, ahead: LineAhead) -> None:
+    def __init__(self, hush: EchoSuppressor, ahead: SavedInput) -> None:
         self._hush = hush
         self._ahead = ahead
 
     def restore(self) -> None:
-        """Leave the rest to the holders before it."""
+        """Remove the line. The settings are restored by the restorers registered earlier."""
         self._ahead.leave()
 
     def again(self) -> None:
-        """Take keys as before, and draw the row."""
+        """Read keys and draw the line again."""
         self._hush.again()
         self._ahead.again()
 
 
-HUSH = Hush()
-"""A process has one controlling terminal."""
+HUSH = EchoSuppressor()
+"""The echo suppressor of the process, which has one controlling terminal."""

@@ -1,4 +1,4 @@
-"""The person's own editor, on the terminal's own descriptor and as its foreground job."""
+"""Runs the user's editor as the terminal's foreground job."""
 
 from __future__ import annotations
 
@@ -17,19 +17,30 @@ from midturn.terminal.prompts.plain_scene import Edit
 
 _USUAL = ("nano", "vi")
 _KILL_AFTER = 1.0
-_DEFAULT_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE)
+_DEFAULT_SIGNALS = (
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGPIPE,
+)
 
 
 class NoEdit(Exception):  # noqa: N818 (it says what the result is)
-    """There is no editor, or it failed; the message says which, and the text stays as it was."""
+    """The text was not edited: no editor was found, or the editor failed. The message has the
+    reason.
+    """
 
 
 async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> str:
-    """Let the person edit a text and return it, without the comment that says what it is `about` and the line end that editors add.
+    """Let the person edit a text.
+
+    Return the edited text without the comment about the question and without the final line end.
 
     Raises:
-        NoEdit: No editor was found, or it ended with an error.
-        TerminalGone: The terminal was closed meanwhile: what the editor wrote then was not submitted.
+        NoEdit: No editor was found, or the editor ended with an error.
+        TerminalGone: The terminal was closed during editing; the text is not submitted.
     """
     command = editor_command(os.environ)
     comment = comment_lines(wanted, about)
@@ -43,7 +54,7 @@ async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> 
 
 
 def editor_command(environment: Mapping[str, str]) -> list[str]:
-    """Return the words of `$VISUAL`, else `$EDITOR`, else a usual editor.
+    """Return the command in `$VISUAL`, else in `$EDITOR`, else a common editor.
 
     Raises:
         NoEdit: There is no editor.
@@ -62,23 +73,31 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
 
 
 def comment_lines(wanted: Edit, about: str) -> list[str]:
-    """Return the lines that say below the text what it is about; `//` begins them in JSON, `#` elsewhere."""
+    """Return the lines of the comment below the text.
+
+    They start with `//` below JSON, and with `#` below other text.
+    """
     sign = "//" if wanted.suffix == ".json" else "#"
-    return [f"{sign} {about}", f"{sign} These two lines are taken out again."]
+    return [f"{sign} {about}", f"{sign} These two lines are removed."]
 
 
 def without_comment(written: str, comment: list[str]) -> str:
-    """Take the comment out, wherever it stands now, and the empty row that was put before it; other lines are the person's own."""
+    """Remove the comment and the empty line before it, even if the comment was moved."""
     lines = written.split("\n")
     places = [place for place, line in enumerate(lines) if line.rstrip() in comment]
     if places and places[0] > 0 and not lines[places[0] - 1].strip():
         places.append(places[0] - 1)
-    return "\n".join(line for place, line in enumerate(lines) if place not in places).removesuffix("\n")
+    return "\n".join(line for place, line in enumerate(lines) if place not in places).removesuffix(
+        "\n"
+    )
 
 
 @contextmanager
 def _draft(wanted: Edit, comment: list[str]) -> Generator[Path]:
-    """Keep the text in a file that only its owner can read, while the block runs."""
+    """Write the text to a file that only its owner can read.
+
+    The file is deleted after the block.
+    """
     with tempfile.TemporaryDirectory(prefix="midturn-") as folder:
         path = Path(folder, f"answer{wanted.suffix}")
         path.write_text("\n".join([wanted.text, "", *comment, ""]), encoding="utf-8")
@@ -89,20 +108,36 @@ def _edited(path: Path, editor: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise NoEdit(f"What {editor} wrote cannot be read ({error}); the text is unchanged.") from error
+        raise NoEdit(
+            f"The file that {editor} saved cannot be read ({error}); the text is unchanged."
+        ) from error
 
 
 def _spawn(command: list[str], device: Device) -> int:
-    """Start the editor as a job of its own, on the terminal's descriptor and with no signal ignored or blocked."""
+    """Start the editor as a separate job that uses the terminal's descriptor and default signal
+    handling.
+    """
     tty = [(os.POSIX_SPAWN_DUP2, device.fd, fd) for fd in (0, 1, 2)]
     try:
-        return os.posix_spawnp(command[0], command, os.environ, file_actions=tty, setpgroup=0, setsigdef=_DEFAULT_SIGNALS, setsigmask=[])
+        return os.posix_spawnp(
+            command[0],
+            command,
+            os.environ,
+            file_actions=tty,
+            setpgroup=0,
+            setsigdef=_DEFAULT_SIGNALS,
+            setsigmask=[],
+        )
     except OSError as error:
         raise NoEdit(f"{command[0]} cannot be run: {error.strerror}.") from error
 
 
 async def _run(command: list[str], device: Device, restored: Restored) -> int:
-    """Run the editor in the foreground; cancelling ends it. Returns its exit status, or minus the signal that ended it."""
+    """Run the editor in the foreground.
+
+    Return the exit status, or the negative number of the signal that ended the editor. Cancelling
+    ends the editor.
+    """
     child = _spawn(command, device)
     with _foreground(device, child):
         waiting = asyncio.get_running_loop().run_in_executor(None, _wait, child, device, restored)
@@ -114,12 +149,12 @@ async def _run(command: list[str], device: Device, restored: Restored) -> int:
 
 
 def _wait(child: int, device: Device, restored: Restored) -> int:
-    """Wait for the editor; when it is stopped with Ctrl-Z, stop with it."""
+    """Wait for the editor. If Ctrl-Z stops the editor, stop this process, too."""
     while True:
         try:
             _, status = os.waitpid(child, os.WUNTRACED)
         except ChildProcessError:
-            return 0  # other code in this process collected it: what it wrote is all that is known
+            return 0  # other code in this process has read the exit status, so it is unknown here
         if not os.WIFSTOPPED(status):
             return os.waitstatus_to_exitcode(status)
         if os.WSTOPSIG(status) == signal.SIGTSTP:
@@ -140,11 +175,16 @@ async def _end(child: int, waiting: asyncio.Future[int]) -> None:
 
 @contextmanager
 def _foreground(device: Device, group: int) -> Generator[None]:
-    """Make a process group the terminal's foreground job while the block runs, so that its Ctrl-C is its own."""
+    """Make a process group the terminal's foreground job while the block runs.
+
+    The group then receives Ctrl-C.
+    """
     ours = os.getpgrp()
     _give_terminal(device, group)
     with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGCONT)  # it may have been stopped for touching the terminal before it was given it
+        os.killpg(
+            group, signal.SIGCONT
+        )  # the system stops a group that uses the terminal before it is in the foreground
     try:
         yield
     finally:
@@ -152,10 +192,13 @@ def _foreground(device: Device, group: int) -> Generator[None]:
 
 
 def _give_terminal(device: Device, group: int) -> None:
-    """Change the foreground group; a job in the background may do so only while the signal that would stop it is blocked."""
+    """Set the terminal's foreground group.
+
+    A background job may do this only while SIGTTOU is blocked.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:
-        with suppress(OSError):  # the group is gone, or the terminal is
+        with suppress(OSError):  # the group or the terminal no longer exists
             os.tcsetpgrp(device.fd, group)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

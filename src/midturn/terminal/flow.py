@@ -1,4 +1,4 @@
-"""The assistant's words on their way to a stream: as they come, or row by row; what has been shown is never drawn again."""
+"""Output of the assistant's text, unchanged or row by row. Written rows are never changed."""
 
 from __future__ import annotations
 
@@ -9,56 +9,61 @@ from typing import Protocol
 from midturn.question.text import prose
 from midturn.terminal.prompts.cells import cells, cut_ranges, wrap_ranges
 
-_LONGEST_WORD = 400
+_MAX_WORD = 400
 _OURS = r"[│|·~]|midturn:"
 _FENCE = r" {0,3}(`{3,}|~{3,})"
 _MARKER = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"
 
 
 class Flow(Protocol):
-    """Takes text piece by piece and gives back what is to be written of it now."""
+    """Takes text in pieces and returns the parts that can be written now."""
 
     def feed(self, text: str) -> str:
-        """Take the next piece."""
+        """Process the next piece."""
         ...
 
     def tick(self) -> str:
-        """Return what has waited long enough."""
+        """Return text that has been pending long enough."""
         ...
 
     def finish(self) -> str:
-        """Return the rest: the message is complete."""
+        """Return the rest of a complete message."""
         ...
 
 
 class Untouched:
-    """For files and pipes: byte by byte what was said; a line that was begun is ended after the message."""
+    """Output for files and pipes: the text unchanged, with a line end after an unfinished last
+    line.
+    """
 
     def __init__(self) -> None:
         self._in_line = False
 
     def feed(self, text: str) -> str:
-        """Pass it on."""
+        """Return the text unchanged."""
         self._in_line = not text.endswith("\n") if text else self._in_line
         return text
 
     def tick(self) -> str:
-        """Nothing waits."""
+        """Return nothing, because no text is pending."""
         return ""
 
     def finish(self) -> str:
-        """End the line."""
+        """Return the line end that the last line lacks."""
         in_line, self._in_line = self._in_line, False
         return "\n" if in_line else ""
 
 
 class PlainFlow:
-    """For terminals without colours: the source as it was written, wrapped. A row is shown when it is full, or its line ends.
+    """Output for terminals without colours: the Markdown source, wrapped.
 
-    `mark` stands before every row, and `paint` dresses it.
+    A row is written when it is full or when its line ends. `mark` precedes every row, and `paint`
+    adds colour.
     """
 
-    def __init__(self, width: Callable[[], int], mark: str = "", paint: Callable[[str], str] = str) -> None:
+    def __init__(
+        self, width: Callable[[], int], mark: str = "", paint: Callable[[str], str] = str
+    ) -> None:
         self._width = width
         self._mark = mark
         self._paint = paint
@@ -68,12 +73,12 @@ class PlainFlow:
         self._fence = ""
 
     def feed(self, text: str) -> str:
-        """Return the rows that are full now."""
+        """Return the rows that are complete now."""
         self._raw += text
         return self._flow(_safe_cut(self._raw))
 
     def tick(self) -> str:
-        """Nothing waits for time."""
+        """Return nothing, because rows do not depend on time."""
         return ""
 
     def finish(self) -> str:
@@ -95,11 +100,15 @@ class PlainFlow:
         return shown + self._full_rows()
 
     def _full_rows(self) -> str:
-        """Take off the rows of the line that are full while it still grows."""
+        """Return the full rows of a line that is still growing."""
         shown = ""
         while cells(self._line) > self._room:
-            ranges = cut_ranges(self._line, self._room) if self._fence else wrap_ranges(self._line, self._room)
-            if len(ranges) == 1:  # what does not fit is spaces, which belong to no row
+            ranges = (
+                cut_ranges(self._line, self._room)
+                if self._fence
+                else wrap_ranges(self._line, self._room)
+            )
+            if len(ranges) == 1:  # only trailing spaces do not fit; they are not part of a row
                 break
             (_, end), (start, _), *_ = ranges
             row, self._line = self._line[:end], self._line[start:]
@@ -107,8 +116,12 @@ class PlainFlow:
         return shown
 
     def _flow_line(self) -> str:
-        """Show the line, which is complete."""
-        if not self._hangs and (found := re.match(_FENCE, self._line)) and (not self._fence or found[1].startswith(self._fence)):
+        """Return the rows of the complete line."""
+        if (
+            not self._hangs
+            and (found := re.match(_FENCE, self._line))
+            and (not self._fence or found[1].startswith(self._fence))
+        ):
             self._fence = "" if self._fence else found[1]
         shown = self._full_rows() + self._row(self._line)
         self._line = self._hangs = ""
@@ -119,7 +132,7 @@ class PlainFlow:
         return max(2, self._width() - 1 - cells(self._mark) - cells(self._hangs))
 
     def _row(self, row: str) -> str:
-        """Write out a row; those after it in the same line hang behind its marker."""
+        """Return one row. Further rows of the same line are indented to the list marker."""
         full = f"{self._mark}{self._hangs}{row}".rstrip(" ")
         if not self._hangs and not self._fence and (marker := re.match(_MARKER, row)):
             self._hangs = " " * min(cells(marker[0]), self._width() // 3)
@@ -127,11 +140,18 @@ class PlainFlow:
 
 
 def margin(row: str) -> str:
-    """Return what moves a row away that begins like one of a prompt, a tool or a notice: no model can imitate them."""
+    """Return the indentation for a row that looks like a row of a prompt, a tool or a notice.
+
+    The indentation prevents a model from imitating such rows.
+    """
     return " " if re.match(_OURS, row) else ""
 
 
 def _safe_cut(raw: str) -> int:
-    """Return up to where text can be judged: joiners are judged by their neighbours, which a cut between words never separates."""
+    """Return the position up to which the text can be escaped now.
+
+    A joiner is escaped depending on the characters next to it, so the text is cut after white
+    space, which joined characters never contain.
+    """
     cut = max(raw.rfind(" "), raw.rfind("\n")) + 1
-    return len(raw) if len(raw) - cut > _LONGEST_WORD else cut
+    return len(raw) if len(raw) - cut > _MAX_WORD else cut

@@ -1,4 +1,7 @@
-"""Lines from the terminal in its own line mode, with Ctrl-C and Ctrl-Z as characters: no signal reaches the host."""
+"""Reads lines in the terminal's own line mode.
+
+Ctrl-C and Ctrl-Z arrive as characters, so that the host program receives no signal.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from midturn.terminal.prompts.rich.burst import HOLD, PAUSE
 
 
 async def until_readable(fd: int) -> None:
-    """Wait until `fd` can be read; cancelling stops the waiting at once."""
+    """Wait until `fd` has input. Cancelling stops the wait at once."""
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def resolve() -> None:
@@ -29,7 +32,7 @@ async def until_readable(fd: int) -> None:
 
 
 async def readable_within(fd: int, seconds: float) -> bool:
-    """Wait for input, but not longer than `seconds`; tell whether there is any."""
+    """Wait at most `seconds` for input. Return whether input is available."""
     try:
         async with asyncio.timeout(seconds):
             await until_readable(fd)
@@ -38,8 +41,9 @@ async def readable_within(fd: int, seconds: float) -> bool:
     return True
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A line that was begun before it was asked for: the terminal knows nothing of it, so that it is edited here
+# --------------------------------------------------------------------------------------------------
+# A line whose first keys were typed before the program asked for it. The terminal does not know
+# these keys any more and could not erase them, so midturn edits such a line itself.
 
 
 ERASE = (b"\x7f", b"\b")
@@ -50,14 +54,14 @@ _LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
 class BegunLine:
-    """Text typed so far. Each key returns what is to be shown of it, as terminals echo."""
+    """The text of an unfinished line. `press` handles each key and returns the text to echo."""
 
     def __init__(self, typed: bytes) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.text = self._decoder.decode(typed)
 
     def press(self, key: bytes) -> str:
-        """Take one byte: of a character, or a key that erases."""
+        """Handle one byte: a byte of a character, or an erase key such as Backspace."""
         if key in ERASE:
             return self._erase(self._last_character())
         if key == ERASE_LINE:
@@ -70,7 +74,7 @@ class BegunLine:
         return echoed(typed)
 
     def _last_character(self) -> int:
-        """Return where the last character begins, marks on it included."""
+        """Return the start of the last character with its combining marks."""
         at = len(self.text) - 1
         while at > 0 and not cells(echoed(self.text[at])):
             at -= 1
@@ -83,24 +87,28 @@ class BegunLine:
 
 
 def echoed(text: str) -> str:
-    """Show what was typed as terminals do: control characters as `^A`."""
-    return "".join(f"^{chr(ord(char) ^ 0x40)}" if char < " " or char == "\x7f" else char for char in text)
+    """Return typed text in the form that terminals echo, with control characters as `^A`."""
+    return "".join(
+        f"^{chr(ord(char) ^ 0x40)}" if char < " " or char == "\x7f" else char for char in text
+    )
 
 
-LONGEST = 4_094 if sys.platform == "linux" else 1_022
-"""Bytes of a line that the system keeps whole; longer lines are cut without a word."""
+MAX_LINE_BYTES = 4_094 if sys.platform == "linux" else 1_022
+"""Maximum number of bytes of a line; the system cuts longer lines silently."""
 
 
 _SEQUENCES = re.compile(
     r"\x1b(?:"
     r"\[\[[A-E]|"  # function keys of the Linux console
-    r"\[[0-?]+[ -/]*[@-~]|"  # keys by number, marks of a paste, reports
-    r"\[[A-HPQRSZ]|"  # arrows and their neighbours; a letter that no key sends was typed behind an arrow that was half erased
+    r"\[[0-?]+[ -/]*[@-~]|"  # numbered keys, paste markers, responses of the terminal
+    # Arrows and similar keys. Other final letters are not removed: after Backspace has erased the
+    # last byte of an arrow key, `\x1b[` remains, and a letter that is typed next is text.
+    r"\[[A-HPQRSZ]|"
     r"O[A-HM-S]|"
-    r"[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|"  # reports: titles, colours, settings
-    r")"  # Escape alone
+    r"[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|"  # responses of the terminal: title, colours, settings
+    r")"  # Esc alone
 )
-"""Keys that mean nothing in a line: all that they sent is dropped, and nothing that was typed behind them."""
+"""Sequences of keys that have no effect in a line. Only the sequence itself is removed."""
 
 
 _BLANK = b" \t\r\n"
@@ -109,17 +117,27 @@ _LINE_ENDS = (b"\n", b"\r")
 
 
 class LineInterrupted(Exception):  # noqa: N818 (it says what happened)
-    """Ctrl-C, or the end of input."""
+    """Ctrl-C was pressed, or the input ended."""
 
 
 class InputEnded(LineInterrupted):
-    """The end of input: Ctrl-D."""
+    """The input ended with Ctrl-D."""
 
 
 class LineReader:
-    """Asks line by line on one device. Keys are dead until `settle` seconds have passed without one; in text, only Enter is."""
+    """Asks line by line on one device.
 
-    def __init__(self, device: Device, restored: Restored, settle: float, clock: Callable[[], float] = time.monotonic) -> None:
+    Before a question, keys are ignored until none arrived for `settle` seconds. In free text, only
+    Enter is ignored.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        restored: Restored,
+        settle: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._device = device
         self._restored = restored
         self._settle = settle
@@ -130,10 +148,10 @@ class LineReader:
         self._question: Sequence[str] = ()
 
     async def ask(self, say: Say) -> str:
-        """Print what is to be said and return the line that is typed (several, where several were pasted into a text).
+        """Print a message and return the typed line, or several lines pasted into a text.
 
         Raises:
-            LineInterrupted: The person leaves.
+            LineInterrupted: The person pressed Ctrl-C or Ctrl-D.
         """
         first = self._armed_at is None
         if first:
@@ -146,23 +164,23 @@ class LineReader:
             self._restored.set(silent_mode(self._lines))
         else:
             self._listen()
-        self._say("".join(f"{row}\n" for row in say.rows), say)
+        self._print("".join(f"{row}\n" for row in say.rows), say)
         if silent:
-            await self._swallow(self._settle)
+            await self._discard_keys(self._settle)
             self._listen()
         while True:
             line = await self._line(say)
             if say.entry == "hidden":
                 self._device.write("\n")
-            if not (refusal := await self._refusal(say, line)):
+            if not (refusal := await self._rejection(say, line)):
                 return typed_text(line + await self._pasted(say))
             self._listen()
-            self._say(f"{refusal}\n", say)
+            self._print(f"{refusal}\n", say)
 
     async def read_line(self, ask: str) -> str:
-        """Read one line of a conversation (several, where several were pasted).
+        """Read one line of a chat, or several pasted lines.
 
-        What was typed before stands in it, and is sent with the next Enter: an Enter from before it was asked for sends nothing.
+        Text typed ahead is the start of the line. An Enter typed ahead submits nothing.
 
         Raises:
             InputEnded: Ctrl-D.
@@ -174,22 +192,25 @@ class LineReader:
         return await self.ask(Say(ask=ask, entry="text"))
 
     def _listen(self) -> None:
-        """Let the terminal edit the line, unless it was begun: then every key comes here, before any of it is shown."""
+        """Let the terminal edit the line.
+
+        If the person has begun the line earlier, the line is edited here instead, without echo.
+        """
         self._restored.set(silent_mode(self._lines) if self._held else self._lines)
 
-    def _say(self, text: str, say: Say) -> None:
-        """Print, and ask; what was typed already stands behind it."""
+    def _print(self, text: str, say: Say) -> None:
+        """Print the text and the question, then the text typed so far."""
         typed = "" if say.entry == "hidden" else echoed(self._held.decode("utf-8", "replace"))
         self._device.write(f"{text}{say.ask}{typed}")
 
-    async def _swallow(self, seconds: float) -> None:
-        """Drop every key until none has come for so many seconds."""
+    async def _discard_keys(self, seconds: float) -> None:
+        """Discard keys until none arrives for `seconds`."""
         while await readable_within(self._device.fd, seconds):
             if INTERRUPT in self._device.read():
                 raise LineInterrupted
 
     async def _line(self, say: Say) -> bytes:
-        """Return one line without its end, what was held before it included."""
+        """Return one line without its end, including text typed earlier."""
         while True:
             if self._held:
                 return await self._begun_line(say)
@@ -207,7 +228,9 @@ class LineReader:
                 raise InputEnded
 
     async def _begun_line(self, say: Say) -> bytes:
-        """Return one line of which the terminal does not know the beginning: key by key, so that all of it can be erased."""
+        """Read the rest of a line that the user began to type earlier. It is read one key at a time,
+        so that the user can erase the whole line.
+        """
         self._listen()
         begun = BegunLine(self._held)
         while True:
@@ -235,29 +258,36 @@ class LineReader:
         return begun.text.encode()
 
     def _suspend(self, say: Say) -> None:
-        """Stop the job; when it goes on, show again what is asked and where we are, with what was typed so far."""
+        """Stop the job. When it continues, print the question and the text typed so far again."""
         self._restored.suspend()
         self._listen()
         rows = self._question if say.rows is self._question else [*self._question, *say.rows]
-        self._say("".join(f"{row}\n" for row in ("", *rows)), say)
+        self._print("".join(f"{row}\n" for row in ("", *rows)), say)
 
-    async def _refusal(self, say: Say, line: bytes) -> str:
-        """Say why a line is not taken: cut by the system, one of several that came at once, or sent too soon to be meant."""
-        if len(line) > LONGEST:
-            return f"That line is longer than a terminal keeps ({LONGEST} bytes): type less, or use the editor."
+    async def _rejection(self, say: Say, line: bytes) -> str:
+        """Return why a line is rejected, or an empty string.
+
+        A line is rejected if the system has cut it, if several lines arrived at once, or if it was
+        submitted too soon.
+        """
+        if len(line) > MAX_LINE_BYTES:
+            return (
+                f"This line is longer than the terminal accepts ({MAX_LINE_BYTES} bytes): type"
+                " less, or use the editor."
+            )
         if say.entry == "choice":
             if not await readable_within(self._device.fd, HOLD):
                 return ""
-            await self._swallow(PAUSE)
+            await self._discard_keys(PAUSE)
             self._device.forget_typed()
-            return "Several lines arrived at once, and none was taken: type one answer."
+            return "Several lines arrived at once and were ignored: type one answer."
         if self._armed_at is None or self._clock() >= self._armed_at:
             return ""
         self._held = line
-        return "Enter came too soon and was not taken: press it again to send what you typed."
+        return "Enter came too soon and was ignored: press it again to send what you typed."
 
     async def _pasted(self, say: Say) -> bytes:
-        """Return the further lines of a paste into a text; they may arrive in pieces."""
+        """Return the remaining lines of a paste, which may arrive in pieces."""
         more = b""
         while say.entry != "choice" and await readable_within(self._device.fd, HOLD):
             data = self._device.read()
@@ -268,15 +298,15 @@ class LineReader:
 
 
 def typed_text(line: bytes) -> str:
-    """Return what was typed, without the keys that mean nothing in a line: arrows, function keys, Escape."""
+    """Return typed text without the sequences of arrows, function keys and Esc."""
     return _SEQUENCES.sub("", line.decode("utf-8", "replace"))
 
 
 def typed_before(data: bytes) -> bytes:
-    """Return the line that keys which were typed before a line was asked for have made.
+    """Return the line that results from keys typed ahead.
 
     Raises:
-        InputEnded: Ctrl-D was among them, with nothing before it.
+        InputEnded: Ctrl-D was typed in an empty line.
     """
     line = b""
     for key in (data[at : at + 1] for at in range(len(data))):

@@ -1,6 +1,6 @@
-"""Rows on a terminal, drawn by prompt_toolkit: those that stay, and live ones that answer to single keys.
+"""Live rows, which respond to single keys, and printed rows, drawn with prompt_toolkit.
 
-There is no type-ahead, and no key is made of an unknown sequence.
+There is no type-ahead, and unknown escape sequences never become keys.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ from midturn.terminal.prompts.rich.keyboard import Key, Keyboard
 from midturn.terminal.prompts.rich.screen import Frame, Row, Sign, Size
 from midturn.terminal.resizing import SteadyApplication, SteadyOutput, reflowed
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What is drawn on: the 16 colours of the terminal's own theme, none where `NO_COLOR` is set
+# --------------------------------------------------------------------------------------------------
+# Output: the 16 colours of the terminal's theme, or none if `NO_COLOR` is set
 
 
 class DeviceStream:
-    """A device as the text stream that the output wants; once the terminal is gone, `on_gone` is called and nothing is written.
+    """Text stream through which prompt_toolkit writes to the device.
 
-    It has no descriptor: the output would only see to it that writing blocks, and ours does.
+    After the terminal is closed, `on_gone` is called and output is discarded.
+
+    The stream has no descriptor. prompt_toolkit would only use a descriptor to make writes
+    blocking, and writes to the device block already.
     """
 
     encoding = "utf-8"
@@ -67,14 +70,16 @@ class DeviceStream:
         return len(text)
 
     def takes_drawn(self) -> None:
-        """From now on, what is written can be shown as it is."""
+        """From now on, write text without converting it.
+
+        The rows contain only displayable characters already.
+        """
         self._write = self._device.write_drawn
 
     def flush(self) -> None:
-        """Do nothing: everything is written at once."""
+        """Do nothing, because every write is sent at once."""
 
     def isatty(self) -> bool:
-        """Say what it is."""
         return True
 
 
@@ -86,9 +91,10 @@ LOOKS = PtkStyle.from_dict({name: look for name, look in STYLES.items() if name}
 
 
 class Canvas:
-    """The surface for drawing: an output of prompt_toolkit's on our device, without cursor position requests.
+    """A prompt_toolkit output on our device, without cursor position requests.
 
-    Rows are turned into what can be shown before they are drawn: the painter has to know how wide they are.
+    Rows are converted to displayable characters before they are drawn, because the renderer must
+    know the width of the converted text.
     """
 
     def __init__(self, device: Device, keyboard: Keyboard | None = None) -> None:
@@ -97,13 +103,15 @@ class Canvas:
         self.stream = DeviceStream(device)
         self.held_keys: list[TimedKey] = []
         self.bursts = Bursts()
-        self.depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
+        self.depth = (
+            ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
+        )
 
         def size() -> PtkSize:
             return PtkSize(rows=device.size.rows, columns=device.size.columns)
 
         self.output = SteadyOutput(
-            self.stream,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it needs these methods of a TextIO only
+            self.stream,  # type: ignore[arg-type]
             size,
             term=os.environ.get("TERM"),
             default_color_depth=self.depth,
@@ -111,26 +119,26 @@ class Canvas:
         )
 
     def clear(self) -> None:
-        """Empty the screen; what scrolled out of it stays."""
+        """Clear the screen and keep the scrollback."""
         self.output.erase_screen()
         self.output.cursor_goto(0, 0)
         self.output.flush()
 
     def erase_above(self, rows: int) -> None:
-        """Erase the last rows that were printed; those that have scrolled out of the screen stay."""
+        """Erase the last printed rows. Rows in the scrollback stay."""
         self.output.cursor_up(rows)
         self.output.erase_down()
         self.output.flush()
 
     def print(self, rows: Iterable[Row]) -> Sequence[Row]:
-        """Print rows that stay; return them as they are shown."""
+        """Print rows that remain on the screen. Return the rows as displayed."""
         shown = [*rows] if self._device.unicode else [*map(ascii_row, rows)]
         print_formatted_text(self.output, fragments(shown, end="\n"), LOOKS, color_depth=self.depth)
         return shown
 
 
 def fragments(rows: Iterable[Row], end: str = "") -> StyleAndTextTuples:
-    """Return rows as styled fragments, a line break between them."""
+    """Return rows as styled fragments separated by line breaks."""
     found: StyleAndTextTuples = []
     for number, spans in enumerate(rows):
         found += [("", "\n")] if number else []
@@ -138,36 +146,41 @@ def fragments(rows: Iterable[Row], end: str = "") -> StyleAndTextTuples:
     return [*found, ("", end)] if found else found
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Live rows, and the keys that they take
+# --------------------------------------------------------------------------------------------------
+# Live rows and their keys
 
 
 ESCAPE_TIMEOUT = 0.05
-"""Seconds after which an Escape that nothing followed is the key."""
+"""Seconds without further input after which an Escape byte is the Esc key."""
 
 Leaving: TypeAlias = Reply | Edit | Sign
-"""Why the live rows go away: the reply, or something for which the terminal is needed."""
+"""Why the live rows are removed: a reply, or an action that needs the terminal."""
 
 
 class Presenter(Protocol):
-    """Takes keys with the time at which they were pressed, and draws."""
+    """Receives keys with the time when they were pressed, and draws frames."""
 
     @property
     def entry(self) -> KeyMode:
-        """What keys do now."""
+        """Mode that says how keys are interpreted now."""
         ...
 
     def press(self, key: Key, now: float) -> object:
-        """Take a key; return why the rows go away, `Sign.RING`, or None (or anything else that is for the presenter alone)."""
+        """Handle a key.
+
+        Return a reason to remove the live rows, `Sign.RING`, or None. Other values are ignored.
+        """
         ...
 
     def frame(self, size: Size) -> Frame:
-        """Draw."""
+        """Return the frame for this size."""
         ...
 
 
 class LiveRows:
-    """One run of the live rows; they are erased when it ends, however it ends."""
+    """Draws live rows and reads keys, until a key ends the run. The rows are then erased, also after
+    an error.
+    """
 
     def __init__(
         self,
@@ -179,14 +192,21 @@ class LiveRows:
         full_screen: bool = False,
         every: float | None = None,
     ) -> None:
-        """Draw on a terminal; again `every` so many seconds, where what is shown changes by itself."""
+        """Prepare the rows.
+
+        `every` is the redraw interval in seconds for content that changes without a key.
+        """
         self._presenter = presenter
         self._device = device
         self._canvas = canvas
         self._tallest = 0
         self._clock: Callable[[], float] = time.monotonic
-        self._keys = KeyInput(device, restored, canvas, lambda: presenter.entry, self._pressed, self._clock)
-        control = FormattedTextControl(self._drawn, get_cursor_position=self._cursor, focusable=True)
+        self._keys = KeyInput(
+            device, restored, canvas, lambda: presenter.entry, self._pressed, self._clock
+        )
+        control = FormattedTextControl(
+            self._drawn, get_cursor_position=self._cursor, focusable=True
+        )
         with bindings_made_once():
             self._app: SteadyApplication[Leaving] = SteadyApplication(
                 self._clock,
@@ -207,11 +227,15 @@ class LiveRows:
 
     @property
     def height(self) -> int:
-        """Rows of the screen that were taken at most: by the tallest frame, or by the last one after the terminal broke its rows."""
+        """Maximum number of screen rows in use.
+
+        This is the larger of two numbers: the rows of the tallest frame, and the rows of the last
+        frame after the terminal has wrapped it.
+        """
         return max(self._tallest, sum(reflowed(self._app.shown.rows, self._device.size.columns)))
 
     async def run(self, *, bell: bool) -> Leaving:
-        """Draw until a key leaves.
+        """Draw until a key ends the run.
 
         Raises:
             TerminalGone: The terminal was closed.
@@ -219,7 +243,9 @@ class LiveRows:
         self._bell = bell
         self._canvas.stream.on_gone = self._leave_with
         try:
-            return await self._app.run_async(pre_run=self._press_held, handle_sigint=False, set_exception_handler=False)
+            return await self._app.run_async(
+                pre_run=self._press_held, handle_sigint=False, set_exception_handler=False
+            )
         except EOFError as error:
             self._device.check()
             raise TerminalGone(str(error) or "The terminal closed its input.") from error
@@ -229,13 +255,22 @@ class LiveRows:
     def _pressed(self, key: Key, when: float) -> None:
         if self._app.future is None or self._app.future.done():
             if self._is_coming_back:
-                self._canvas.held_keys.append((key, when))  # the rows come back, and the key is for them
-            return  # keys behind the one that answered were not meant for this prompt
+                self._canvas.held_keys.append(
+                    (key, when)
+                )  # the live rows are drawn again later and receive the key then
+            return  # keys after the answer were not meant for this prompt
         match self._presenter.press(key, when):
             case Sign.RING:
                 if self._bell:
                     self._app.output.bell()
-            case Sign.LEAVE | Sign.SUSPEND | Sign.VIEW | Sign.REDRAW | Sign.RESIZED | Edit() as leaving:
+            case (
+                Sign.LEAVE
+                | Sign.SUSPEND
+                | Sign.VIEW
+                | Sign.REDRAW
+                | Sign.RESIZED
+                | Edit() as leaving
+            ):
                 self._app.exit(result=leaving)
             case None | Sign.MENU:
                 pass
@@ -245,21 +280,25 @@ class LiveRows:
 
     @property
     def _is_coming_back(self) -> bool:
-        """Whether the rows go away for something after which they are drawn again."""
+        """Whether the live rows will be drawn again after the action for which they are removed."""
         future = self._app.future
         return (
-            future is not None and future.done() and not future.cancelled() and not future.exception() and isinstance(future.result(), Sign)
+            future is not None
+            and future.done()
+            and not future.cancelled()
+            and not future.exception()
+            and isinstance(future.result(), Sign)
         )
 
     def _press_held(self) -> None:
-        """Take the keys that came while the rows were away."""
+        """Handle the keys that arrived while the rows were removed."""
         held, self._canvas.held_keys = self._canvas.held_keys, []
         for key, when in held:
             self._pressed(key, when)
         self._keys.start()
 
     def _drawn(self) -> StyleAndTextTuples:
-        """Draw the frame for the size that the terminal has now."""
+        """Draw the frame for the current size of the terminal."""
         size = self._device.size
         try:
             frame = self._presenter.frame(size)
@@ -270,7 +309,10 @@ class LiveRows:
         return fragments(self._app.shown.rows)
 
     def _leave_for_new_width(self) -> None:
-        """Have everything drawn for the new width, what was printed above included."""
+        """End the run, because all rows have to be drawn for the new width.
+
+        This includes the rows printed above.
+        """
         future = self._app.future
         if future is not None and not future.done():
             future.set_result(Sign.RESIZED)
@@ -291,7 +333,7 @@ def _fail(future: asyncio.Future[Leaving], error: Exception) -> None:
 
 
 class KeyInput(Input):
-    """Hands every key to `pressed`, with the time at which it was read; prompt_toolkit itself gets none. A paste is one key."""
+    """Passes every key with its time to `pressed`; prompt_toolkit gets no keys."""
 
     def __init__(
         self,
@@ -318,16 +360,16 @@ class KeyInput(Input):
         return self._device.fd
 
     def typeahead_hash(self) -> str:
-        """Name the input; there is never anything typed ahead."""
+        """Return a name for this input, which never has type-ahead."""
         return f"midturn-{self._device.fd}"
 
     @property
     def closed(self) -> bool:
-        """Whether the terminal is gone."""
+        """Whether the terminal is closed."""
         return self._closed
 
     def read_keys(self) -> list[KeyPress]:
-        """Read what was typed and hand it on."""
+        """Read the available input and pass it on."""
         try:
             data = self._device.read()
         except TerminalGone:
@@ -337,18 +379,18 @@ class KeyInput(Input):
         return []
 
     def flush_keys(self) -> list[KeyPress]:
-        """Nothing followed for a while: Escape was Escape."""
+        """Handle a pending Escape byte as the Esc key, because no input followed it."""
         self._feed(self._keyboard.flush())
         return []
 
     def start(self) -> None:
-        """Release a held key in time."""
+        """Start the timer that releases a held key."""
         self.stop()
         if self._bursts.holds:
             self._timer = asyncio.get_running_loop().call_later(HOLD, self._release)
 
     def stop(self) -> None:
-        """Leave a held key to the next reader."""
+        """Keep a held key for the next reader."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -365,37 +407,38 @@ class KeyInput(Input):
 
     @contextmanager
     def raw_mode(self) -> Generator[None]:
-        """Let every key arrive at once, unseen; the caller restores."""
+        """Switch to single-key input without echo. The caller restores the settings."""
         self._restored.set(key_mode(self._restored.found))
         yield
 
     def cooked_mode(self) -> AbstractContextManager[None]:
-        """Do nothing: no other program runs while this one reads."""
+        """Do nothing, because no other program runs while this one reads."""
         return nullcontext()
 
     def attach(self, input_ready_callback: Callable[[], None]) -> AbstractContextManager[None]:
-        """Call back whenever there is something to read."""
+        """Call `input_ready_callback` whenever input is available."""
         return watched(self._device.fd, input_ready_callback)
 
     def detach(self) -> AbstractContextManager[None]:
-        """Do nothing: no other program runs while this one reads."""
+        """Do nothing, because no other program runs while this one reads."""
         return nullcontext()
 
     def close(self) -> None:
-        """Do nothing: the opener of the device closes it."""
+        """Do nothing: the device is closed by the caller that opened it."""
 
 
-_MAKER: Any = application  # the module in which applications call what makes their bindings
+_MAKER: Any = application  # the module whose functions create the key bindings of applications
 _KEYS = cache(load_key_bindings)
 _PAGES = cache(load_page_navigation_bindings)
 
 
 @contextmanager
 def bindings_made_once() -> Generator[None]:
-    """Have applications that are made in the block share their bindings.
+    """Share key bindings between all applications that are created in the block.
 
-    prompt_toolkit makes some six hundred of them for every application, which takes longer than drawing a prompt; ours uses none, for
-    `KeyInput` keeps all keys. They have no state, so that an application of a host's which is made at the same moment may have the same.
+    prompt_toolkit creates about six hundred bindings for every application, which takes longer than
+    drawing a prompt. Ours uses none of them, because `KeyInput` keeps all keys. Bindings have no
+    state, so an application of the host that is created at the same moment can share them safely.
     """
     before = _MAKER.load_key_bindings, _MAKER.load_page_navigation_bindings
     _MAKER.load_key_bindings, _MAKER.load_page_navigation_bindings = _KEYS, _PAGES

@@ -1,4 +1,7 @@
-"""Display of a turn: the assistant's words on stdout, everything else on stderr, nothing over an open prompt."""
+"""Terminal output of a turn: the assistant's text on stdout, everything else on stderr.
+
+While a prompt is open, output to its screen is held back.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,35 @@ from typing import TextIO
 from msgspec import Struct
 
 from midturn import ports
-from midturn.events.types import ChatRequest, ChatResponse, ConfigDelta, ToolCall, TurnEnd, TurnStart
+from midturn.events.types import (
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    ToolCall,
+    TurnEnd,
+    TurnStart,
+)
 from midturn.question.text import ASK_USER, exact
 from midturn.terminal.capabilities import choose_look
 from midturn.terminal.flow import Flow, PlainFlow, Untouched
-from midturn.terminal.output_pair import Gate, Outlet, Page, PartKind
+from midturn.terminal.output_pair import Gate, OutputPair, OutputSink, PartKind
 from midturn.terminal.prompts.settings import Mode
-from midturn.terminal.status_output import Asides, Heartbeat, Spinner
+from midturn.terminal.status_output import Heartbeat, Spinner, StatusOutput
 
-# ----------------------------------------------------------------------------------------------------------------------
-# One message of the model as it arrives: its words, or its reasoning
+# --------------------------------------------------------------------------------------------------
+# One streamed message of the model: its text or its reasoning
 
 
 _REASONING_MARK = "~ "
-_UNLIMITED = sys.maxsize  # cells: what is not read on a terminal is not wrapped
+# width in cells of output that is not a terminal, and therefore not wrapped
+_UNLIMITED = sys.maxsize
 _DIM, _UNDIM = "\x1b[90m", "\x1b[0m"
 
 
 class StreamedMessage:
-    """Puts on the page what is final of a text that arrives in pieces."""
+    """Writes the final parts of a text that arrives in pieces."""
 
-    def __init__(self, page: Page, kind: PartKind) -> None:
+    def __init__(self, page: OutputPair, kind: PartKind) -> None:
         self._page = page
         self._kind: PartKind = kind
         self._flow: Flow | None = None
@@ -40,27 +51,27 @@ class StreamedMessage:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has begun."""
+        """Whether the message has begun."""
         return self._flow is not None
 
     def prepare(self) -> None:
-        """Load what draws it while nothing comes, so that its first piece need not wait for that."""
+        """Load the renderer before the first piece arrives."""
         if not self._is_prepared:
             self._is_prepared = True
             self._new_flow()
 
     def feed(self, text: str) -> bool:
-        """Take the next piece; tell whether something new can be seen."""
+        """Process the next piece; return whether new text became visible."""
         if self._flow is None:
             self._flow = self._new_flow()
         return self._put(self._flow.feed(text))
 
     def tick(self) -> bool:
-        """Put down what has waited long enough."""
+        """Write text that has been pending long enough."""
         return self._flow is not None and self._put(self._flow.tick())
 
     def finish(self) -> None:
-        """Put down the rest: the message is complete, or it was cut off."""
+        """Write the rest, because the message is complete or was cut off."""
         if self._flow is not None:
             flow, self._flow = self._flow, None
             self._put(flow.finish())
@@ -74,18 +85,18 @@ class StreamedMessage:
         return bool(text)
 
 
-def _words_flow(page: Page) -> Flow:
+def _words_flow(page: OutputPair) -> Flow:
     out = page.out
     if not out.is_terminal:
         return Untouched()
     if not page.look.colours:
         return PlainFlow(lambda: out.columns)
-    from midturn.terminal.markdown import flow, layout  # loaded with the first words that are drawn
+    from midturn.terminal.markdown import flow, layout  # loaded with the first text that is drawn
 
     return flow.MarkdownFlow(lambda: out.columns, layout.UNICODE if out.unicode else layout.ASCII)
 
 
-def _reasoning_flow(page: Page) -> Flow:
+def _reasoning_flow(page: OutputPair) -> Flow:
     err = page.err
     if not err.is_terminal:
         return PlainFlow(lambda: _UNLIMITED)
@@ -96,17 +107,23 @@ def _dim(row: str) -> str:
     return f"{_DIM}{row}{_UNDIM}"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A whole turn
+# --------------------------------------------------------------------------------------------------
+# The display of a whole turn
 
 
 _MODEL = "the model"
 _OF_NO_CALL = (TurnStart, ConfigDelta, ChatRequest, ChatResponse, TurnEnd)
-"""Events of a turn that only talks: nothing is shown of them beside the words."""
+"""Events that do not belong to a tool call. They cause no status output."""
 
 
 class OutputSettings(Struct, frozen=True, kw_only=True):
-    """`hidden` names tools that are not mentioned (a failed `ask_user` is), `reasoning` shows the model's, `mode` is `prompt.mode`."""
+    """Settings of the display.
+
+    Attributes:
+        hidden: Tools whose calls are not mentioned, except a failed `ask_user`.
+        reasoning: Whether to display the model's reasoning.
+        mode: The value of `prompt.mode`.
+    """
 
     hidden: frozenset[str] = frozenset()
     reasoning: bool = False
@@ -114,10 +131,17 @@ class OutputSettings(Struct, frozen=True, kw_only=True):
 
 
 class TerminalDisplay:
-    """Draws Markdown where stdout is a terminal that can, and hands text on untouched everywhere else.
+    """Displays a turn. Markdown is drawn if stdout is a capable terminal; otherwise the text is
+    written unchanged.
 
-    `gate` is the prompter's, so that nothing is written over its prompts. `nobody_reads` is called once when the reader of stdout
-    is gone; the turn goes on. Streams are those of the process unless others are given. Call `end` when the run is over, however it ends.
+    Args:
+        settings: Settings of the display.
+        gate: The gate of the prompter, so that output does not overwrite its prompts.
+        nobody_reads: Called once when the reader of stdout has closed it; the turn continues.
+        streams: Output streams. Default: stdout and stderr.
+        clock: Clock in seconds.
+
+    Call `end` when the run is over, also after an error.
     """
 
     def __init__(
@@ -131,9 +155,15 @@ class TerminalDisplay:
         self._settings = settings or OutputSettings()
         gate = gate or Gate()
         out, err = streams or (sys.stdout, sys.stderr)
-        page = Page(Outlet(out, gate, nobody_reads), Outlet(err, gate), choose_look(self._settings.mode, os.environ))
+        page = OutputPair(
+            OutputSink(out, gate, nobody_reads),
+            OutputSink(err, gate),
+            choose_look(self._settings.mode, os.environ),
+        )
         self.marks_cuts = page.out.is_terminal
-        """Whether words that turn out not to count are told from those that do: in a file or a pipe nothing could say so."""
+        """Whether the display can mark text that the model discarded. Files and pipes cannot show
+        marks.
+        """
         self._words = StreamedMessage(page, "words")
         self._reasoning = StreamedMessage(page, "reasoning")
         self._spinner = _spinner(gate, page, clock)
@@ -142,7 +172,10 @@ class TerminalDisplay:
         self._heartbeat = Heartbeat(self._beat)
 
     def show(self, happening: ports.Happening) -> None:
-        """Show what belongs on a screen. Never blocks for a person: what an open prompt holds back is written later."""
+        """Display an event of the run.
+
+        The method never waits for a person: output during a prompt is written later.
+        """
         match happening:
             case ports.TextShown(text):
                 self._reasoning.finish()
@@ -150,34 +183,50 @@ class TerminalDisplay:
                 self._heartbeat.start()
             case ports.ReasoningShown(text) if self._settings.reasoning:
                 self._heard(self._reasoning.feed(text))
-            case ports.ModelStarted() | ports.ModelFinished() | ports.ConsultStarted() | ports.ConsultFinished():
+            case (
+                ports.ModelStarted()
+                | ports.ModelFinished()
+                | ports.ConsultStarted()
+                | ports.ConsultFinished()
+            ):
                 self._finish_message()
                 self._show_model(happening)
-            case ports.ToolBegan() | ports.ToolEnded() if happening.call.name not in self._settings.hidden:
+            case ports.ToolBegan() | ports.ToolEnded() if (
+                happening.call.name not in self._settings.hidden
+            ):
                 self._finish_message()
                 self._show_tool(happening)
-            case ports.ToolEnded(call=call, content=content, is_error=True) if call.name == ASK_USER:
+            case ports.ToolEnded(call=call, content=content, is_error=True) if (
+                call.name == ASK_USER
+            ):
                 self._show_failed_ask(call, content)
-            case ports.Recorded(event) if "_asides" in self.__dict__ or not isinstance(
+            case ports.Recorded(event) if "_status_output" in self.__dict__ or not isinstance(
                 event, _OF_NO_CALL
-            ):  # once there, they hear of each turn
-                if (told := self._asides.note(event)) is not None:
+            ):  # once the status output exists, it has to receive every event of every turn
+                if (told := self._status_output.note(event)) is not None:
                     self._finish_message()
-                    self._asides.told(told)
+                    self._status_output.told(told)
             case ports.Notice(text, seconds):
-                self._asides.notice(text)
+                self._status_output.notice(text)
                 self._wait(seconds)
             case _:
-                pass  # reasoning that is not asked for, tools that are not mentioned, and what is shown already
+                # nothing to display: disabled reasoning, a hidden tool, or text displayed already
+                pass
 
     def end(self) -> None:
-        """Finish what was begun: a block, a line, the row that counts seconds."""
+        """Finish open messages and remove the status row."""
         self._heartbeat.stop()
         if self._spinner is not None:
             self._spinner.clear()
         self._finish_message()
 
-    def _show_model(self, happening: ports.ModelStarted | ports.ModelFinished | ports.ConsultStarted | ports.ConsultFinished) -> None:
+    def _show_model(
+        self,
+        happening: ports.ModelStarted
+        | ports.ModelFinished
+        | ports.ConsultStarted
+        | ports.ConsultFinished,
+    ) -> None:
         match happening:
             case ports.ModelStarted():
                 self._begin(_MODEL, "thinking")
@@ -193,21 +242,25 @@ class TerminalDisplay:
         match happening:
             case ports.ToolBegan(again=again):
                 if not again:
-                    self._asides.tool_started(call)
+                    self._status_output.tool_started(call)
                 self._begin(call.event, exact(call.name))
             case ports.ToolEnded(content=content, is_error=is_error):
                 self._finish(call.event)
-                self._asides.tool_ended(call, content if is_error else None)
+                self._status_output.tool_ended(call, content if is_error else None)
 
     def _show_failed_ask(self, call: ToolCall, error: str) -> None:
-        """Show a failed call of `ask_user`, which is hidden because its prompt shows it: this one may have had none."""
-        if self._asides.is_news(call, error):
+        """Show a failed call of `ask_user`.
+
+        Calls of `ask_user` are usually hidden, because a prompt shows them. A failed call may not
+        have had a prompt.
+        """
+        if self._status_output.is_news(call, error):
             self._finish_message()
-            self._asides.tool_ended(call, error)
+            self._status_output.tool_ended(call, error)
 
     @cached_property
-    def _asides(self) -> Asides:
-        return Asides(self._page, self._answered_here, self._asked_here)
+    def _status_output(self) -> StatusOutput:
+        return StatusOutput(self._page, self._answered_here, self._asked_here)
 
     def _finish_message(self) -> None:
         self._reasoning.finish()
@@ -236,12 +289,12 @@ class TerminalDisplay:
         self._heard(self._words.tick())
         if self._spinner is not None:
             self._spinner.paint()
-            self._words.prepare()  # the model thinks, and loading goes unnoticed
+            self._words.prepare()  # load the renderer while the model prepares its answer
         if not self._words.is_open and (self._spinner is None or not self._spinner.is_busy):
             self._heartbeat.stop()
 
 
-def _spinner(gate: Gate, page: Page, clock: Callable[[], float]) -> Spinner | None:
+def _spinner(gate: Gate, page: OutputPair, clock: Callable[[], float]) -> Spinner | None:
     if not (page.look.moves and page.err.is_terminal):
         return None
 

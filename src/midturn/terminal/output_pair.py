@@ -1,4 +1,7 @@
-"""What a turn shows goes through one gate: while a prompt is open, what is for its screen waits, bounded."""
+"""Terminal output of a turn.
+
+While a prompt is open, output to its screen is buffered, up to a limit.
+"""
 
 from __future__ import annotations
 
@@ -16,74 +19,77 @@ from midturn.terminal.ascii import as_ascii
 from midturn.terminal.capabilities import Look
 from midturn.terminal.prompts.cells import cells
 
-_MOST_HELD = 1_000_000
+_MAX_BUFFERED_CHARACTERS = 1_000_000
 
 
 class OutputStream(Protocol):
     """A stream that the gate writes to."""
 
     def write(self, text: str, /) -> object:
-        """Take text."""
+        """Write text."""
         ...
 
     def flush(self) -> object:
-        """Send it on."""
+        """Flush the stream."""
         ...
 
     def isatty(self) -> bool:
-        """Tell whether a person reads it on a terminal."""
+        """Return whether the stream is the terminal that shows prompts."""
         ...
 
 
-class Footing(Struct, frozen=True):
-    """The bottom row, and how many cells left of its end the cursor stands."""
+class StatusLine(Struct, frozen=True):
+    """The text of the bottom row. The cursor is `back` cells before the end of the text."""
 
     row: str
     back: int = 0
 
 
 class Footer(Protocol):
-    """What stands below everything that is written, until a prompt takes its place."""
+    """A row below all other output. While a prompt is open, the prompt replaces the row."""
 
     @property
     def is_pasting(self) -> bool:
         """Whether a paste into the row is still arriving."""
         ...
 
-    def footing(self, doing: str) -> Footing:
-        """Draw the row; `doing` is what would stand there otherwise."""
+    def footing(self, doing: str) -> StatusLine:
+        """Return the row. `doing` is the status text that this row replaces."""
         ...
 
     def resume(self) -> None:
-        """Take keys."""
+        """Start reading keys."""
         ...
 
     def pause(self) -> None:
-        """Take none: a prompt is open, or all is over."""
+        """Stop reading keys, because a prompt opens or the turn ends."""
         ...
 
 
 class Gate:
-    """Everything of ours that goes to the screen passes here; what goes to a file or a pipe is never held."""
+    """Buffers output to the screen while a prompt is open.
 
-    def __init__(self, most_held: int = _MOST_HELD) -> None:
-        self._most_held = most_held
+    Output to files and pipes is never buffered.
+    """
+
+    def __init__(self, max_buffered: int = _MAX_BUFFERED_CHARACTERS) -> None:
+        self._max_buffered = max_buffered
         self._held: deque[tuple[OutputStream, str]] = deque()
         self._size = 0
         self._dropped = 0
-        self._loser: OutputStream | None = None
+        self._dropped_stream: OutputStream | None = None
         self._status: OutputStream | None = None
         self._status_cells = 0
-        self._doing = ""
+        self._activity = ""
         self._footer: tuple[Footer, OutputStream] | None = None
         self._closed = False
         self.at_line_start = True
         self.prompts = 0
-        """Number of prompts that have had the screen."""
+        """Number of prompts shown so far."""
         self.answered: set[str] = set()
-        """Requests answered on it, by `event_id`."""
+        """Event IDs of the requests that were answered on this screen."""
         self.asked: set[str] = set()
-        """Requests whose prompt stood on it, with what it is about, by `event_id`."""
+        """Event IDs of the requests whose prompt, with its subject, was shown on this screen."""
 
     @property
     def closed(self) -> bool:
@@ -92,11 +98,11 @@ class Gate:
 
     @property
     def is_pasting(self) -> bool:
-        """Whether a paste into the row of the footer is still arriving."""
+        """Whether a paste into the footer's row is still arriving."""
         return self._footer is not None and self._footer[0].is_pasting
 
     def write(self, stream: OutputStream, text: str) -> None:
-        """Write now, or when the prompt that is open has been answered."""
+        """Write the text now, or after the open prompt is answered."""
         if not text:
             return
         if not stream.isatty():
@@ -104,34 +110,35 @@ class Gate:
         elif self._closed:
             self._hold(stream, text)
         else:
-            self._doing = ""
-            self._take_away()
+            self._activity = ""
+            self._erase_status()
             _send(stream, text)
             self.at_line_start = text.endswith("\n")
             self.repaint()
 
     def show_status(self, stream: OutputStream, text: str) -> None:
-        """Show a row that goes away with whatever comes next; not while a prompt is open, nor in the middle of a line.
+        """Show a status row, which the next output replaces.
 
-        It is drawn over with spaces: not a byte of it is an escape.
+        The row is not shown while a prompt is open or in the middle of a line. It is erased with
+        spaces, without escape sequences.
         """
-        self._doing = text
+        self._activity = text
         if self._footer is not None:
             self.repaint()
         elif not self._closed and self.at_line_start:
-            self._draw(stream, Footing(text))
+            self._draw(stream, StatusLine(text))
 
     def clear_status(self) -> None:
-        """Take the status row away."""
-        self._doing = ""
+        """Remove the status row."""
+        self._activity = ""
         if self._footer is None:
-            self._take_away()
+            self._erase_status()
         else:
             self.repaint()
 
     @contextmanager
     def above(self, footer: Footer, stream: OutputStream) -> Generator[None]:
-        """Write everything above another writer's row while the block runs."""
+        """Keep the footer's row below all output while the block runs."""
         self._footer = footer, stream
         footer.resume()
         self.repaint()
@@ -140,28 +147,28 @@ class Gate:
         finally:
             footer.pause()
             self._footer = None
-            self._take_away()
+            self._erase_status()
 
     def repaint(self) -> None:
-        """Draw the row of the footer as it is now."""
+        """Draw the row of the footer again."""
         if self._footer is None or self._closed or not self.at_line_start:
             return
         footer, stream = self._footer
-        footing = footer.footing(self._doing)
+        footing = footer.footing(self._activity)
         if footing.row:
             self._draw(stream, footing)
         else:
-            self._take_away()
+            self._erase_status()
 
-    def _draw(self, stream: OutputStream, footing: Footing) -> None:
+    def _draw(self, stream: OutputStream, footing: StatusLine) -> None:
         wide = cells(footing.row)
         spaces = max(0, self._status_cells - wide)
         back = "\b" * (spaces + footing.back) if self._footer is not None else ""
         self._status, self._status_cells = stream, max(wide, self._status_cells)
-        with suppress(OSError):  # the terminal is gone: the next write to it says so
+        with suppress(OSError):  # if the terminal is closed, the next write reports it
             _send(stream, f"\r{footing.row}{' ' * spaces}{back}")
 
-    def _take_away(self) -> None:
+    def _erase_status(self) -> None:
         if self._status is not None:
             stream, wide = self._status, self._status_cells
             self._status, self._status_cells = None, 0
@@ -170,11 +177,14 @@ class Gate:
 
     @contextmanager
     def shut(self) -> Generator[bool]:
-        """Hold everything back while the block runs; yield whether the screen stands at the start of a line."""
+        """Buffer all output while the block runs.
+
+        Yields whether the cursor is at the start of a line.
+        """
         if self._footer is not None:
             self._footer[0].pause()
-        self._doing = ""
-        self._take_away()
+        self._activity = ""
+        self._erase_status()
         self._closed = True
         self.prompts += 1
         try:
@@ -190,20 +200,22 @@ class Gate:
     def _hold(self, stream: OutputStream, text: str) -> None:
         self._held.append((stream, text))
         self._size += len(text)
-        while self._size > self._most_held:
+        while self._size > self._max_buffered:
             _, lost = self._held.popleft()
             self._size -= len(lost)
             self._dropped += lost.count("\n") or 1
         if self._dropped:
-            self._loser = stream
+            self._dropped_stream = stream
 
     def _release(self) -> None:
-        held, dropped, loser = self._held, self._dropped, self._loser
-        self._held, self._size, self._dropped, self._loser = deque(), 0, 0, None
+        held, dropped, loser = self._held, self._dropped, self._dropped_stream
+        self._held, self._size, self._dropped, self._dropped_stream = deque(), 0, 0, None
         if loser is not None:
-            held.appendleft((loser, f"... {dropped} lines of output were dropped while the question was open\n"))
+            held.appendleft(
+                (loser, f"... {dropped} lines of output were dropped while the question was open\n")
+            )
         for stream, text in held:
-            with suppress(OSError):  # the terminal is gone: the next write to it says so
+            with suppress(OSError):  # if the terminal is closed, the next write reports it
                 self.write(stream, text)
 
 
@@ -212,56 +224,60 @@ def _send(stream: OutputStream, text: str) -> None:
     stream.flush()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The two streams of a turn: a person's terminal, or a file or a pipe
+# --------------------------------------------------------------------------------------------------
+# The two streams of a turn, each a terminal, a file or a pipe
 
 
 _READER_GONE = frozenset({errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF})
 _DEFAULT_COLUMNS = 80
-_UNKNOWN = 0
+_UNKNOWN_GROUP = 0
 
 
-class Outlet:
-    """Takes whole rows. What goes to the screen that prompts appear on waits at the gate while one is open.
+class OutputSink:
+    """One of the two streams of a turn. It receives whole rows.
 
-    `gone` is called once, when its reader is gone; the turn goes on then, and what is written goes nowhere.
+    `gone` is called once, when the reader has closed the stream. The turn continues, and later
+    output is discarded.
     """
 
-    def __init__(self, stream: TextIO | None, gate: Gate, gone: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, stream: TextIO | None, gate: Gate, gone: Callable[[], None] = lambda: None
+    ) -> None:
         self._stream = stream
         self._gate = gate
         self._gone = gone
         self._encoding = (stream.encoding if stream is not None else None) or "utf-8"
         self.is_terminal = stream is not None and stream.isatty()
-        self._is_held = self.is_terminal and self._ask(os.tcgetpgrp) is not None
+        self._is_held = self.is_terminal and self._query(os.tcgetpgrp) is not None
         self.unicode = self._encoding.replace("-", "").lower() == "utf8"
 
     @property
     def columns(self) -> int:
-        """Width of the terminal in columns; 80 where it does not say."""
-        return self._ask(lambda fd: os.get_terminal_size(fd).columns) or _DEFAULT_COLUMNS
+        """Width of the terminal in columns, or 80 if it does not report one."""
+        return self._query(lambda fd: os.get_terminal_size(fd).columns) or _DEFAULT_COLUMNS
 
     @property
     def prompts(self) -> int:
-        """Number of prompts that have been on this screen; none where they appear elsewhere."""
+        """Number of prompts shown on this screen; 0 if prompts appear elsewhere."""
         return self._gate.prompts if self._is_held else 0
 
     @property
     def in_foreground(self) -> bool:
-        """Whether our job has the terminal now: in the background, nothing may be drawn that is not asked for."""
-        return self._ask(os.tcgetpgrp) in {os.getpgrp(), _UNKNOWN}
+        """Whether this process is in the foreground job. A background job draws no status rows."""
+        return self._query(os.tcgetpgrp) in {os.getpgrp(), _UNKNOWN_GROUP}
 
     def put(self, text: str) -> None:
-        """Write text, now or when the prompt that is open has been answered.
+        """Write the text now, or after the open prompt is answered.
 
         Raises:
-            OSError: It cannot be written although it has a reader: the disk is full.
+            OSError: The stream cannot be written although it has a reader, for example because the
+                disk is full.
         """
         if text:
             self._gate.write(self, text)
 
     def write(self, text: str) -> None:
-        """Write at once: what the gate does when it lets text through."""
+        """Write at once. Called by the gate."""
         if self._stream is None:
             return
         try:
@@ -279,43 +295,51 @@ class Outlet:
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def flush(self) -> None:
-        """Do nothing: everything is sent at once."""
+        """Do nothing, because every write is sent at once."""
 
     def isatty(self) -> bool:
-        """Tell the gate whether this is the screen that prompts appear on; another terminal is written to at any time."""
+        """Return whether this stream is the screen that shows prompts.
+
+        Output to other terminals is not buffered.
+        """
         return self._is_held
 
-    def _ask(self, question: Callable[[int], int]) -> int | None:
-        """Ask the terminal something; None where it does not say. A stream without a descriptor is taken for what it says it is."""
+    def _query(self, question: Callable[[int], int]) -> int | None:
+        """Query the terminal. Return None if the terminal is closed.
+
+        For a stream without a descriptor, its `isatty` decides whether it is a terminal.
+        """
         try:
             return question(self._stream.fileno()) if self._stream is not None else None
         except io.UnsupportedOperation:
-            return _UNKNOWN
+            return _UNKNOWN_GROUP
         except OSError:
             return None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Both streams of a turn as one page: an empty row stands between what the assistant says and what is said beside it
+# --------------------------------------------------------------------------------------------------
+# Both streams together: an empty row separates the assistant's text from other output
 
 
 PartKind: TypeAlias = Literal["words", "reasoning", "beside"]
 
 
-class Page:
-    """Puts whole rows on a page; the assistant's words on `out`, everything else on `err`."""
+class OutputPair:
+    """Writes the assistant's text to `out` and everything else to `err`, with empty rows between
+    the two kinds.
+    """
 
-    def __init__(self, out: Outlet, err: Outlet, look: Look) -> None:
+    def __init__(self, out: OutputSink, err: OutputSink, look: Look) -> None:
         self.out = out
         self.err = err
         self.look = look
-        self._above: tuple[PartKind, Outlet] | None = None
+        self._above: tuple[PartKind, OutputSink] | None = None
         self._ended = False
         self._message_is_over = False
         self._prompts = 0
 
     def put(self, kind: PartKind, text: str) -> None:
-        """Put rows below what is there."""
+        """Write rows below the earlier output."""
         if not text:
             return
         outlet = self.out if kind == "words" else self.err
@@ -326,18 +350,21 @@ class Page:
         self._message_is_over &= kind != "words"
 
     def end_message(self) -> None:
-        """Note that what comes next is something else, even if it is of the same kind."""
+        """Mark the end of a message.
+
+        An empty row then precedes the next text, even if it is also text of the assistant.
+        """
         self._message_is_over |= self._above is not None and self._above[0] == "words"
         self._ended = True
 
-    def _look_for_prompts(self, outlet: Outlet) -> None:
-        """Note a prompt that was on the screen meanwhile: it stands above now, and is none of the assistant's words."""
+    def _look_for_prompts(self, outlet: OutputSink) -> None:
+        """Treat a prompt that was shown since the last output as output on stderr."""
         if outlet.prompts > self._prompts:
             self._prompts = outlet.prompts
             self._above = "beside", outlet
 
-    def _is_apart(self, kind: PartKind, outlet: Outlet) -> bool:
-        if not outlet.is_terminal:  # in a file two messages are two paragraphs, whatever was said beside them
+    def _is_apart(self, kind: PartKind, outlet: OutputSink) -> bool:
+        if not outlet.is_terminal:  # in a file, an empty line separates two messages
             return kind == "words" and self._message_is_over
         if self._above is None:
             return False

@@ -1,6 +1,7 @@
-"""The prompter of the person at this terminal: one prompt at a time, in plain lines, or with live rows that answer to single keys.
+"""The terminal prompter: one prompt at a time, in plain lines or with single-key input.
 
-Of a rich prompt, rows are printed above, live rows are drawn below, and one row of a transcript stays when it is done.
+A rich prompt prints its context above, redraws its live rows below, and leaves one transcript row
+when the question is closed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ from midturn.events.open_question import OpenQuestion
 from midturn.events.prompt import Prompt, RuleDraft
 from midturn.prompter import Prompter
 from midturn.question.json_value import JsonObject
-from midturn.question.reply import DEFAULT_SCOPE, Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
+from midturn.question.reply import (
+    DEFAULT_SCOPE,
+    Answered,
+    Deferred,
+    EndedTurn,
+    Reply,
+    Scope,
+    Unavailable,
+    WentBack,
+)
 from midturn.question.text import exact
 from midturn.terminal.above import Above
 from midturn.terminal.attributes import can_open_terminal, key_mode
@@ -42,75 +52,92 @@ from midturn.terminal.notify import NotifyCommand, called_off, calling, question
 from midturn.terminal.output_pair import Gate
 from midturn.terminal.prompts.body import own_context
 from midturn.terminal.prompts.field_walk import field_walk
-from midturn.terminal.prompts.keys import BackTo, Jump, OwnWords, Ruled, about, exit_reply, loses_answers
+from midturn.terminal.prompts.keys import (
+    BackTo,
+    Jump,
+    OwnWords,
+    Ruled,
+    about,
+    exit_reply,
+    loses_answers,
+)
 from midturn.terminal.prompts.plain_prompt import plain_dialog
-from midturn.terminal.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
+from midturn.terminal.prompts.plain_scene import Dialog, Edit, PromptBase, Say, Saying
 from midturn.terminal.prompts.rich.keyboard import Keyboard
 from midturn.terminal.prompts.rich.pager import ContextRows, plain_context
-from midturn.terminal.prompts.rich.prompt import RichScene, Settle
+from midturn.terminal.prompts.rich.prompt import Debounce, RichScene
 from midturn.terminal.prompts.rich.screen import Sign, row
 
-_PASTE_POLL = 0.02  # seconds
-_HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it
+_PASTE_POLL = 0.02  # seconds between two checks whether a paste has arrived completely
+# seconds to wait after the end of input, because some terminal programs end the input just before
+# they close the terminal
+_HANGUP_DELAY = 0.05
 
 
 class OwnRules(Protocol):
-    """Rules that a person writes at a prompt."""
+    """Drafts, checks and stores the rules that a person writes at a prompt."""
 
     def draft(self, prompt: Prompt) -> RuleDraft | None:
-        """Return the rule that is offered at a prompt."""
+        """Return the rule to offer at a prompt, or None."""
         ...
 
     def table(self, prompt: Prompt, rule: str) -> JsonObject:
-        """Return a rule that was typed, as a table that is bound to the tool of the call."""
+        """Return a typed rule as a table bound to the tool of the call."""
         ...
 
     def keep(self, prompt: Prompt, rule: str, scope: Scope) -> str:
-        """Write a rule down; return what is said of that.
+        """Store a rule and return a message about it.
 
         Raises:
-            MidturnError: It cannot be written.
+            MidturnError: The rule cannot be stored.
         """
         ...
 
 
 class TerminalPrompter(Prompter):
-    """Asks on the controlling terminal, whatever stdin, stdout and stderr are; one prompt at a time.
-
-    `gate` holds back what others write to the same screen while a prompt is open; `rules` offers a rule with a permission, and writes it.
+    """Asks on the controlling terminal, one prompt at a time, independent of stdin, stdout and
+    stderr.
 
     Args:
-        settings: How prompts look and sound; the usual way where none are given.
+        settings: Look and sound of prompts. Default: `TerminalSettings()`.
+        gate: Holds back other output to the same terminal while a prompt is open.
+        rules: Offers and stores standing permissions at prompts. Default: none are offered.
     """
 
     concurrent = False
     via = "terminal"
 
-    def __init__(self, settings: TerminalSettings | None = None, gate: Gate | None = None, rules: OwnRules | None = None) -> None:
+    def __init__(
+        self,
+        settings: TerminalSettings | None = None,
+        gate: Gate | None = None,
+        rules: OwnRules | None = None,
+    ) -> None:
         self._rules = rules
         self._settings = settings or TerminalSettings()
         self._gate = gate or Gate()
-        self._notify = NotifyCommand(self._settings.notify_command, self._tell)
+        self._notify = NotifyCommand(self._settings.notify_command, self._report_problem)
         self._waiting: OpenQuestion | None = None
         self._had_terminal = can_open_terminal()
         self._jump = Jump()
-        self._kept = _Kept()
+        self._kept = _PromptState()
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
+        """Show a prompt, and return the person's reply.
 
-        Cancelling takes the prompt away at once and leaves the terminal as it was found.
+        Return `Unavailable` if there is no terminal or if the job is in the background. Cancelling
+        removes the prompt at once and restores the terminal.
 
         Args:
-            prompt: What to ask.
+            prompt: The prompt to display.
 
         Raises:
-            TerminalGone: There was a terminal, and it was closed without an answer.
+            TerminalGone: The terminal was closed before the answer.
         """
         if self._jump.passes(prompt):
             return WentBack()
         async with TERMINAL.pass_through():
-            while self._gate.is_pasting:  # the rest of it is for the line that it began in
+            while self._gate.is_pasting:  # wait for the end of a paste that began in the input line
                 await pause(_PASTE_POLL)
             try:
                 with HUSH.lifted(), open_device() as device:
@@ -121,22 +148,23 @@ class TerminalPrompter(Prompter):
                 return Unavailable()
             finally:
                 if self._settings.tidies:
-                    _tidy()
+                    _collect_garbage()
 
     def about_to_ask(self, question: OpenQuestion) -> None:
-        """Take note of what the next prompt asks, as everybody outside the turn sees it.
+        """Set the open question of the next prompt. The notify command receives this question.
 
         Args:
-            question: The question.
+            question: The open question.
         """
         self._waiting = question
 
     def withdrawn(self, id: str, by: str) -> None:
-        """Say who answered a prompt that was taken away.
+        """Print the responder after a prompt was removed because its question was answered
+        elsewhere.
 
         Args:
-            id: The question, as `prompt.id`.
-            by: Who answered.
+            id: The question's ID, as in `prompt.id`.
+            by: The responder.
         """
         del id
         if not self._settings.announces:
@@ -147,7 +175,10 @@ class TerminalPrompter(Prompter):
                 device.write(f"The question was answered by {exact(by)}.\n")
 
     async def _reply(self, prompt: Prompt, device: Device) -> Reply:
-        """Ask the person at the terminal; to leave the turn is a person's word only while the terminal is there."""
+        """Ask on `device`.
+
+        A reply that ends the turn or defers the question counts only if the terminal is still open.
+        """
         if not device.in_foreground:
             device.check()
             return Unavailable()
@@ -158,10 +189,14 @@ class TerminalPrompter(Prompter):
         self._gate.asked.add(prompt.event)
         while isinstance(reply := await self._ask(prompt, device), Ruled) and self._rules:
             if reply.scope == "conversation":
-                reply = Answered(value=True, scope=reply.scope, rule=self._rules.table(prompt, reply.written))
+                reply = Answered(
+                    value=True, scope=reply.scope, rule=self._rules.table(prompt, reply.written)
+                )
                 break
             try:
-                device.write(f"{exact(self._rules.keep(prompt, reply.written, reply.scope or DEFAULT_SCOPE))}\n")
+                device.write(
+                    f"{exact(self._rules.keep(prompt, reply.written, reply.scope or DEFAULT_SCOPE))}\n"
+                )
             except MidturnError as error:
                 prompt = replace(prompt, error=str(error))
             else:
@@ -170,7 +205,7 @@ class TerminalPrompter(Prompter):
         if not isinstance(reply, Deferred):
             self._gate.answered.add(prompt.event)
         if isinstance(reply, EndedTurn | Deferred):
-            await asyncio.sleep(_HANGING_UP)
+            await asyncio.sleep(_HANGUP_DELAY)
             device.check()
         return self._jump.begin(prompt, reply) if isinstance(reply, BackTo) else reply
 
@@ -178,7 +213,7 @@ class TerminalPrompter(Prompter):
         with self._gate.shut() as at_line_start:
             if not at_line_start:
                 device.write("\n")
-            if problem := self._call(prompt):
+            if problem := self._notify_person(prompt):
                 device.write(f"{exact(problem)}\n")
             walk = field_walk(prompt)
             if walk is None:
@@ -192,25 +227,32 @@ class TerminalPrompter(Prompter):
             return await ask_plain(prompt, device, self._settings)
         return await ask_rich(prompt, device, self._settings, self._kept)
 
-    def _call(self, prompt: Prompt) -> str | None:
-        """Let the user's program know; a person whose answer did not fit is there already."""
+    def _notify_person(self, prompt: Prompt) -> str | None:
+        """Run the notify command.
+
+        The command does not run again for a prompt that is repeated after an invalid answer.
+        """
         if prompt.error is not None:
             return None
         waiting = self._waiting
-        return self._notify.run(waiting.to_json() if waiting is not None and waiting.id == prompt.id else question_of(prompt))
+        return self._notify.run(
+            waiting.to_json()
+            if waiting is not None and waiting.id == prompt.id
+            else question_of(prompt)
+        )
 
-    def _tell(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         if sys.stderr is not None:
-            with suppress(OSError):  # it is not read
+            with suppress(OSError):  # stderr is closed
                 self._gate.write(sys.stderr, f"midturn: {exact(problem)}\n")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The one terminal of a process
+# --------------------------------------------------------------------------------------------------
+# One prompt at a time for the whole process
 
 
-class Turnstile:
-    """One prompt at a time on the one terminal of a process, first come first served: a lock that several event loops and threads share."""
+class TerminalLock:
+    """A fair lock for the terminal, shared by all event loops and threads of the process."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -219,7 +261,7 @@ class Turnstile:
 
     @asynccontextmanager
     async def pass_through(self) -> AsyncGenerator[None]:
-        """Wait for everybody who came before, and keep those who come later waiting while the block runs."""
+        """Acquire the lock in order of arrival, and hold it while the block runs."""
         ticket: Future[None] = Future()
         with self._guard:
             self._waiting.append(ticket)
@@ -239,7 +281,7 @@ class Turnstile:
             self._waiting.remove(ticket)
 
     def _admit(self) -> None:
-        """Let the first in who still waits, if the gate is free."""
+        """Give the free lock to the first waiter that is not cancelled."""
         while self._waiting and self._inside is None:
             ticket = self._waiting.popleft()
             if ticket.set_running_or_notify_cancel():
@@ -247,32 +289,36 @@ class Turnstile:
                 ticket.set_result(None)
 
 
-TERMINAL = Turnstile()
+TERMINAL = TerminalLock()
 
 
-def _tidy() -> None:
-    """Collect what a prompt leaves behind now, while no one waits: else the collector stops a later prompt, to look at everything."""
+def _collect_garbage() -> None:
+    """Run the garbage collector while nobody waits, so that it does not delay a later prompt."""
     gc.collect()
-    _put_aside()
+    _freeze_loaded_objects()
 
 
 @cache
-def _put_aside() -> None:
-    """Put aside what the first prompt of a process has loaded. Once: of the turn that is under way, nothing would ever be collected."""
+def _freeze_loaded_objects() -> None:
+    """Exclude the objects that the first prompt has loaded from garbage collection.
+
+    The objects are frozen only once, because a later call would also keep the objects of a running
+    turn forever.
+    """
     gc.freeze()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A prompt in plain lines: no escape byte, no bell, nothing that moves
+# --------------------------------------------------------------------------------------------------
+# Plain prompts: lines only, no escape sequences, no bell
 
 
-_LEAVES = "The form has answers. Ctrl-C again ends the turn, Enter goes on: "
-TAKEN_AWAY = "(the question was taken away)"
+_CONFIRM_LEAVING = "The form has answers. Press Ctrl-C again to end the turn, Enter to continue: "
+TAKEN_AWAY = "(the question was closed)"
 
 
 async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
-    """Ask on `device` and return what the person did; the terminal is left as it was found."""
-    scene = Scene(prompt, device.size.columns, device.size.rows)
+    """Ask on `device` in plain lines and return the reply. The terminal is restored."""
+    scene = PromptBase(prompt, device.size.columns, device.size.rows)
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
         reader = LineReader(device, restored, settings.settle)
         try:
@@ -288,7 +334,9 @@ async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) 
     return reply
 
 
-async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: Restored) -> Reply:
+async def _converse(
+    dialog: Dialog, scene: PromptBase, reader: LineReader, restored: Restored
+) -> Reply:
     saying = next(dialog)
     while True:
         try:
@@ -297,7 +345,7 @@ async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: 
             if scene.prompt.exit_leaves_open or not loses_answers(scene.prompt):
                 raise
             restored.device.write("\n")
-            await reader.ask(Say(ask=_LEAVES))
+            await reader.ask(Say(ask=_CONFIRM_LEAVING))
             continue
         try:
             saying = dialog.send(heard)
@@ -305,7 +353,9 @@ async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: 
             return stop.value
 
 
-async def _carry_out(saying: Saying, scene: Scene, reader: LineReader, restored: Restored) -> str:
+async def _carry_out(
+    saying: Saying, scene: PromptBase, reader: LineReader, restored: Restored
+) -> str:
     match saying:
         case Say():
             return await reader.ask(saying)
@@ -317,11 +367,11 @@ async def _carry_out(saying: Saying, scene: Scene, reader: LineReader, restored:
                 return text
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A prompt that answers to single keys
+# --------------------------------------------------------------------------------------------------
+# Rich prompts: single keys and live rows
 
 
-_A_SECOND = 1.0  # between two looks at how long there is left
+_COUNTDOWN_INTERVAL = 1.0  # seconds between redraws of a countdown
 MARKDOWN = re.compile(
     r"^[ ]{0,3}(?:[-*+]|\d{1,9}[.)])[ ]+\S"
     r"|^[ ]{0,3}>"
@@ -330,30 +380,36 @@ MARKDOWN = re.compile(
     r"|^[ ]{0,3}(?:[-*_][ ]*){3,}$",
     re.MULTILINE,
 )
-"""Lists, quotes, code in a language, tables, links and rules: what is drawn differently from words that stand below each other."""
+"""Markdown that is drawn differently from plain text: lists, quotes, code, tables, links
+and rules.
+"""
 FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
-"""Plain colours, wrapping on, the cursor seen, pastes unmarked."""
+"""Reset colours, enable line wrap, show the cursor, disable bracketed paste."""
 LEAVE_SCREEN = "\x1b[?1049l"
-"""From the screen of its own back to the usual one; only where that one is shown."""
+"""Leave the alternate screen. Written only while it is active."""
 
 
-class _Kept:
-    """What a prompter keeps from one prompt to the next: own words at lists, and a paste that is still arriving."""
+class _PromptState:
+    """State that a prompter keeps between prompts: free text that was typed at lists of options, and
+    an unfinished paste.
+    """
 
     def __init__(self) -> None:
         self.words = OwnWords()
         self.keyboard = Keyboard()
 
 
-async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, kept: _Kept) -> Reply:
-    """Ask on `device` and return what the person did; the terminal is left as it was found."""
+async def ask_rich(
+    prompt: Prompt, device: Device, settings: TerminalSettings, kept: _PromptState
+) -> Reply:
+    """Ask on `device` with single keys and return the reply. The terminal is restored."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
         restored.set(key_mode(restored.found))
         if readable_now(device.fd):
-            device.write("\n")  # what was typed ahead was echoed: no header begins behind it
+            device.write("\n")  # input typed ahead was echoed, so start the header on a new line
         kept.keyboard.begin_anew(device.read_typed().decode(errors="replace"))
         device.write(calling(prompt, settings, os.environ))
-        settle = Settle(settings.settle, time.monotonic())
+        settle = Debounce(settings.settle, time.monotonic())
         size = device.size
         asked = RichScene(
             prompt,
@@ -377,25 +433,39 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, k
             raise
         kept.words.keep(prompt, asked.own_words(reply))
         columns = device.size.columns
-        if prompt.kind == "review" and isinstance(reply, WentBack):  # it comes again: once in the scrollback is enough
+        if prompt.kind == "review" and isinstance(
+            reply, WentBack
+        ):  # erased, because the review is shown again later
             above.take_away()
         canvas.print(asked.settled(reply, columns))
     return reply
 
 
 def layout_of(prompt: Prompt, device: Device) -> ContextRows:
-    """Return what lays the context out. What draws Markdown takes a moment to load, and most contexts are a diff or a few words."""
+    """Return the function that lays out the context.
+
+    The Markdown renderer loads slowly, so the renderer is used only if the context contains
+    Markdown.
+    """
     if MARKDOWN.search(own_context(prompt)) is None:
         return plain_context
 
     return partial(context_rows, UNICODE if device.unicode else ASCII)
 
 
-async def _until_answered(asked: RichScene, above: Above, restored: Restored, *, bell: bool) -> Reply:
+async def _until_answered(
+    asked: RichScene, above: Above, restored: Restored, *, bell: bool
+) -> Reply:
     device, canvas = above.device, above.canvas
     while True:
         above.fit()
-        live = LiveRows(asked, device, canvas, restored, every=_A_SECOND if asked.counts_down else None)
+        live = LiveRows(
+            asked,
+            device,
+            canvas,
+            restored,
+            every=_COUNTDOWN_INTERVAL if asked.counts_down else None,
+        )
         left = await live.run(bell=bell)
         above.make_room(live.height)
         match left:
@@ -412,7 +482,7 @@ async def _until_answered(asked: RichScene, above: Above, restored: Restored, *,
                 restored.suspend()
                 above.draw_anew()
             case Sign.RESIZED:
-                pass  # what is above is fitted to the new width first
+                pass  # lay out the rows above for the new width, then draw the prompt again
             case Sign():
                 canvas.clear()
                 above.draw_anew()
@@ -420,8 +490,13 @@ async def _until_answered(asked: RichScene, above: Above, restored: Restored, *,
                 return reply
 
 
-async def _page(asked: RichScene, device: Device, canvas: Canvas, restored: Restored) -> Reply | None:
-    """Show everything on a screen of its own, and come back to the question; return what the person said there, if anything."""
+async def _page(
+    asked: RichScene, device: Device, canvas: Canvas, restored: Restored
+) -> Reply | None:
+    """Show the full context on the alternate screen.
+
+    Return the reply that the person gave there, or None to return to the prompt.
+    """
     pager = asked.pager()
     while True:
         with restored.saying(f"{LEAVE_SCREEN}{restored.farewell}"):

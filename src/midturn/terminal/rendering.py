@@ -1,4 +1,7 @@
-"""What stands above a question, and what was said, drawn for a listing: the rows of a prompt and of an answer, in their colours."""
+"""Draws questions, contexts and answers in listings.
+
+Rows and colours are the same as in prompts.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +25,25 @@ from midturn.terminal.prompts.rich.screen import Row, Span, Style
 
 
 class Drawing:
-    """Draws for one stream, which goes to a terminal that can. Each row that it returns is fit to be shown, and no wider than was asked."""
+    """Draws for one stream that is connected to a terminal.
+
+    Each row is displayable, and its width is at most the requested width.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._unicode = (stream.encoding or "utf-8").replace("-", "").lower() == "utf8"
         self._colours = choose_look("rich", os.environ).colours
 
     def prompt(self, prompt: Prompt, width: int) -> list[str]:
-        """Draw what a prompt shows above its question."""
+        """Return the rows above the question of a prompt."""
         return self._painted(body(prompt, width, self._context))
 
     def context(self, text: str, width: int) -> list[str]:
-        """Draw the context of a question."""
+        """Return the rows of a context."""
         return self._painted(self._context(text, width))
 
     def words(self, text: str, width: int) -> list[str]:
-        """Draw what a model said, as it was when it came."""
+        """Return the rows of a model's answer, drawn as during its turn."""
         flow = MarkdownFlow(lambda: width + 1, self._glyphs)
         shown = f"{flow.feed(text)}{flow.finish()}".rstrip("\n")
         return (shown if self._unicode else as_ascii(shown)).split("\n")
@@ -51,15 +57,20 @@ class Drawing:
         return partial(context_rows, self._glyphs)
 
     def _painted(self, rows: Iterable[Row]) -> list[str]:
-        return ["".join(map(self._written, spans if self._unicode else ascii_row(spans))).rstrip() for spans in rows]
+        return [
+            "".join(map(self._written, spans if self._unicode else ascii_row(spans))).rstrip()
+            for spans in rows
+        ]
 
     def _written(self, span: Span) -> str:
         ink = _ink(span.style)
-        return (ink if self._colours else ink.without_color).render(span.text, color_system=ColorSystem.STANDARD)
+        return (ink if self._colours else ink.without_color).render(
+            span.text, color_system=ColorSystem.STANDARD
+        )
 
 
 @cache
 def _ink(style: Style) -> Ink:
-    """Return a style in the words of the library that writes it here."""
+    """Return a style in the syntax of rich."""
     words = STYLES.get(style, "").replace("ansibright", "bright_").replace("ansi", "")
     return Ink.parse(words.replace("brightblack", "bright_black"))

@@ -1,4 +1,6 @@
-"""A window that is being resized: nothing is drawn until its size rests, then everything is drawn once, on the rows that it had."""
+"""Redraws during resizing. Nothing is drawn until the size is stable; then everything is drawn
+once.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,20 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from midturn.terminal.prompts.rich.screen import Frame, Row, row_cells
 
 QUIET = 0.15
-"""Seconds without a further change of the size, after which it rests."""
+"""Seconds without a change after which the size is stable."""
 
 _ERASE_DOWN = "\x1b[K\x1b7\x1b[C\x1b[J\x1b8"
-"""Erases the row from the cursor on, then everything from the next cell on: tmux moves the whole screen into its history when everything is
-erased from the first cell on."""
+"""Erases the rest of the row, then everything from the next cell on.
+
+This avoids erasing from the first cell on, because tmux would then move the screen into its
+scrollback.
+"""
 
 Result = TypeVar("Result")
 
 
 class SteadyOutput(Vt100_Output):
-    """An output that never moves what it erases into the history of the terminal."""
+    """An output that never moves erased rows into the scrollback."""
 
     def erase_down(self) -> None:
         """Erase everything from the cursor on."""
@@ -31,18 +36,24 @@ class SteadyOutput(Vt100_Output):
 
 
 def reflowed(rows: Sequence[Row], columns: int) -> list[int]:
-    """Return how many rows each printed row takes in a window of so many columns: terminals break what has become too long."""
+    """Return the number of screen rows that each printed row takes.
+
+    The terminal has wrapped the printed rows at `columns`.
+    """
     return [max(1, -(-row_cells(spans) // columns)) for spans in rows]
 
 
 class SteadyApplication(Application[Result]):
-    """An application that draws nothing while the window is being resized.
+    """An application that does not draw while the window is being resized.
 
-    prompt_toolkit erases and draws at every step, at the place of the rows before the terminal has moved them: each step leaves a copy.
+    prompt_toolkit redraws at every step of a resize. Its cursor position is outdated then, because
+    the terminal has moved the rows, so each redraw leaves a copy of the rows.
     """
 
-    def __init__(self, clock: Callable[[], float], columns: Callable[[], int], **settings: Any) -> None:
-        """Make an application that reads the width of the window with `columns`."""
+    def __init__(
+        self, clock: Callable[[], float], columns: Callable[[], int], **settings: Any
+    ) -> None:
+        """Create an application. `columns` returns the width of the window."""
         super().__init__(**settings)
         self._clock = clock
         self._now_columns = columns
@@ -50,13 +61,13 @@ class SteadyApplication(Application[Result]):
         self._rests_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.on_new_width: Callable[[], None] | None = None
-        """Called when a window rests that has another width. Without it, the application is drawn again."""
+        """Called when a changed width is stable. Default: redraw."""
         self.shown = Frame(())
-        """The rows that were drawn last."""
+        """The frame that was drawn last."""
 
     @property
     def has_new_width(self) -> bool:
-        """Whether the window has another width than the rows were drawn for."""
+        """Whether the window's width has changed since the rows were drawn."""
         return not self.full_screen and self._now_columns() != self._drawn_columns
 
     def _on_resize(self) -> None:
@@ -79,13 +90,17 @@ class SteadyApplication(Application[Result]):
     def _redraw(self, render_as_done: bool = False) -> None:  # noqa: FBT001, FBT002  prompt_toolkit calls it so
         if render_as_done:
             self._stop_waiting()
-        elif self.has_new_width and self._timer is None:  # no signal says so outside of the main thread
+        elif (
+            self.has_new_width and self._timer is None
+        ):  # there is no resize signal outside of the main thread
             self._on_resize()
         if self._timer is None:
             super()._redraw(render_as_done)
 
     def _stop_waiting(self) -> None:
-        """Have the rows erased where they are now, before they go away."""
+        """Cancel the timer. If the width has changed, correct the position at which prompt_toolkit
+        erases the rows.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -94,4 +109,4 @@ class SteadyApplication(Application[Result]):
             columns = self._now_columns()
             above = sum(reflowed(self.shown.rows[:at], columns))
             place = Point(x=column % columns, y=above + column // columns)
-            self.renderer._cursor_pos = place  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # it knows nothing of reflow
+            self.renderer._cursor_pos = place  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # prompt_toolkit ignores reflow

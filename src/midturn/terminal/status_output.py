@@ -1,4 +1,4 @@
-"""Messages beside the assistant's words: tools that run and end, notices for the user, and the row that says what goes on."""
+"""Status messages of a turn: tools that start and end, notices, and the status row."""
 
 from __future__ import annotations
 
@@ -13,64 +13,88 @@ from midturn.events.types import Event, ToolCall
 from midturn.question.json_text import compact
 from midturn.question.text import ASK_USER, exact
 from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED, switched_off, withheld
-from midturn.terminal.answer_notice import Ledger, Told, label
-from midturn.terminal.output_pair import Gate, Outlet, Page
+from midturn.terminal.answer_notice import AnswerNotice, AnswerNotices, label
+from midturn.terminal.output_pair import Gate, OutputPair, OutputSink
 from midturn.terminal.prompts.cells import clip, continued_rows, hang
 from midturn.terminal.prompts.keys import one_line, split_lines
 
 _SIGN = "·"
-_LONGEST_ARGUMENTS = 160
-_LONGEST_LABEL = 60
-_LONGEST_ERROR = 400
-_MOST_LET_THROUGH = 40
+_MAX_ARGUMENTS = 160
+_MAX_LABEL = 60
+_MAX_ERROR = 400
+_MAX_SUBJECT_ROWS = 40
 _MORE = "…"
 _HANG = "  "
 _REASON = "- "
 _DIM, _RED, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[0m"
 
 
-class Asides:
-    """Prints lines; each is one line, wrapped where a terminal shows it. `answered_here` and `asked_here` are the `Ledger`'s."""
+class StatusOutput:
+    """Prints status messages, one line each, wrapped on terminals.
 
-    def __init__(self, page: Page, answered_here: Collection[str] = (), asked_here: Collection[str] = ()) -> None:
+    `answered_here` and `asked_here` are passed to `AnswerNotices`.
+    """
+
+    def __init__(
+        self,
+        page: OutputPair,
+        answered_here: Collection[str] = (),
+        asked_here: Collection[str] = (),
+    ) -> None:
         self._page = page
-        self._ledger = Ledger(answered_here, asked_here)
+        self._ledger = AnswerNotices(answered_here, asked_here)
 
     def tool_started(self, call: ToolCall) -> None:
-        """Name a tool that runs, with as much of its arguments as one row holds."""
-        self._say([clip(f"{self._sign} {label(call)}{_others(call)}", self._width or _LONGEST_ARGUMENTS)], _DIM)
+        """Print the name of a started tool and as much of its arguments as fit on one row."""
+        self._say(
+            [
+                clip(
+                    f"{self._sign} {label(call)}{_other_arguments(call)}",
+                    self._width or _MAX_ARGUMENTS,
+                )
+            ],
+            _DIM,
+        )
 
     def tool_ended(self, call: ToolCall, error: str | None) -> None:
-        """Say what became of a call: the decision about it, that it is done, or the first line of what went wrong."""
+        """Print the outcome of a call: the decision about the call, success, or the first line of
+        the error.
+        """
         fate = self._ledger.fate(call, is_error=error is not None)
-        name = f"{self._sign} {clip(label(call), _LONGEST_LABEL)}"
+        name = f"{self._sign} {clip(label(call), _MAX_LABEL)}"
         if fate is not None:
-            self._say([f"{name}: {clip(fate, _LONGEST_ERROR)}"], _DIM)
-        elif error is not None and (said := _for_the_person(call, error)):
+            self._say([f"{name}: {clip(fate, _MAX_ERROR)}"], _DIM)
+        elif error is not None and (said := _error_for_user(call, error)):
             self._say([f"{name}: {said}"], _DIM)
         elif error is None:
             self._say([f"{name}: ok"], _DIM)
         else:
-            self._say([f"{name} failed: {clip(exact(_first_of(call, error)), _LONGEST_ERROR)}"], _RED)
+            self._say([f"{name} failed: {clip(exact(_first_line(call, error)), _MAX_ERROR)}"], _RED)
 
     def is_news(self, call: ToolCall, error: str) -> bool:
-        """Return whether the person does not know yet why a call failed: they neither ended the turn nor decided about it."""
-        return _for_the_person(call, error) is None and not self._ledger.has_fate(call)
+        """Return whether the error of a call is new to the person.
 
-    def note(self, event: Event) -> Told | None:
-        """Follow the turn, event by event; return what `told` is to say of it."""
+        An error is not new if the person ended the turn or decided about the call.
+        """
+        return _error_for_user(call, error) is None and not self._ledger.has_fate(call)
+
+    def note(self, event: Event) -> AnswerNotice | None:
+        """Process an event; return the notice to print, if any."""
         return self._ledger.note(event)
 
-    def told(self, told: Told) -> None:
-        """Say who answered a question in place of the person here, and show what that let through."""
+    def told(self, told: AnswerNotice) -> None:
+        """Print the responder of a question that was answered elsewhere.
+
+        After an approval, also print the lines of the approved call or context.
+        """
         self._say([f"{told.question} {told.answer}  {told.who}"], "")
-        shown = told.let_through[:_MOST_LET_THROUGH]
+        shown = told.let_through[:_MAX_SUBJECT_ROWS]
         left = len(told.let_through) - len(shown)
         more = [f"{_MORE} {left} more rows"] if left else []
         self._say_exactly([*shown, *more])
 
     def notice(self, text: str) -> None:
-        """Say what the user should know."""
+        """Print a notice for the user."""
         first, *more = map(exact, split_lines(text.rstrip("\n")))
         self._say([f"midturn: {first}", *(f"{_HANG}{line}" for line in more)], "")
 
@@ -81,12 +105,18 @@ class Asides:
         self._page.put("beside", "".join(f"{colour if end else ''}{row}{end}\n" for row in rows))
 
     def _say_exactly(self, lines: Sequence[str]) -> None:
-        """Print lines behind a gutter, dimly, every character kept."""
+        """Print dimmed lines after a gutter, with every character visible."""
         width = self._width
         bar = "│ " if self._page.err.unicode else "| "
-        rows = [bar + row for line in lines for row in (continued_rows(line, width - len(bar)) if width else [line])]
+        rows = [
+            bar + row
+            for line in lines
+            for row in (continued_rows(line, width - len(bar)) if width else [line])
+        ]
         end = _PLAIN if width and self._page.look.colours else ""
-        self._page.put("beside", "".join(f"{_DIM if end else ''}{row.rstrip()}{end}\n" for row in rows))
+        self._page.put(
+            "beside", "".join(f"{_DIM if end else ''}{row.rstrip()}{end}\n" for row in rows)
+        )
 
     @property
     def _sign(self) -> str:
@@ -94,21 +124,30 @@ class Asides:
 
     @property
     def _width(self) -> int:
-        """Width of the terminal in columns; 0 where lines go elsewhere."""
+        """Width of the terminal in columns, or 0 if the output is not a terminal."""
         return self._page.err.columns - 1 if self._page.err.is_terminal else 0
 
 
-def _first_of(call: ToolCall, error: str) -> str:
-    """Return the first line of an error without the name of its tool; if a question could not be asked, the first reason."""
+def _first_line(call: ToolCall, error: str) -> str:
+    """Return the first line of an error without the tool's name.
+
+    If a question could not be asked, return the first of the reasons.
+    """
     lines = [line for line in split_lines(error) if line.strip()] or ["it does not say why"]
     reasons = [line.removeprefix(_REASON) for line in lines[1:] if line.startswith(_REASON)]
     if call.name != ASK_USER or not reasons:
         return lines[0].removeprefix(f"{call.name}: ")
-    return f"nothing was asked: {reasons[0]}{f' (and {len(reasons) - 1} more)' if len(reasons) > 1 else ''}"
+    return (
+        "nothing was asked:"
+        f" {reasons[0]}{f' (and {len(reasons) - 1} more)' if len(reasons) > 1 else ''}"
+    )
 
 
-def _for_the_person(call: ToolCall, error: str) -> str | None:
-    """Say here what our own sentences tell the model: they call the reader of this terminal "the user"."""
+def _error_for_user(call: ToolCall, error: str) -> str | None:
+    """Return text for the user that replaces one of midturn's own errors, or None for other errors.
+
+    midturn's own errors are written for the model.
+    """
     if error in (INPUT_CANCELLED, TURN_ENDED):
         return "not finished: the turn was ended"
     if error == withheld(call.name):
@@ -116,8 +155,11 @@ def _for_the_person(call: ToolCall, error: str) -> str | None:
     return "not run: switched off by configuration" if error == switched_off(call.name) else None
 
 
-def _others(call: ToolCall) -> str:
-    """Name the arguments after the first, as far as they are short; what is long is seen where it is asked about."""
+def _other_arguments(call: ToolCall) -> str:
+    """Return the arguments after the first argument if they are short.
+
+    Long arguments are shown in the prompt that approves the call.
+    """
     if not isinstance(call.arguments, dict):
         return f" {exact(compact(call.arguments))}" if call.arguments else ""
     first_shown = label(call) != exact(call.name)
@@ -131,8 +173,8 @@ def _others(call: ToolCall) -> str:
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ASCII = "|/-\\"
-_QUIET = 0.4  # seconds without news before the row appears: what is quicker needs none
-_LONGEST = 60
+_STATUS_DELAY = 0.4  # seconds without output before the status row appears
+_MAX_ACTIVITIES = 60
 _MINUTE = 60
 
 
@@ -142,9 +184,14 @@ class _Activity(Struct, frozen=True):
 
 
 class Spinner:
-    """Draws through the gate, so that a prompt or a line of output takes its place. `paint` is called at every heartbeat."""
+    """Draws the status row through the gate. Prompts and other output replace the row.
 
-    def __init__(self, gate: Gate, outlet: Outlet, clock: Callable[[], float] = time.monotonic) -> None:
+    Call `paint` regularly.
+    """
+
+    def __init__(
+        self, gate: Gate, outlet: OutputSink, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._gate = gate
         self._outlet = outlet
         self._clock = clock
@@ -155,36 +202,36 @@ class Spinner:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything goes on, or is waited for."""
+        """Whether an activity runs, or a retry is pending."""
         return bool(self._activities) or self._clock() < self._resumes
 
     def begin(self, id: str, doing: str) -> None:
-        """Begin to count; `doing` is fit to be shown."""
+        """Start an activity; `doing` is displayable text."""
         self._activities[id] = _Activity(doing, self._clock())
 
     def finish(self, id: str) -> None:
-        """Stop counting; nothing is left of the row when this was the last."""
+        """End an activity. The row disappears when no activity is left."""
         self._activities.pop(id, None)
         self._resumes = 0.0
         if not self._activities:
             self._gate.clear_status()
 
     def wait(self, seconds: float) -> None:
-        """Count down before an attempt."""
+        """Show the seconds that remain until a retry."""
         self._resumes = self._clock() + seconds
 
     def heard(self) -> None:
-        """Note that something was shown: the row is not needed for a while."""
+        """Record that output was shown. The row is hidden for a while after output."""
         self._news, self._resumes = self._clock(), 0.0
 
     def clear(self) -> None:
-        """Forget everything, and take the row away."""
+        """End all activities and remove the row."""
         self._activities.clear()
         self._resumes = 0.0
         self._gate.clear_status()
 
     def paint(self) -> None:
-        """Draw the row as it is now."""
+        """Draw the current row."""
         now = self._clock()
         if not self._outlet.in_foreground:
             return
@@ -192,14 +239,16 @@ class Spinner:
             self._draw(f"trying again in {_span(self._resumes - now + 1)}")
         elif self._activities:
             since = min(activity.since for activity in self._activities.values())
-            if now - max(since, self._news) >= _QUIET:
+            if now - max(since, self._news) >= _STATUS_DELAY:
                 names = dict.fromkeys(activity.doing for activity in self._activities.values())
-                self._draw(f"{clip(', '.join(names), _LONGEST)} {_span(now - since)}")
+                self._draw(f"{clip(', '.join(names), _MAX_ACTIVITIES)} {_span(now - since)}")
         else:
             self._gate.clear_status()
 
     def _draw(self, text: str) -> None:
-        self._gate.show_status(self._outlet, clip(f"{next(self._frames)} {text}", self._outlet.columns - 1))
+        self._gate.show_status(
+            self._outlet, clip(f"{next(self._frames)} {text}", self._outlet.columns - 1)
+        )
 
 
 def _span(seconds: float) -> str:
@@ -207,31 +256,31 @@ def _span(seconds: float) -> str:
     return f"{whole} s" if whole < _MINUTE else f"{whole // _MINUTE} min {whole % _MINUTE} s"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The beat of a display: ten times a second
+# --------------------------------------------------------------------------------------------------
+# The timer of a display, ten times per second
 
 
 STEP = 0.1
-"""Seconds between two beats."""
+"""Seconds between two calls of `beat` in `Heartbeat`."""
 
 
 class Heartbeat:
-    """Calls `beat` ten times a second between `start` and `stop`; not at all where no loop runs."""
+    """Calls `beat` ten times per second between `start` and `stop`, if an event loop is running."""
 
     def __init__(self, beat: Callable[[], None]) -> None:
         self._beat = beat
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin, unless it beats already."""
+        """Start the timer, unless it is already running."""
         if self._next is None:
             try:
                 self._next = asyncio.get_running_loop().call_later(STEP, self._run)
             except RuntimeError:
-                return  # no loop: output is the only clock
+                return  # without an event loop, only output triggers a redraw
 
     def stop(self) -> None:
-        """Stop at once."""
+        """Stop the timer at once."""
         if self._next is not None:
             self._next.cancel()
             self._next = None

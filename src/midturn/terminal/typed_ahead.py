@@ -1,4 +1,4 @@
-"""What a person types while a turn runs: a row below everything, long pastes folded in it, and messages that wait for their turn."""
+"""Input typed while a turn runs: the bottom row, folded pastes, and queued messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from midturn.errors import TerminalGone
 from midturn.terminal.ascii import as_ascii
 from midturn.terminal.device import Device, NoTerminal, open_device, watched
 from midturn.terminal.live import DeviceStream
-from midturn.terminal.output_pair import Footing, Gate
+from midturn.terminal.output_pair import Gate, StatusLine
 from midturn.terminal.prompts.cells import cells, clip, clip_start
 from midturn.terminal.prompts.keys import one_line, split_lines
 from midturn.terminal.prompts.rich.buffer import Buffer
@@ -23,74 +23,84 @@ from midturn.terminal.prompts.rich.burst import HOLD, Bursts, KeyMode, TimedKey
 from midturn.terminal.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.terminal.prompts.rich.screen import POINTER
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Long pastes: shown as `[200 lines]`, and whole when the line is sent
+# --------------------------------------------------------------------------------------------------
+# Long pastes: displayed as `[200 lines]`, sent in full
 
 
 FOLDED = 8
-"""Lines of a paste that are shown; one that has more is folded."""
-_FIRST = 0xDC80  # half of a pair that stands for no character: no keyboard and no paste sends one
-_MOST = 128
-_SIGN = re.compile(f"([{chr(_FIRST)}-{chr(_FIRST + _MOST - 1)}])")
+"""Maximum number of lines of a paste that is displayed in full. Longer pastes are folded."""
+# placeholders of pastes are lone surrogates, which no keyboard and no paste can send
+_FIRST_PLACEHOLDER = 0xDC80
+_MAX_FOLDS = 128
+_PLACEHOLDER = re.compile(
+    f"([{chr(_FIRST_PLACEHOLDER)}-{chr(_FIRST_PLACEHOLDER + _MAX_FOLDS - 1)}])"
+)
 
 
 class Folds:
-    """The pastes of one person, each by the sign that stands for it in a line that is edited."""
+    """The long pastes in an edited line.
+
+    In the line, one placeholder character represents each paste.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def fold(self, text: str) -> str:
-        """Return the text, or the sign that stands for it where it has many lines."""
-        if len(split_lines(text)) <= FOLDED or len(self._texts) == _MOST:
+        """Return the text, or a placeholder character if it has many lines."""
+        if len(split_lines(text)) <= FOLDED or len(self._texts) == _MAX_FOLDS:
             return text
-        sign = chr(_FIRST + len(self._texts))
+        sign = chr(_FIRST_PLACEHOLDER + len(self._texts))
         self._texts[sign] = text
         return sign
 
     def unfold(self, text: str) -> str:
-        """Return what is sent."""
+        """Return the text with each placeholder replaced by its paste."""
         return "".join(self._texts.get(sign, sign) for sign in text) if self._texts else text
 
     def parts(self, text: str) -> list[str]:
-        """Cut a line into folded pastes and what stands between them."""
-        return [part for part in re.split(_SIGN, text) if part]
+        """Split a line into placeholders and the text between them."""
+        return [part for part in re.split(_PLACEHOLDER, text) if part]
 
     def shown(self, sign: str) -> str | None:
-        """Return what a sign is shown as; None for every other character."""
+        """Return the displayed form of a placeholder, or None for any other character."""
         text = self._texts.get(sign)
         return None if text is None else f"[{len(split_lines(text.rstrip()))} lines]"
 
     def forget(self) -> None:
-        """Forget all pastes: no line holds any."""
+        """Delete all pastes, because no line contains a placeholder any more."""
         self._texts.clear()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # The row
 
 
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 LEAVES = "/quit"
-"""What Ctrl-D in an empty line queues."""
+"""Message that is queued by Ctrl-D in an empty line."""
 _ESCAPE_TIMEOUT = 0.05
-_LOST_AFTER = 1.0  # seconds without anything more of a paste
+_PASTE_TIMEOUT = 1.0  # seconds without further input after which a paste counts as complete
 _NEW_LINE = frozenset({"c-j", "m-enter", "s-enter"})
 _ENTRY = KeyMode(writes=True, decides=frozenset({"enter"}))
-_WIDE = 60  # cells; below, fewer words
+# minimum width in cells for the full text of the row; a narrower row has fewer words
+_WIDE_COLUMNS = 60
 
 
 class Message(Struct, frozen=True):
-    """What was sent while a turn ran, and how it is shown in one row."""
+    """A message that was sent while a turn was running, and its displayed form."""
 
     text: str
     shown: str
 
 
 class TypedAhead:
-    """One line that is edited in the bottom row, through the gate; Enter queues it, and Up takes the last message back to edit it.
+    """An input line in the bottom row.
 
-    Nothing that is typed here answers a prompt: while one is open, this reads nothing.
+    Enter queues the line as a message. Up moves the last queued message back into the line for
+    editing.
+
+    The line never answers a prompt: while a prompt is open, no keys are read here.
     """
 
     def __init__(self, folds: Folds, clock: Callable[[], float] = time.monotonic) -> None:
@@ -108,18 +118,18 @@ class TypedAhead:
         self._reads = ExitStack()
 
     def take_messages(self) -> list[Message]:
-        """Hand over the messages that wait; the line that was begun stays."""
+        """Remove and return the queued messages. The current line stays."""
         messages, self._messages = self._messages, []
         return [Message(self._folds.unfold(text), self._shown(text)) for text in messages]
 
     def take_line(self) -> str:
-        """Hand over the line that was begun."""
+        """Remove and return the current line."""
         line, self._line = self._line, Buffer()
         return self._folds.unfold(line.text)
 
     @contextmanager
     def reading(self, gate: Gate) -> Generator[None]:
-        """Read and show what is typed while the block runs, inside a running loop."""
+        """Read and display typed input while the block runs, inside a running loop."""
         with ExitStack() as stack:
             with suppress(NoTerminal):
                 self._device = stack.enter_context(open_device())
@@ -133,28 +143,31 @@ class TypedAhead:
 
     @property
     def is_pasting(self) -> bool:
-        """Whether a paste has begun and is still arriving; one that nothing followed for a while has lost its end."""
-        return self._keyboard.pasting and self._clock() - self._read_at < _LOST_AFTER
+        """Whether a paste is still arriving.
+
+        After a second without further input, a paste counts as complete.
+        """
+        return self._keyboard.pasting and self._clock() - self._read_at < _PASTE_TIMEOUT
 
     def resume(self) -> None:
-        """Read."""
+        """Start reading."""
         self._say(MARK_PASTES)
         if self._device is not None:
             self._reads.enter_context(watched(self._device.fd, self._readable))
 
     def pause(self) -> None:
-        """Leave the keys to a prompt, or to the next reader."""
+        """Stop reading, so that a prompt or the next reader gets the keys."""
         if self._bursts.holds:
             self._release()
         self._reads.close()
         self.leave()
 
     def leave(self) -> None:
-        """Leave the terminal as it was found."""
+        """Restore the terminal's modes."""
         self._say(LEAVE_PASTES)
 
     def again(self) -> None:
-        """Go on after a stop: the shell had the terminal in the meantime."""
+        """Read and display again after the job was stopped and continued."""
         if self._gate is not None and not self._gate.closed:
             self._say(MARK_PASTES)
             self._gate.repaint()
@@ -164,30 +177,40 @@ class TypedAhead:
             with suppress(TerminalGone):
                 self._device.write_drawn(sequence)
 
-    def footing(self, doing: str) -> Footing:
-        """Draw the row: the end of what was typed, the messages that wait, and what goes on where there is room."""
+    def footing(self, doing: str) -> StatusLine:
+        """Return the row: the end of the typed text, and the number of queued messages.
+
+        The current activity is added if there is room.
+        """
         columns = self._device.size.columns if self._device else 0
         waits = self._waits(columns)
         if not self._line.text:
-            return Footing(self._fit(" · ".join(filter(None, (doing, waits))), columns - 1))
+            return StatusLine(self._fit(" · ".join(filter(None, (doing, waits))), columns - 1))
         head = f"{waits} · {POINTER}" if waits else POINTER
         room = max(4, columns - 1 - cells(self._fit(head, columns)))
-        before, after = self._shown(self._line.text[: self._line.cursor]), self._shown(self._line.text[self._line.cursor :])
+        before, after = (
+            self._shown(self._line.text[: self._line.cursor]),
+            self._shown(self._line.text[self._line.cursor :]),
+        )
         left = clip_start(before, room)
         right = clip(after, room - cells(left)) if after and room > cells(left) else ""
-        return Footing(self._fit(f"{head}{left}{right}", columns - 1), cells(right))
+        return StatusLine(self._fit(f"{head}{left}{right}", columns - 1), cells(right))
 
     def _waits(self, columns: int) -> str:
         count = len(self._messages)
         if not count:
             return ""
-        if columns < _WIDE:
+        if columns < _WIDE_COLUMNS:
             return f"{count} queued"
-        return f"{count} message{'' if count == 1 else 's'} queued" + ("" if self._line.text else ", Up edits the last")
+        return f"{count} message{'' if count == 1 else 's'} queued" + (
+            "" if self._line.text else ", Up edits the last"
+        )
 
     def _shown(self, text: str) -> str:
-        """Show what was typed in one line, fit for this terminal."""
-        shown = "".join(self._folds.shown(part) or one_line(part) for part in self._folds.parts(text))
+        """Return typed text on one line, displayable on this terminal."""
+        shown = "".join(
+            self._folds.shown(part) or one_line(part) for part in self._folds.parts(text)
+        )
         return shown if self._device is None or self._device.unicode else as_ascii(f" {shown}")[1:]
 
     def _fit(self, row: str, width: int) -> str:
@@ -204,7 +227,7 @@ class TypedAhead:
         except TerminalGone:
             data = b""
         if not data:
-            self._reads.close()  # the signal that comes with it ends the chat
+            self._reads.close()  # the terminal is closed; the hangup signal ends the chat
             return
         self._read_at = self._clock()
         keys = self._keyboard.feed(self._decoder.decode(data))
@@ -216,7 +239,7 @@ class TypedAhead:
             self._timer = loop.call_later(HOLD, self._release)
 
     def _release(self) -> None:
-        """Take a key that was held: nothing followed it."""
+        """Handle a key that was held back, because no input followed the key."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

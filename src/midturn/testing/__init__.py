@@ -1,6 +1,8 @@
-"""For your tests: scripted answers; what was recorded, to compare; what stores and adapters must do. `plugin` is the pytest plugin.
+"""Test helpers: scripted prompters and models, recorded answers, and conformance checks for stores
+and adapters.
 
-The names are loaded on first use: pytest imports this package in every project that has midturn installed.
+`midturn.testing.plugin` is the pytest plugin. Names are imported on first use, because pytest loads
+this package in every project that has midturn installed.
 """
 
 from __future__ import annotations
@@ -9,16 +11,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from midturn.testing.adapters.check import StoryResult, adapter_stories, check_adapter, check_adapter_sync
+    from midturn.testing.adapters.check import (
+        StoryResult,
+        adapter_stories,
+        check_adapter,
+        check_adapter_sync,
+    )
     from midturn.testing.adapters.program import AdapterHarness
     from midturn.testing.clock import Clock
-    from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
+    from midturn.testing.fixtures import (
+        AssertAnswers,
+        MakeScriptedModel,
+        MakeScriptedPrompter,
+        RecordedPairs,
+    )
     from midturn.testing.people import tell_people, tell_people_sync
     from midturn.testing.prompter import OutOfScript, ScriptedPrompter
     from midturn.testing.store import check_store, check_store_sync
-    from midturn.testing.tool_run import RecordedPair, ToolRunReport, assert_answers, recorded_pairs, run_tool, run_tool_sync
+    from midturn.testing.tool_run import (
+        RecordedPair,
+        ToolRunReport,
+        assert_answers,
+        recorded_pairs,
+        run_tool,
+        run_tool_sync,
+    )
 
-_HOMES = {
+_MODULES = {
     "AdapterHarness": "adapters.program",
     "AssertAnswers": "fixtures",
     "Clock": "clock",
@@ -42,8 +61,6 @@ _HOMES = {
     "tell_people": "people",
     "tell_people_sync": "people",
 }
-_RENAMED = {"Recorded": "RecordedPair", "UnscriptedPrompt": "OutOfScript"}
-"""Names of earlier versions, and what they are now."""
 
 __all__ = [
     "AdapterHarness",
@@ -72,12 +89,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        from midturn.errors import missing_name  # only where a name is wrong
-
-        now = f"`{__name__}.{name}` is `{__name__}.{_RENAMED[name]}` now." if name in _RENAMED else ""
-        raise missing_name(now or f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

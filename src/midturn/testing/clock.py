@@ -1,4 +1,4 @@
-"""A clock that a test moves: hours pass at once, and deadlines with them."""
+"""A clock that a test can advance, so that deadlines pass without waiting."""
 
 from __future__ import annotations
 
@@ -12,53 +12,60 @@ from midturn.question.public_names import public_repr
 
 
 class Clock:
-    """The time of midturn in a test: the machine's, and as much more as the test lets pass."""
+    """Clock of midturn in a test: the system time plus the time that the test has added."""
 
     def __init__(self) -> None:
         self._real = SystemClock()
-        self._ahead = 0.0
+        self._offset = 0.0
         self._sleeping: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def __repr__(self) -> str:
         return public_repr(self, "testing.Clock")
 
-    def pass_(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
-        """Let time pass: what waits for a moment in it goes on.
+    def pass_(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
+    ) -> None:
+        """Advance the clock, and wake everything that sleeps until a time in between.
 
         Args:
-            days: So many days.
-            hours: And so many hours.
-            minutes: And so many minutes.
-            seconds: And so many seconds.
+            days: Days to add.
+            hours: Hours to add.
+            minutes: Minutes to add.
+            seconds: Seconds to add.
 
         Raises:
-            ValueError: That would lead back.
+            ValueError: The sum is negative.
         """
         passed = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds()
         if passed < 0:
-            raise ValueError("Time only passes: give lengths above 0.")
-        self._ahead += passed
-        for loop, woken in tuple(self._sleeping):
-            with suppress(RuntimeError):  # its loop is closed
-                loop.call_soon_threadsafe(woken.set)
+            raise ValueError(
+                f"`Clock.pass_` cannot go back in time: the sum must be at least 0, got {passed:g}"
+                " seconds."
+            )
+        self._offset += passed
+        for loop, wake in tuple(self._sleeping):
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(wake.set)
 
     def now(self) -> datetime:
-        """Return the time of day, in UTC."""
-        return self._real.now() + timedelta(seconds=self._ahead)
+        """Return the current time in UTC."""
+        return self._real.now() + timedelta(seconds=self._offset)
 
     def monotonic(self) -> float:
-        """Return seconds that only count up."""
-        return self._real.monotonic() + self._ahead
+        """Return the monotonic time in seconds."""
+        return self._real.monotonic() + self._offset
 
     def elapsed(self) -> float:
-        """Return seconds that only count up, also while the machine sleeps."""
-        return self._real.elapsed() + self._ahead
+        """Return the monotonic time in seconds, including the time that the machine was
+        suspended.
+        """
+        return self._real.elapsed() + self._offset
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, at the latest until so much time has passed.
+        """Sleep until `seconds` have passed on this clock.
 
         Args:
-            seconds: How long.
+            seconds: Duration in seconds.
         """
         until = self.monotonic() + seconds
         while (left := until - self.monotonic()) > 0:
@@ -73,11 +80,11 @@ class Clock:
 
     @contextmanager
     def moved(self) -> Generator[Clock]:
-        """Be the clock of this process while the block runs."""
-        ours = {name: getattr(self, name) for name in ("now", "monotonic", "elapsed", "sleep")}
-        vars(SYSTEM).update(ours)
+        """Replace the system clock of midturn in this process while the block runs."""
+        methods = {name: getattr(self, name) for name in ("now", "monotonic", "elapsed", "sleep")}
+        vars(SYSTEM).update(methods)
         try:
             yield self
         finally:
-            for name in ours:
+            for name in methods:
                 del vars(SYSTEM)[name]

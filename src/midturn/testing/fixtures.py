@@ -1,4 +1,6 @@
-"""The types of the pytest fixtures, for annotations: `def test_it(scripted_model: MakeScriptedModel) -> None`."""
+"""Types of the pytest fixtures, for annotations:
+`def test_it(scripted_model: MakeScriptedModel) -> None`.
+"""
 
 from __future__ import annotations
 
@@ -14,31 +16,38 @@ ToolErrors: TypeAlias = Literal["raise", "allow"]
 
 
 class MakeScriptedPrompter(Protocol):
-    """The fixture `scripted_prompter`."""
+    """Type of the fixture `scripted_prompter`."""
 
-    def __call__(self, replies: Mapping[str, Scripted | Any] | None = None, *, unscripted: Unscripted = "raise") -> ScriptedPrompter:
-        """Build a scripted prompter, which is verified when the test is over."""
+    def __call__(
+        self,
+        replies: Mapping[str, Scripted | Any] | None = None,
+        *,
+        unscripted: Unscripted = "raise",
+    ) -> ScriptedPrompter:
+        """Create a scripted prompter. It is verified at the end of the test."""
         ...
 
 
 class MakeScriptedModel(Protocol):
-    """The fixture `scripted_model`."""
+    """Type of the fixture `scripted_model`."""
 
-    def __call__(self, replies: Entries = (), inquiries: Entries = (), *, tool_errors: ToolErrors = "raise") -> ScriptedModel:
-        """Build a scripted model, which is verified when the test is over."""
+    def __call__(
+        self, replies: Entries = (), inquiries: Entries = (), *, tool_errors: ToolErrors = "raise"
+    ) -> ScriptedModel:
+        """Create a scripted model. It is verified at the end of the test."""
         ...
 
 
 class RecordedPairs(Protocol):
-    """The fixture `recorded_pairs`."""
+    """Type of the fixture `recorded_pairs`."""
 
     def __call__(self, source: HasRecord) -> list[RecordedPair]:
-        """Return what a conversation recorded about its questions."""
+        """Return the recorded questions of a conversation with their responses."""
         ...
 
 
 class AssertAnswers(Protocol):
-    """The fixture `assert_answers`."""
+    """Type of the fixture `assert_answers`."""
 
     def __call__(self, source: HasRecord, expected: Mapping[str, Any]) -> None:
         """Fail unless exactly these questions were answered, in this order, with these answers."""

@@ -1,4 +1,7 @@
-"""What a server does for people as time passes, once: for tests, whose clock is moved."""
+"""Sends due notices to people once, as `midturn serve` does continuously.
+
+It is for tests that advance a clock.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,26 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from midturn.inbox.notifications import NotifyWhen, Reminding
-from midturn.inbox.open_questions import Board
+from midturn.inbox.open_questions import OpenQuestionList
 from midturn.inbox.store_access import Port
 from midturn.question.people import Directory, Person
 from midturn.stores.store import ConversationStore
 
 
 async def tell_people(store: ConversationStore, notify: Mapping[str, Sequence[str]] = {}) -> None:
-    """Tell people once what is due now: what is put to them, reminders, escalations. `midturn serve` does it all the time.
+    """Send the notices that are due now: new questions, reminders and escalations.
 
-    Each is on record as a note on its question, as a server leaves it there (docs/guides/people.md).
+    Each notice is recorded as a note on its question, as by a server (docs/howto/people.md).
 
     Args:
-        store: The conversations.
-        notify: Addresses of services by the name of a person; who has none is not reached, which is on record, too.
+        store: Store with the conversations.
+        notify: Notification addresses by the name of a person. For people without an address, an
+            error is recorded.
     """
-    directory = Directory(people={name: Person(notify=tuple(addresses)) for name, addresses in notify.items()})
-    board = Board(Port(store))
+    directory = Directory(
+        people={name: Person(notify=tuple(addresses)) for name, addresses in notify.items()}
+    )
+    board = OpenQuestionList(Port(store))
     server = Reminding(board, directory, NotifyWhen(after=0.0, address="", warn=lambda _: None))
     try:
         await server.begin()
@@ -32,10 +38,10 @@ async def tell_people(store: ConversationStore, notify: Mapping[str, Sequence[st
 
 
 def tell_people_sync(store: ConversationStore, notify: Mapping[str, Sequence[str]] = {}) -> None:
-    """Tell people once what is due now, in a program without an event loop; otherwise like `tell_people`.
+    """Send the notices that are due now. Synchronous form of `tell_people`.
 
     Args:
-        store: The conversations.
-        notify: As of `tell_people`.
+        store: Store with the conversations.
+        notify: Notification addresses by the name of a person.
     """
     asyncio.run(tell_people(store, notify))

@@ -1,4 +1,4 @@
-"""Fixtures for pytest, there as soon as midturn is installed."""
+"""Pytest plugin: fixtures that are available in every project that has midturn installed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,30 @@ import pytest
 import midturn as mt
 from midturn import testing
 
-if TYPE_CHECKING:  # the plugin is loaded in every test run of every project that has midturn installed
+if (
+    TYPE_CHECKING
+):  # keeps the plugin light, because pytest loads it in every project that has midturn
     from midturn.models.scripted import ScriptedModel
     from midturn.testing.clock import Clock
-    from midturn.testing.fixtures import AssertAnswers, Entries, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs, ToolErrors
+    from midturn.testing.fixtures import (
+        AssertAnswers,
+        Entries,
+        MakeScriptedModel,
+        MakeScriptedPrompter,
+        RecordedPairs,
+        ToolErrors,
+    )
     from midturn.testing.prompter import Scripted, ScriptedPrompter, Unscripted
 
 
 @pytest.fixture
 def scripted_prompter() -> Iterator[MakeScriptedPrompter]:
-    """Build scripted prompters; a reply left over, or a prompt without one, fails the test."""
+    """Create scripted prompters. The test fails if a reply is unused or a prompt has no reply."""
     built: list[ScriptedPrompter] = []
 
-    def build(replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise") -> ScriptedPrompter:
+    def build(
+        replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise"
+    ) -> ScriptedPrompter:
         built.append(testing.ScriptedPrompter(replies, unscripted=unscripted))
         return built[-1]
 
@@ -33,18 +44,21 @@ def scripted_prompter() -> Iterator[MakeScriptedPrompter]:
 
 @pytest.fixture
 def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedModel]:
-    """Build scripted models that do not wait for `delay_ms`; the test fails where a tool raises or a call names no tool that there is.
+    """Create scripted models that do not wait for `delay_ms`.
 
-    It fails, too, where a call has an argument that does not exist (`tool_errors="allow"` turns these three off), where an `expect` does
-    not hold, or where replies are left over, each with the reason.
+    The test fails if replies are left over or an `expect` does not hold. It also fails if a tool
+    raises an error, or if a call names an unknown tool or argument. `tool_errors="allow"` turns off
+    these three checks of calls.
     """
     built: list[ScriptedModel] = []
     allowed: list[str] = []
 
     async def at_once(_: float) -> None:
-        """Wait for nothing."""
+        pass
 
-    def build(replies: Entries = (), inquiries: Entries = (), *, tool_errors: ToolErrors = "raise") -> ScriptedModel:
+    def build(
+        replies: Entries = (), inquiries: Entries = (), *, tool_errors: ToolErrors = "raise"
+    ) -> ScriptedModel:
         allowed.append(tool_errors)
         built.append(mt.ScriptedModel(replies, inquiries, sleep=at_once))
         return built[-1]
@@ -53,25 +67,31 @@ def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedMod
     problems = [problem for model in built for problem in model.problems()]
     if "allow" not in allowed:
         problems += [problem for model in built for problem in model.misspelt()]
-        problems += [record.getMessage() for record in caplog.get_records("call") if record.name == "midturn.tools"]
+        problems += [
+            record.getMessage()
+            for record in caplog.get_records("call")
+            if record.name == "midturn.tools"
+        ]
     if problems:
         raise AssertionError("The scripted model: " + "\n".join(problems))
 
 
 @pytest.fixture(name="clock")
 def moved_clock() -> Iterator[Clock]:
-    """Move the clock of midturn: `clock.pass_(hours=3)`."""
+    """Replace midturn's clock by one that the test advances: `clock.pass_(hours=3)`."""
     with testing.Clock().moved() as clock:
         yield clock
 
 
 @pytest.fixture
 def recorded_pairs() -> RecordedPairs:
-    """Return what a conversation recorded about its questions, as values to compare."""
+    """Return the function `recorded_pairs`, which lists the recorded questions with their
+    responses.
+    """
     return testing.recorded_pairs
 
 
 @pytest.fixture
 def assert_answers() -> AssertAnswers:
-    """Fail unless exactly these questions were answered, in this order, with these answers."""
+    """Return the function `assert_answers`, which compares the recorded answers."""
     return testing.assert_answers

@@ -1,4 +1,4 @@
-"""A person who answers by script."""
+"""A prompter that answers from a script."""
 
 from __future__ import annotations
 
@@ -16,101 +16,129 @@ from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavai
 
 Unscripted: TypeAlias = Literal["raise", "unavailable", "end_turn"]
 ScriptedValue: TypeAlias = "Reply | Json | SecretValue"
-Scripted: TypeAlias = "ScriptedValue | Sequence[ScriptedValue] | Callable[[Prompt], ScriptedValue | Awaitable[ScriptedValue]]"
+ScriptFunction: TypeAlias = Callable[[Prompt], "ScriptedValue | Awaitable[ScriptedValue]"]
+Scripted: TypeAlias = "ScriptedValue | Sequence[ScriptedValue] | ScriptFunction"
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 
 class OutOfScript(ScriptError, AssertionError):  # noqa: N818  an assertion of a test
-    """A prompt was shown that the script has no reply for: its turn ends `failed`."""
+    """The script has no reply for a prompt. The turn ends with status `failed`."""
 
 
 class ScriptedPrompter(Prompter):
-    """Answer prompts by `<tool>.<question id>`; approvals are `<tool>.__run__` and `<tool>.__deliver__`.
+    """Prompter that replies from a script.
 
-    A value is an answer, a reply (`Replied("…")`, `EndedTurn()`, …), or a function of the prompt, which replies as often as it is asked.
-    Everything else replies once; a list holds one reply for each time, unless the list itself is a valid answer to the question.
-    A review step that the script does not name is submitted.
+    The key of a reply is `<tool>.<question id>`. The keys of approvals are `<tool>.__run__` and
+    `<tool>.__deliver__`.
+
+    Each value of `replies` is one of:
+
+    - an answer or a reply (`Replied("…")`, `EndedTurn()`, …), used once;
+    - a list of replies, used in order, unless the list itself is a valid answer to the question;
+    - a function of the prompt, called each time.
+
+    A review step without a scripted reply is submitted. At the end of the test, call
+    `assert_exhausted` to check that all replies were used and all prompts had a reply. The fixture
+    `scripted_prompter` does so.
 
     Args:
-        replies: What is said, by key.
-        unscripted: For any other prompt: `raise`, be `unavailable`, or `end_turn`.
-        user: Whom the script plays, for questions of certain people. Several people are several prompters, one after the other: the turn
-            waits for the next person, and is resumed with `agent.resume(conversation, prompter=…)`.
-
-    Call `assert_exhausted` when the test is over (the fixture `scripted_prompter` does): replies left over and prompts without one fail it.
+        replies: Replies by key.
+        unscripted: Reaction to any other prompt: `raise`, reply `unavailable`, or `end_turn`.
+        user: Name of the person that the script plays, for questions that are assigned to people.
+            Create one prompter for each person. A question for another person suspends the turn. Resume it
+    with that person's prompter: `agent.resume(conversation, prompter=…)`.
     """
 
     def __init__(
-        self, replies: Mapping[str, Scripted | Any] | None = None, *, unscripted: Unscripted = "raise", user: str | None = None
+        self,
+        replies: Mapping[str, Scripted | Any] | None = None,
+        *,
+        unscripted: Unscripted = "raise",
+        user: str | None = None,
     ) -> None:
         self.user = user
-        self._replies: dict[str, Scripted] = dict(replies or {})
+        self._scripted: dict[str, Scripted] = dict(replies or {})
         self._queues: dict[str, deque[ScriptedValue]] = {}
         self._used: set[str] = set()
         self._unscripted = unscripted
         self._missing: list[str] = []
-        self._wrong: list[str] = []
+        self._invalid: list[str] = []
         self.prompts: list[Prompt] = []
-        """Every prompt that was shown, in order."""
+        """All prompts shown so far, in order."""
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Reply as the script says.
+        """Return the scripted reply.
 
         Args:
-            prompt: What to ask.
+            prompt: The prompt to reply to.
 
         Raises:
-            OutOfScript: The script has no (further) reply, and `unscripted` is `raise`.
+            OutOfScript: The script has no reply for this prompt or no further reply, and
+                `unscripted` is `raise`.
         """
         self.prompts.append(prompt)
         key = f"{prompt.tool}.{prompt.question.id}"
-        scripted = self._replies.get(key)
+        scripted = self._scripted.get(key)
         if callable(scripted) and not isinstance(scripted, SecretValue):
             self._used.add(key)
             said = cast("Callable[[Prompt], Any]", scripted)(prompt)
             return _reply(await said if inspect.isawaitable(said) else said)
-        if key in self._replies and key not in self._queues:
-            self._queues[key] = deque(_one_by_one(scripted, prompt))
+        if key in self._scripted and key not in self._queues:
+            self._queues[key] = deque(_split_replies(scripted, prompt))
         if self._queues.get(key):
             self._used.add(key)
-            return self._fitting(key, prompt, _reply(self._queues[key].popleft()))
-        return self._without_script(key, prompt)
+            return self._check_reply(key, prompt, _reply(self._queues[key].popleft()))
+        return self._default_reply(key, prompt)
 
-    def _fitting(self, key: str, prompt: Prompt, reply: Reply) -> Reply:
-        """Return the reply, unless it is an answer that does not fit: then the script is wrong, and says why.
+    def _check_reply(self, key: str, prompt: Prompt, reply: Reply) -> Reply:
+        """Return the reply if it is valid.
 
         Raises:
-            OutOfScript: It does not fit, and no other reply follows.
+            OutOfScript: The reply is an invalid answer, and no other reply follows.
         """
-        if not isinstance(reply, Answered) or isinstance(reply.value, SecretValue) or self._queues[key] or prompt.kind != "tool":
+        if (
+            not isinstance(reply, Answered)
+            or isinstance(reply.value, SecretValue)
+            or self._queues[key]
+            or prompt.kind != "tool"
+        ):
             return reply
         try:
             prompt.question.check(reply.value)
         except AnswerError as error:
-            self._wrong.append(f"the reply to `{key}` does not fit: {error}")
-            raise OutOfScript(f"The scripted reply to `{key}` ({prompt.question.text!r}) does not fit: {error}") from None
+            self._invalid.append(f"the reply to `{key}` is invalid: {error}")
+            raise OutOfScript(
+                f"The scripted reply to `{key}` ({prompt.question.text!r}) is invalid: {error}"
+            ) from None
         return reply
 
     def assert_exhausted(self) -> None:
-        """Fail if a prompt had no reply, or none that fits, or if replies are left over.
+        """Fail if a prompt had no valid reply, or if replies are left over.
 
         Raises:
-            AssertionError: It lists all of them.
+            AssertionError: A prompt had no valid reply, or a reply is left over. The message lists
+                all of them.
         """
         left = [
-            f"`{key}` was never asked" if key not in self._used else f"`{key}` has {len(self._queues[key])} more"
-            for key in self._replies
+            (
+                f"`{key}` was never asked"
+                if key not in self._used
+                else f"`{key}` has {len(self._queues[key])} more"
+            )
+            for key in self._scripted
             if key not in self._used or self._queues.get(key)
         ]
         problems = [
-            *self._wrong,
+            *self._invalid,
             *([f"prompts without a reply: {'; '.join(self._missing)}"] if self._missing else []),
             *([f"replies left over: {'; '.join(left)}"] if left else []),
         ]
         if problems:
-            raise AssertionError(f"The scripted prompter: {'. '.join(problem.rstrip('.') for problem in problems)}.")
+            raise AssertionError(
+                f"The scripted prompter: {'. '.join(problem.rstrip('.') for problem in problems)}."
+            )
 
-    def _without_script(self, key: str, prompt: Prompt) -> Reply:
+    def _default_reply(self, key: str, prompt: Prompt) -> Reply:
         if prompt.kind == "review":
             return Submitted()
         if self._unscripted == "unavailable":
@@ -118,25 +146,40 @@ class ScriptedPrompter(Prompter):
         if self._unscripted == "end_turn":
             return EndedTurn()
         self._missing.append(f"`{key}` ({prompt.question.text})")
-        known = ", ".join(f"`{name}`" for name in self._replies) or "none"
-        raise OutOfScript(f"The script has no reply for `{key}`: {prompt.question.text!r}. It has: {known}.")
+        known = ", ".join(f"`{name}`" for name in self._scripted) or "none"
+        raise OutOfScript(
+            f"The script has no reply for `{key}`: {prompt.question.text!r}. It has: {known}."
+        )
 
 
-def _one_by_one(scripted: Scripted, prompt: Prompt) -> list[ScriptedValue]:
-    """Return the replies in a script's value: a list that answers the question as it is counts as one."""
+def _split_replies(scripted: Scripted, prompt: Prompt) -> list[ScriptedValue]:
+    """Return the scripted replies as a list.
+
+    A list that is itself a valid answer counts as one reply.
+    """
     if not isinstance(scripted, list):
         return [cast("ScriptedValue", scripted)]
-    several = cast("list[ScriptedValue]", scripted)
-    if any(isinstance(said, (*_REPLIES, SecretValue)) for said in several):
-        return several
-    if isinstance(prompt.question.answer_type, MultiSelectType) and several and not any(isinstance(said, list) for said in several):
-        return [cast("Json", several)]  # one by one, none could be an answer: what is wrong is said of the list
+    replies = cast("list[ScriptedValue]", scripted)
+    if any(isinstance(reply, (*_REPLIES, SecretValue)) for reply in replies):
+        return replies
+    if (
+        isinstance(prompt.question.answer_type, MultiSelectType)
+        and replies
+        and not any(isinstance(reply, list) for reply in replies)
+    ):
+        return [
+            cast("Json", replies)
+        ]  # no single item can be a valid answer, so report errors about the whole list
     try:
-        prompt.question.check(several)
+        prompt.question.check(replies)
     except AnswerError:
-        return several
-    return [cast("Json", several)]
+        return replies
+    return [cast("Json", replies)]
 
 
 def _reply(said: ScriptedValue) -> Reply:
-    return cast("Reply", said) if isinstance(said, _REPLIES) else Answered(cast("Json | SecretValue", said))
+    return (
+        cast("Reply", said)
+        if isinstance(said, _REPLIES)
+        else Answered(cast("Json | SecretValue", said))
+    )

@@ -1,4 +1,6 @@
-"""One tool, without an agent, and what a conversation recorded about its questions: in forms that a test can compare."""
+"""Runs a single tool without an agent, and compares the recorded questions and answers of a
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,13 @@ from midturn.turn.view import Exchange, pairs
 
 
 class ToolRunReport(Struct, frozen=True, kw_only=True):
-    """Report of one call: `content` is what a model would read, `exception` what the tool raised, `asked` every prompt in order.
+    """Report of one call.
 
     Args:
-        is_error: Whether that is an error.
+        content: Result as the model would read it.
+        is_error: Whether the result is an error.
+        exception: Exception that the tool raised.
+        asked: All prompts, in order.
     """
 
     content: str
@@ -41,10 +46,10 @@ def run_tool_sync(
     *,
     deps: object = None,
 ) -> ToolRunReport:
-    """Call a tool once, in a test that is not async (see `run_tool`).
+    """Call a tool once. Synchronous form of `run_tool`.
 
     Raises:
-        RuntimeError: An event loop is running in this thread; use `await run_tool(…)` there.
+        RuntimeError: An event loop is running in this thread; use `await run_tool(…)` instead.
     """
     refuse_inside_a_loop("run_tool_sync", "await run_tool(…)")
     return asyncio.run(run_tool(tool, arguments, replies, deps=deps))
@@ -57,21 +62,25 @@ async def run_tool(
     *,
     deps: object = None,
 ) -> ToolRunReport:
-    """Call a tool once, and answer what it asks, by question id.
+    """Call a tool once and answer its questions from a script.
 
     Args:
-        tool: The tool, or a function that could be one.
-        arguments: What a model would send.
-        replies: What is replied, by question id, as for `ScriptedPrompter`; in a list, one after the other.
-        deps: What the tool finds as `ctx.deps`.
+        tool: The tool, or a function that can be a tool.
+        arguments: Arguments as a model would send them.
+        replies: Replies by question ID, as for `ScriptedPrompter`. Use a list for several replies
+            to one question.
+        deps: Value of `ctx.deps` in the tool.
 
     Raises:
-        AssertionError: A question had no reply, or one of the wrong type; or a reply was left over.
+        AssertionError: A question had no reply or a reply of the wrong type, or a reply was left
+            over.
         ConfigError: The tool declares the type of its `deps`, and none were passed.
     """
     (made,) = tools_of([tool])
     name = made.definition.name
-    person = ScriptedPrompter({f"{name}.{question}": reply for question, reply in (replies or {}).items()})
+    prompter = ScriptedPrompter(
+        {f"{name}.{question}": reply for question, reply in (replies or {}).items()}
+    )
     call: Json = {"name": name, "arguments": dict(arguments or {})}
     finished: list[ToolFinished] = []
 
@@ -79,28 +88,40 @@ async def run_tool(
         if isinstance(event, ToolFinished):
             finished.append(event)
 
-    agent = Agent(ScriptedModel([{"calls": [call]}, {"text": "Done."}]), tools=[made], prompter=person)
+    agent = Agent(
+        ScriptedModel([{"calls": [call]}, {"text": "Done."}]), tools=[made], prompter=prompter
+    )
     await agent.run("Run the tool.", deps=deps, on_event=note)
-    _check(person, finished)
-    content, is_error, exception = (finished[0].content, finished[0].is_error, finished[0].exception) if finished else ("", True, None)
-    return ToolRunReport(content=content, is_error=is_error, exception=exception, asked=tuple(person.prompts))
+    _check_replies(prompter, finished)
+    content, is_error, exception = (
+        (finished[0].content, finished[0].is_error, finished[0].exception)
+        if finished
+        else ("", True, None)
+    )
+    return ToolRunReport(
+        content=content, is_error=is_error, exception=exception, asked=tuple(prompter.prompts)
+    )
 
 
-def _check(person: ScriptedPrompter, finished: Sequence[ToolFinished]) -> None:
+def _check_replies(prompter: ScriptedPrompter, finished: Sequence[ToolFinished]) -> None:
     try:
-        person.assert_exhausted()
+        prompter.assert_exhausted()
     except AssertionError as error:
-        if finished and finished[0].is_error and not person.prompts:  # wrong arguments, say: then nothing is asked
-            raise AssertionError(f"{error} The call ended before it asked anything: {finished[0].content}") from finished[0].exception
+        if (
+            finished and finished[0].is_error and not prompter.prompts
+        ):  # the call ended early, for example because its arguments are invalid
+            raise AssertionError(
+                f"{error} The call ended before it asked anything: {finished[0].content}"
+            ) from finished[0].exception
         raise
 
 
 class HasEvents(Protocol):
-    """A conversation, a journal: anything that holds events."""
+    """Any object with events, such as a conversation."""
 
     @property
     def events(self) -> Iterable[Event]:
-        """Everything recorded, oldest first."""
+        """All recorded events, the oldest first."""
         ...
 
 
@@ -108,13 +129,14 @@ HasRecord: TypeAlias = HasEvents | Iterable[Event]
 
 
 class RecordedPair(Struct, frozen=True):
-    """One question and its response. `question` is `<tool>.<question id>`; `outcome` is `answered`, `cancelled`, `redacted` or `open`.
-
-    `reason` is the answer's explanation, or the tag of a cancelled response.
+    """A recorded question and its response.
 
     Args:
-        answer: The answer; `UNSET` where there is none.
-        by: Who gave it: `user`, `assistant`, …
+        question: `<tool>.<question id>`.
+        outcome: `answered`, `cancelled`, `redacted` or `open`.
+        answer: The answer, or `UNSET` if there is none.
+        by: Kind of the responder: `user`, `assistant`, …
+        reason: Explanation given with the answer, or the reason code of a cancelled response.
     """
 
     question: str
@@ -125,30 +147,40 @@ class RecordedPair(Struct, frozen=True):
 
 
 def recorded_pairs(source: HasRecord) -> list[RecordedPair]:
-    """Return every question that was recorded, in order, with its response.
+    """Return all recorded questions in order, each with its response.
 
     Args:
         source: A conversation, or its events.
     """
-    events = list(cast("HasEvents", source).events if hasattr(source, "events") else cast("Iterable[Event]", source))
+    events = list(
+        cast("HasEvents", source).events
+        if hasattr(source, "events")
+        else cast("Iterable[Event]", source)
+    )
     tools = {call.event_id: call.name for call in call_requests(events)}
-    return [_recorded(pair, tools) for pair in pairs(events)]
+    return [_recorded_pair(pair, tools) for pair in pairs(events)]
 
 
 def assert_answers(source: HasRecord, expected: Mapping[str, Any]) -> None:
-    """Fail unless exactly these questions were answered, in this order, with these answers; of several attempts the last counts.
+    """Fail unless exactly these questions were answered, in this order, with these answers.
 
-    That a secret was given is stated as `midturn.REDACTED`, where anything is said of secrets at all.
+    If a question was asked several times, the last answer counts. To check that a secret was given,
+    use `midturn.REDACTED` as the expected answer. If no expected answer is `REDACTED`, secrets are
+    ignored.
 
     Args:
         source: A conversation, or its events.
-        expected: The answers by `<tool>.<question id>`, in order.
+        expected: Answers by `<tool>.<question id>`, in order.
 
     Raises:
-        AssertionError: It shows what was recorded.
+        AssertionError: The answers differ. The message shows the recorded answers.
     """
     found = recorded_pairs(source)
-    secrets = {pair.question for pair in found if pair.outcome == "redacted"} if REDACTED in expected.values() else set[str]()
+    secrets = (
+        {pair.question for pair in found if pair.outcome == "redacted"}
+        if REDACTED in expected.values()
+        else set[str]()
+    )
     answered = {
         pair.question: REDACTED if pair.question in secrets else cast("Json", pair.answer)
         for pair in found
@@ -156,12 +188,14 @@ def assert_answers(source: HasRecord, expected: Mapping[str, Any]) -> None:
     }
     if list(answered) != list(expected) or not json_equal(answered, expected):
         listing = "\n".join(f"  {pair}" for pair in found) or "  nothing"
-        raise AssertionError(f"Expected the answers {dict(expected)!r}. Recorded was:\n{listing}")
+        raise AssertionError(
+            f"Expected the answers {dict(expected)!r}, but these were recorded:\n{listing}"
+        )
 
 
-def _recorded(pair: Exchange, tools: Mapping[str, str]) -> RecordedPair:
+def _recorded_pair(pair: Exchange, tools: Mapping[str, str]) -> RecordedPair:
     request, response = pair
-    question = f"{_tool(request, tools)}.{request.question_id}"
+    question = f"{_tool_name(request, tools)}.{request.question_id}"
     if response is None:
         return RecordedPair(question, "open")
     if response.outcome == "cancelled":
@@ -172,5 +206,5 @@ def _recorded(pair: Exchange, tools: Mapping[str, str]) -> RecordedPair:
     return RecordedPair(question, "answered", response.answer, by, response.reason)
 
 
-def _tool(request: InquiryRequest, tools: Mapping[str, str]) -> str:
+def _tool_name(request: InquiryRequest, tools: Mapping[str, str]) -> str:
     return tools.get(request.call) or request.source.header

@@ -1,1 +1,1 @@
-"""Tools: Python functions, local commands and built-ins, behind one contract."""
+"""Tools: Python functions, local commands and built-in tools, with one interface."""

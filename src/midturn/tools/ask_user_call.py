@@ -1,4 +1,6 @@
-"""`ask_user`: the model asks the user. Its description and JSON Schema, literally as models read them, and one call of it."""
+"""The built-in tool `ask_user`: its description and JSON Schema for the model, and the execution
+of one call.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 from midturn.question.question import Question
 from midturn.question.text import ASK_USER
 from midturn.tools.ask_user_shapes import as_written, own_shape
-from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
+from midturn.turn.inputs import Answer, FormWanted, Given, NoAnswer
 
 ANSWER_TYPES = ("boolean", "select", "multi_select", "text", "schema")
 
@@ -40,35 +42,57 @@ The result of `question` is {"answer_type": …, "answer": …}, and "reason" if
 object from id to answer; a question that was skipped is null. If the user does not want to answer, it is {"cancelled": true, \
 "answered": {…}} with what was answered by then, and "reply" with what they said instead: respond to that."""
 
-_ANY_VALUE: dict[str, Json] = {"type": ["boolean", "string", "number", "array", "object"], "items": {"type": "string"}}
+_ANY_VALUE: dict[str, Json] = {
+    "type": ["boolean", "string", "number", "array", "object"],
+    "items": {"type": "string"},
+}
 
 _OPTIONS: dict[str, Json] = {
     "type": "array",
-    "description": "The choices, 1 to 200, in the order shown. Required for select and multi_select, not allowed otherwise. "
-    "A choice that does not speak for itself is an object with a description.",
+    "description": (
+        "The choices, 1 to 200, in the order shown. Required for select and multi_select, not"
+        " allowed otherwise. A choice that does not speak for itself is an object with a"
+        " description."
+    ),
     "items": {
         "type": ["string", "object"],
         "properties": {
-            "value": {"type": "string", "description": "What you get back when the user picks this choice."},
-            "description": {"type": "string", "description": "One line that the user sees beside it."},
+            "value": {
+                "type": "string",
+                "description": "What you get back when the user picks this choice.",
+            },
+            "description": {
+                "type": "string",
+                "description": "One line that the user sees beside it.",
+            },
             "preview": {
                 "type": "string",
-                "description": "Lines that the user sees while the choice is highlighted: a mock-up, code, a diff. At most 16 KiB.",
+                "description": (
+                    "Lines that the user sees while the choice is highlighted: a mock-up, code, a"
+                    " diff. At most 16 KiB."
+                ),
             },
         },
         "required": ["value"],
     },
 }
 
-_CONTEXT = "Markdown shown above the question, any number of lines (at most 16 KiB): the diff, the list, what each choice means."
+_CONTEXT = (
+    "Markdown shown above the question, any number of lines (at most 16 KiB): the diff, the list,"
+    " what each choice means."
+)
 _ANSWER_TYPE = "What kind of answer you need"
-_SCHEMA = "The JSON Schema of the answer. Required for schema, not allowed otherwise. At most 16 KiB and 8 levels; `$ref` stays inside it."
+_SCHEMA = (
+    "The JSON Schema of the answer. Required for schema, not allowed otherwise. At most 16 KiB and"
+    " 8 levels; `$ref` stays inside it."
+)
 _DEFAULT = (
-    "The answer that is filled in already; it must be a valid answer: one of the options for select, a list of them for multi_select."
+    "The answer that is filled in already; it must be a valid answer: one of the options for"
+    " select, a list of them for multi_select."
 )
 _ALLOW_OTHER = (
-    'For select and multi_select: whether the user may answer in their own words instead, which you get as {"other": "…"}. True unless you '
-    "set it to false."
+    "For select and multi_select: whether the user may answer in their own words instead, which you"
+    ' get as {"other": "…"}. True unless you set it to false.'
 )
 
 _QUESTION: dict[str, Json] = {
@@ -76,24 +100,52 @@ _QUESTION: dict[str, Json] = {
     "properties": {
         "id": {
             "type": "string",
-            "description": "The key of the answer in the result: 1 to 64 letters, digits, `_` or `-`, unique in the list.",
+            "description": (
+                "The key of the answer in the result: 1 to 64 letters, digits, `_` or `-`, unique"
+                " in the list."
+            ),
         },
-        "text": {"type": "string", "description": "The question, in one line of at most 2,048 characters."},
-        "answer_type": {"type": "string", "enum": list(ANSWER_TYPES), "description": f"{_ANSWER_TYPE}."},
+        "text": {
+            "type": "string",
+            "description": "The question, in one line of at most 2,048 characters.",
+        },
+        "answer_type": {
+            "type": "string",
+            "enum": list(ANSWER_TYPES),
+            "description": f"{_ANSWER_TYPE}.",
+        },
         "context": {"type": "string", "description": _CONTEXT},
         "options": _OPTIONS,
         "allow_other": {"type": "boolean", "description": _ALLOW_OTHER},
-        "min": {"type": "integer", "description": "For multi_select: the fewest choices, 0 unless you set it."},
-        "max": {"type": "integer", "description": "For multi_select: the most choices, all unless you set it."},
+        "min": {
+            "type": "integer",
+            "description": "For multi_select: the fewest choices, 0 unless you set it.",
+        },
+        "max": {
+            "type": "integer",
+            "description": "For multi_select: the most choices, all unless you set it.",
+        },
         "schema": {"type": "object", "description": _SCHEMA},
         "default": {**_ANY_VALUE, "description": _DEFAULT},
-        "optional": {"type": "boolean", "description": "Whether the user may skip the question; its answer is then null."},
+        "optional": {
+            "type": "boolean",
+            "description": "Whether the user may skip the question; its answer is then null.",
+        },
         "when": {
             "type": "object",
-            "description": "Ask only if an earlier question of the list has exactly this answer; otherwise the question is skipped.",
+            "description": (
+                "Ask only if an earlier question of the list has exactly this answer; otherwise the"
+                " question is skipped."
+            ),
             "properties": {
-                "question_id": {"type": "string", "description": "The id of a question that comes before this one."},
-                "equals": {**_ANY_VALUE, "description": "The answer that it must have had, such as true."},
+                "question_id": {
+                    "type": "string",
+                    "description": "The id of a question that comes before this one.",
+                },
+                "equals": {
+                    **_ANY_VALUE,
+                    "description": "The answer that it must have had, such as true.",
+                },
             },
             "required": ["question_id", "equals"],
         },
@@ -106,10 +158,17 @@ PARAMETERS: JsonObject = {
     "properties": {
         "question": {
             "type": "string",
-            "description": "The question, in one line of at most 2,048 characters. Give either this or `questions`.",
+            "description": (
+                "The question, in one line of at most 2,048 characters. Give either this or"
+                " `questions`."
+            ),
         },
         "context": {"type": "string", "description": _CONTEXT},
-        "answer_type": {"type": "string", "enum": list(ANSWER_TYPES), "description": f"{_ANSWER_TYPE}; text if you leave it out."},
+        "answer_type": {
+            "type": "string",
+            "enum": list(ANSWER_TYPES),
+            "description": f"{_ANSWER_TYPE}; text if you leave it out.",
+        },
         "options": _OPTIONS,
         "schema": {"type": "object", "description": _SCHEMA},
         "default": {**_ANY_VALUE, "description": _DEFAULT},
@@ -117,32 +176,56 @@ PARAMETERS: JsonObject = {
         "questions": {
             "type": "array",
             "minItems": 1,
-            "description": "Several related questions, at most 20, in this order. Give either this or `question`, and nothing beside it.",
+            "description": (
+                "Several related questions, at most 20, in this order. Give either this or"
+                " `question`, and nothing beside it."
+            ),
             "items": _QUESTION,
         },
     },
 }
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Arguments of `ask_user`: every mistake at once, each with its place
+# --------------------------------------------------------------------------------------------------
+# Parsing of the arguments. All errors are reported together, each with its place
 
 
 SINGLE_ID = "answer"
 SINGLE_KEYS = ("question", "context", "answer_type", "options", "schema", "default", "allow_other")
-ENTRY_KEYS = ("id", "text", "answer_type", "context", "options", "allow_other", "min", "max", "schema", "default", "optional", "when")
+ENTRY_KEYS = (
+    "id",
+    "text",
+    "answer_type",
+    "context",
+    "options",
+    "allow_other",
+    "min",
+    "max",
+    "schema",
+    "default",
+    "optional",
+    "when",
+)
 
 _SELECTS = ("select", "multi_select")
-_BELONGS_TO = {"options": _SELECTS, "allow_other": _SELECTS, "min": ("multi_select",), "max": ("multi_select",), "schema": ("schema",)}
-_NEEDS = {"select": "options", "multi_select": "options", "schema": "schema"}
-_SINGLE_AS_ENTRY = ("id", "text", *SINGLE_KEYS[1:])
-_WIRE_KEYS = ("id", "text", "context", "default", "optional", "when")
+_TYPES_OF_KEY = {
+    "options": _SELECTS,
+    "allow_other": _SELECTS,
+    "min": ("multi_select",),
+    "max": ("multi_select",),
+    "schema": ("schema",),
+}
+_REQUIRED_KEY = {"select": "options", "multi_select": "options", "schema": "schema"}
+_SINGLE_ENTRY_KEYS = ("id", "text", *SINGLE_KEYS[1:])
+_COMMON_KEYS = ("id", "text", "context", "default", "optional", "when")
 
 
 class FormRead(Struct, frozen=True):
-    """The form in the arguments of a call: its result maps ids to answers.
+    """The form in the arguments of a call. The result maps ids to answers.
 
-    `answer_type` is set where the argument was `question`: one question with the id `answer`, whose result names the type.
+    `answer_type` is set if the call has the argument `question` instead of `questions`. The form
+    then has a single question with the id `answer`, and the result contains the type of the
+    answer.
     """
 
     form: Form
@@ -150,15 +233,19 @@ class FormRead(Struct, frozen=True):
 
 
 def read_arguments(arguments: JsonObject, limits: Limits = DEFAULT_LIMITS) -> FormRead:
-    """Read the arguments of a call, also in the shapes of other agents' tools; `null` counts as left out.
+    """Parse the arguments of a call, including the formats of other agents' tools. `null` counts as
+    missing.
 
     Raises:
-        QuestionError: Everything that is wrong, with pointers into `arguments`.
+        QuestionError: The arguments are invalid. `problems` lists every problem with a pointer into
+            `arguments`.
     """
     try:
         return _read(own_shape(_without_nulls(arguments)), limits)
     except QuestionError as error:
-        raise QuestionError([as_written(problem, arguments) for problem in error.problems]) from None
+        raise QuestionError(
+            [as_written(problem, arguments) for problem in error.problems]
+        ) from None
 
 
 def _read(given: JsonObject, limits: Limits) -> FormRead:
@@ -166,13 +253,25 @@ def _read(given: JsonObject, limits: Limits) -> FormRead:
         return _read_list(given, limits)
     if "question" in given:
         return _read_single(given, limits)
-    raise QuestionError([Problem("/question", "missing. Give `question` to ask one thing, or `questions` to ask several.")])
+    raise QuestionError(
+        [
+            Problem(
+                "/question",
+                "missing. Give `question` to ask one thing, or `questions` to ask several.",
+            )
+        ]
+    )
 
 
 def _read_single(given: JsonObject, limits: Limits) -> FormRead:
-    unknown = [Problem(f"/{key}", _unknown_beside_question(key)) for key in given if key not in SINGLE_KEYS]
-    flat = _typed({"answer_type": "text"} if "options" not in given else {}, {**given, "id": SINGLE_ID, "text": given["question"]})
-    entry = _entry({key: value for key, value in flat.items() if key in _SINGLE_AS_ENTRY}, limits)
+    unknown = [
+        Problem(f"/{key}", _unknown_beside_question(key)) for key in given if key not in SINGLE_KEYS
+    ]
+    flat = _typed(
+        {"answer_type": "text"} if "options" not in given else {},
+        {**given, "id": SINGLE_ID, "text": given["question"]},
+    )
+    entry = _entry({key: value for key, value in flat.items() if key in _SINGLE_ENTRY_KEYS}, limits)
     problems = [*unknown, *(_about_question(problem) for problem in entry.problems)]
     if problems:
         raise QuestionError(problems)
@@ -183,7 +282,9 @@ def _read_list(given: JsonObject, limits: Limits) -> FormRead:
     beside = [Problem(f"/{key}", _beside_questions(key)) for key in given if key != "questions"]
     questions = given["questions"]
     if not isinstance(questions, list):
-        raise QuestionError([*beside, Problem("/questions", f"must be an array of 1 to {limits.form} questions.")])
+        raise QuestionError(
+            [*beside, Problem("/questions", f"must be an array of 1 to {limits.form} questions.")]
+        )
     entries = [_entry(obj, limits) for obj in questions]
     try:
         form = Form.from_entries(entries, review=len(entries) > 1, limit=limits.form)
@@ -195,15 +296,23 @@ def _read_list(given: JsonObject, limits: Limits) -> FormRead:
 
 
 def _entry(obj: Json, limits: Limits) -> FormPlace:
-    """Read one question as a model writes it: flat, with the fields of its answer type beside the others."""
+    """Read one question in the model's flat format. In this format, the fields of the answer type
+    are next to the other fields.
+    """
     if not isinstance(obj, dict):
-        return FormPlace(None, problems=(Problem("", "must be an object with `id`, `text` and `answer_type`."),))
+        return FormPlace(
+            None, problems=(Problem("", "must be an object with `id`, `text` and `answer_type`."),)
+        )
     given = _typed({}, _without_nulls(cast("JsonObject", obj)))
-    problems = [Problem(f"/{key}", f"unknown; a question has {_listed(ENTRY_KEYS)}.") for key in given if key not in ENTRY_KEYS]
-    of_type = list(_type_problems(given))
-    wire: dict[str, Json] = {key: given[key] for key in _WIRE_KEYS if key in given}
+    problems = [
+        Problem(f"/{key}", f"unknown; a question has {_listed(ENTRY_KEYS)}.")
+        for key in given
+        if key not in ENTRY_KEYS
+    ]
+    type_problems = list(_type_problems(given))
+    wire: dict[str, Json] = {key: given[key] for key in _COMMON_KEYS if key in given}
     wire |= {"answer_type": _answer_type(given), "exclusive": True, "persistence": "none"}
-    if of_type:  # what else is wrong is still looked for, with a type that forbids nothing
+    if type_problems:  # check the remaining fields with a type that accepts any of these fields
         wire["answer_type"] = {"type": "text"}
         wire.pop("default", None)
     try:
@@ -211,58 +320,77 @@ def _entry(obj: Json, limits: Limits) -> FormPlace:
     except QuestionError as error:
         problems += [Problem(_in_arguments(p.pointer), p.message) for p in error.problems]
         question = None
-    problems = [*problems, *of_type]
+    problems = [*problems, *type_problems]
     return FormPlace(id_in(wire), when_in(wire), None if problems else question, tuple(problems))
 
 
 def _typed(default: JsonObject, given: JsonObject) -> dict[str, Json]:
-    """Return a question with its type: where options stand and no type, one of them is to be chosen."""
+    """Return a question with its type. Without a type, a question with options is a `select`."""
     return {**default, **({"answer_type": "select"} if "options" in given else {}), **given}
 
 
 def _answer_type(given: JsonObject) -> dict[str, Json]:
     kind = given.get("answer_type")
     others = {"allow_other": True} if kind in _SELECTS else {}
-    return {"type": kind, **others, **{key: given[key] for key in _BELONGS_TO if key in given}}
+    return {"type": kind, **others, **{key: given[key] for key in _TYPES_OF_KEY if key in given}}
 
 
 def _type_problems(given: JsonObject) -> Iterator[Problem]:
-    """Check which fields stand beside which answer type."""
+    """Yield problems with fields that the answer type requires or does not allow."""
     kind = given.get("answer_type")
     if "answer_type" not in given:
         yield Problem("/answer_type", f"missing; it is one of {_listed(ANSWER_TYPES)}.")
     elif kind == "secret":
-        yield Problem("/answer_type", "secrets must not be asked for: answers are sent to you and are stored. Do without it.")
+        yield Problem(
+            "/answer_type",
+            "secrets must not be asked for: answers are sent to you and are stored. Do without it.",
+        )
     elif kind not in ANSWER_TYPES:
-        yield Problem("/answer_type", f"there is no such type; it is one of {_listed(ANSWER_TYPES)}.")
+        yield Problem(
+            "/answer_type", f"there is no such type; it is one of {_listed(ANSWER_TYPES)}."
+        )
     else:
-        needed = _NEEDS.get(str(kind))
+        needed = _REQUIRED_KEY.get(str(kind))
         if needed is not None and needed not in given:
-            what = 'the list of choices, such as ["yes", "no"]' if needed == "options" else "the JSON Schema of the answer"
+            what = (
+                'the list of choices, such as ["yes", "no"]'
+                if needed == "options"
+                else "the JSON Schema of the answer"
+            )
             yield Problem(f"/{needed}", f"missing; the type `{kind}` needs {what}.")
-        for key, kinds in _BELONGS_TO.items():
+        for key, kinds in _TYPES_OF_KEY.items():
             if key in given and kind not in kinds:
                 only_for = _listed(kinds, "or")
-                yield Problem(f"/{key}", f"only for the type {only_for}, not for `{kind}`: leave it out or change `answer_type`.")
+                yield Problem(
+                    f"/{key}",
+                    f"only for the type {only_for}, not for `{kind}`: leave it out or change"
+                    " `answer_type`.",
+                )
         yield from _option_problems(given.get("options"))
 
 
 def _option_problems(options: Json) -> Iterator[Problem]:
-    """Check that the choices are texts: people read them, and so do you in the answer."""
+    """Yield options that are not text, because people and the model read them as text."""
     for place, option in enumerate(options if isinstance(options, list) else ()):
         value = option["value"] if isinstance(option, dict) and "value" in option else option
         if not isinstance(value, str):
-            yield Problem(f"/options/{place}", f"{shown(value)} is not text. Give a string, or an object with a string as `value`.")
+            yield Problem(
+                f"/options/{place}",
+                f"{shown(value)} is not text. Give a string, or an object with a string as"
+                " `value`.",
+            )
 
 
 def _in_arguments(pointer: str) -> str:
-    """Translate a pointer into the wire shape: there the fields of an answer type are nested."""
+    """Translate a pointer from the nested question format to the model's flat format."""
     nested = pointer.removeprefix("/answer_type/")
     return pointer if nested == pointer else "/answer_type" if nested == "type" else f"/{nested}"
 
 
 def _about_question(problem: Problem) -> Problem:
-    """Name the argument `question` where an entry of a list has its `text`."""
+    """Change the text of a problem for a single question. The problem then names the argument
+    `question`, because an entry of a list would have the key `text`.
+    """
     if problem.pointer != "/text":
         return problem
     return Problem("/question", problem.message.replace("`text`", "`question`"))
@@ -294,15 +422,23 @@ MISMATCH = "the accumulated answer does not match the requested answer type"
 
 
 async def asked_by_model(run: ToolRun) -> Outcome:
-    """Ask, and return the answers as JSON; arguments that cannot be asked come back as an error that says how to correct them."""
+    """Ask the questions and return the answers as JSON. If the arguments are invalid, return an
+    error with instructions to correct them.
+    """
     try:
         asked = read_arguments(cast("JsonObject", run.call.arguments), run.limits)
     except QuestionError as error:
         return ToolError(_explain(error))
     given = await run.ask(FormWanted(asked.form, ASSISTANT))
-    if any(isinstance(answer, NoAnswer) and answer.reason == "deadline" for answer in given.values()):
-        values = {id: answer.value for id, answer in given.items() if isinstance(answer, Answer)}  # noqa: A001  the wire's word
-        answered = {key: value for key, value in values.items() if value is not None and not isinstance(value, SecretValue)}
+    if any(
+        isinstance(answer, NoAnswer) and answer.reason == "deadline" for answer in given.values()
+    ):
+        values = {id: answer.value for id, answer in given.items() if isinstance(answer, Answer)}  # noqa: A001  the name in JSON
+        answered = {
+            key: value
+            for key, value in values.items()
+            if value is not None and not isinstance(value, SecretValue)
+        }
         return Success(compact({"cancelled": True, "answered": answered, "reason": "deadline"}))
     try:
         answers = {question.id: _answer(question, given) for question in asked.form.questions}
@@ -310,14 +446,16 @@ async def asked_by_model(run: ToolRun) -> Outcome:
         return ToolError(MISMATCH)
     if asked.answer_type is None:
         return Success(compact(answers))
-    return Success(compact({"answer_type": asked.answer_type, "answer": answers[SINGLE_ID], **_reason(given)}))
+    return Success(
+        compact({"answer_type": asked.answer_type, "answer": answers[SINGLE_ID], **_reason(given)})
+    )
 
 
 def _answer(question: Question[Any], given: Given) -> Json:
-    """Return the answer once more checked: whatever its route, the model gets what it asked for.
+    """Validate the answer again. The model then gets the requested type from every responder.
 
     Raises:
-        AnswerError: The arguments are wrong.
+        AnswerError: The answer is missing or invalid.
     """
     answer = given[question.id]
     if not isinstance(answer, Answer) or isinstance(answer.value, SecretValue):
@@ -328,7 +466,7 @@ def _answer(question: Question[Any], given: Given) -> Json:
 
 
 def _reason(given: Given) -> Mapping[str, Json]:
-    """Return what the person typed with the answer, if anything."""
+    """Return the reason that a person gave with the answer, if any."""
     match given[SINGLE_ID]:
         case Answer(by="user", reason=str(reason)):
             return {"reason": reason}
@@ -338,25 +476,34 @@ def _reason(given: Given) -> Mapping[str, Json]:
 
 def _explain(error: QuestionError) -> str:
     problems = "\n".join(f"- {problem}" for problem in error.problems)
-    return f"{ASK_USER}: nothing was asked, because the arguments are wrong. Correct them and call it again.\n{problems}"
+    return (
+        f"{ASK_USER}: nothing was asked, because the arguments are wrong. Correct them and call it"
+        f" again.\n{problems}"
+    )
 
 
 class AskUserTool:
-    """The built-in tool whose questions come from the assistant. Only a human answers them, every time anew."""
+    """The built-in tool with which the model asks the user questions. Only a human can answer
+    these questions, and the answers are not remembered.
+    """
 
     @property
     def definition(self) -> ToolDefinition:
-        """The definition that is sent to the model with every request."""
+        """The definition that the model receives with every request."""
         return ToolDefinition(ASK_USER, DESCRIPTION, PARAMETERS)
 
     def inquiry_source(self) -> Source:
-        """It is the assistant who asks."""
+        """Return the assistant as the source of the questions."""
         return ASSISTANT
 
     async def execute(self, run: ToolRun) -> Outcome:
-        """Ask, and return the answers as JSON; arguments that cannot be asked come back as an error that says how to correct them."""
+        """Ask the questions and return the answers as JSON. If the arguments are invalid, return
+        an error with instructions to correct them.
+        """
         return await asked_by_model(run)
 
 
 ask_user = AskUserTool()
-"""The tool itself, for the `tools` of an agent: it lets the model ask the user something. No agent has it unless it is put there."""
+"""The tool with which the model can ask the user questions. To use it, add it to the `tools` of
+an agent.
+"""

@@ -1,7 +1,8 @@
-"""Arguments of `ask_user` in the shapes of other agents' question tools, rewritten to its own.
+"""Convert arguments of `ask_user` from the formats of other agents' question tools.
 
-Models know the question tools of other agents and call `ask_user` as they would call those. A call whose meaning is clear is asked. Only
-keys with a value of the expected type are rewritten; anything else stays as it is, so that an error names what the model wrote.
+Many models know these other tools and use their formats for `ask_user`. A call with a clear
+meaning is accepted. A key is converted only if its value has the expected type. Other keys are
+left unchanged, so that error messages contain the keys that the model used.
 """
 
 from __future__ import annotations
@@ -13,52 +14,60 @@ from midturn.errors import Problem
 from midturn.question.json_text import NotJson, read_json
 from midturn.question.json_value import Json, JsonObject, objects, pointer_parts, pointer_to, text
 
-_TEXT: Final = ("question", "label")
+_TEXT_ALIASES: Final = ("question", "label")
 """Other names of an entry's `text`."""
-_VALUE: Final = ("label", "text")
+_VALUE_ALIASES: Final = ("label", "text")
 """Other names of an option's `value`."""
-_SEVERAL: Final = ("multiSelect", "multi_select", "multiple")
-_OWN_WORDS: Final = ("allowFreeform", "allow_freeform", "isOther")
-_OPTIONS: Final = ("choices",)
+_MULTI_SELECT_KEYS: Final = ("multiSelect", "multi_select", "multiple")
+_ALLOW_OTHER_ALIASES: Final = ("allowFreeform", "allow_freeform", "isOther")
+_OPTIONS_ALIASES: Final = ("choices",)
 _OTHER_NAMES: Final[Mapping[str, tuple[Sequence[str], type | tuple[type, ...]]]] = {
-    "text": (_TEXT, str),
+    "text": (_TEXT_ALIASES, str),
     "question": (("text", "label"), str),
-    "options": (_OPTIONS, (list, tuple, str)),
-    "value": (_VALUE, str),
+    "options": (_OPTIONS_ALIASES, (list, tuple, str)),
+    "value": (_VALUE_ALIASES, str),
     "description": (("label",), str),
     "answer_type": (("type",), str),
-    "allow_other": (_OWN_WORDS, bool),
+    "allow_other": (_ALLOW_OTHER_ALIASES, bool),
 }
-"""Other names of our own keys, and the type of the values that are rewritten."""
+"""Other names of midturn's keys, and the expected types of their values."""
 _KINDS: Final[Mapping[Json, str]] = {"choice": "select", "text": "text", "yesno": "boolean"}
 
 
 def own_shape(arguments: JsonObject) -> JsonObject:
-    """Return the arguments of a call as `ask_user` describes them. Arguments that already have that shape are returned unchanged."""
+    """Convert the arguments of a call to midturn's format. Arguments that are already in
+    midturn's format are returned unchanged.
+    """
     if "questions" in arguments:
         return {**arguments, "questions": _listed(arguments["questions"])}
     if {"question", "text", "label", "options", "choices"} & arguments.keys():
-        asked = dict(arguments)
-        _rename(asked, ("text", "label"), "question", str)
-        return _with_type(asked)
+        converted = dict(arguments)
+        _rename(converted, ("text", "label"), "question", str)
+        return _with_type(converted)
     return arguments
 
 
 def as_written(problem: Problem, arguments: JsonObject) -> Problem:
-    """Return a problem of rewritten arguments with the keys that the model wrote, in the pointer and in the message."""
-    here: Json = arguments
+    """Return a problem of converted arguments with the model's own keys. The keys are replaced in
+    the pointer and in the message.
+    """
+    value: Json = arguments
     own, written = "", ""
     for key in pointer_parts(problem.pointer):
-        here = _parsed(here)
-        if isinstance(here, Mapping):
-            if own.endswith("/questions"):  # the only question, written without a list
+        value = _parsed(value)
+        if isinstance(value, Mapping):
+            if own.endswith("/questions"):  # a single question that was written without a list
                 own = pointer_to(own, key)
                 continue
-            name = key if here.get(key) is not None else _written_name(key, here)
-            here = here.get(name)
+            name = key if value.get(key) is not None else _written_name(key, value)
+            value = value.get(name)
         else:
             name = key
-            here = here[int(key)] if isinstance(here, list) and key.isdecimal() and int(key) < len(here) else None
+            value = (
+                value[int(key)]
+                if isinstance(value, list) and key.isdecimal() and int(key) < len(value)
+                else None
+            )
         own, written = pointer_to(own, key), pointer_to(written, name)
     if own == written:
         return problem
@@ -66,23 +75,29 @@ def as_written(problem: Problem, arguments: JsonObject) -> Problem:
 
 
 def _written_name(key: str, given: JsonObject) -> str:
-    """Return the other name under which a value was written; the own name if there is none."""
+    """Return the other key that the model used for a value, or `key` itself."""
     names, kind = _OTHER_NAMES.get(key, ((), str))
     return next((name for name in names if isinstance(given.get(name), kind)), key)
 
 
 def _renamed(message: str, own: str, written: str) -> str:
-    """Rename the key that a problem is about, and the pointers to its neighbours."""
-    for one, other in zip(pointer_parts(own)[-2:], pointer_parts(written)[-2:], strict=False):
-        if one != other:
-            message = message.replace(f"`{one}`", f"`{other}`").replace(f"/{one}/", f"/{other}/")
+    """Replace the key of a problem in its message, and in pointers to neighbouring values."""
+    for own_key, written_key in zip(
+        pointer_parts(own)[-2:], pointer_parts(written)[-2:], strict=False
+    ):
+        if own_key != written_key:
+            message = message.replace(f"`{own_key}`", f"`{written_key}`").replace(
+                f"/{own_key}/", f"/{written_key}/"
+            )
     return message
 
 
 def _listed(questions: Json) -> Json:
-    """Return a list of questions; it may be written as JSON in a text, and a single question may be written without a list."""
+    """Return a list of questions. The list may be JSON in a string. A single question is
+    converted to a list.
+    """
     questions = _parsed(questions)
-    if isinstance(questions, Mapping) and {"text", *_TEXT} & questions.keys():
+    if isinstance(questions, Mapping) and {"text", *_TEXT_ALIASES} & questions.keys():
         questions = [questions]
     if not isinstance(questions, list | tuple):
         return questions
@@ -92,78 +107,96 @@ def _listed(questions: Json) -> Json:
 
 
 def _entry(entry: Json, number: int, taken: set[str]) -> Json:
-    """Return an entry; one without a `text` of its own is from another tool, which needs neither an id nor a type."""
+    """Convert one question. A question without `text` is in the format of another tool. That
+    format requires neither an id nor a type.
+    """
     if not isinstance(entry, Mapping):
         return entry
     if entry.get("text") is not None:
         return _with_type(dict(entry))
-    asked = dict(entry)
-    _rename(asked, _TEXT, "text", str)
-    if asked.get("text") is None:
+    question = dict(entry)
+    _rename(question, _TEXT_ALIASES, "text", str)
+    if question.get("text") is None:
         return entry
-    if asked.get("id") is None and f"q{number}" not in taken:
-        asked["id"] = f"q{number}"
-    asked = _with_type(asked)
-    if asked.get("answer_type") is None and asked.get("options") is None:
-        asked["answer_type"] = "text"
-    return asked
+    if question.get("id") is None and f"q{number}" not in taken:
+        question["id"] = f"q{number}"
+    question = _with_type(question)
+    if question.get("answer_type") is None and question.get("options") is None:
+        question["answer_type"] = "text"
+    return question
 
 
-def _with_type(asked: dict[str, Json]) -> dict[str, Json]:
-    """Return a question with its options and its type; `header`, a short heading, has no place in a prompt."""
-    if isinstance(asked.get("header"), str):
-        del asked["header"]
-    _rename(asked, _OPTIONS, "options", (list, tuple, str))
-    own_words = _taken_out(asked, _OWN_WORDS, bool)
-    options = _parsed(asked.get("options"))
+def _with_type(question: dict[str, Json]) -> dict[str, Json]:
+    """Convert the options and the type of a question. The short heading `header` is dropped,
+    because prompts cannot show a heading.
+    """
+    if isinstance(question.get("header"), str):
+        del question["header"]
+    if question.get("options") == [] and _OPTIONS_ALIASES[0] in question:
+        del question["options"]  # use `choices` instead, which may have the options
+    _rename(question, _OPTIONS_ALIASES, "options", (list, tuple, str))
+    own_words = _pop_first(question, _ALLOW_OTHER_ALIASES, bool)
+    options = _parsed(question.get("options"))
     if isinstance(options, list | tuple):
-        if not options and any(key in asked for key in _SEVERAL):
-            del asked["options"]  # other agents' tools write an empty list where they ask for a text
+        if not options and any(key in question for key in _MULTI_SELECT_KEYS):
+            del question[
+                "options"
+            ]  # other agents' tools use an empty list for a free-text question
         else:
-            asked["options"] = [_option(option) for option in cast("Sequence[Json]", options)]
-            if own_words is not None and asked.get("allow_other") is None:
-                asked["allow_other"] = own_words
-    several = _taken_out(asked, _SEVERAL, bool)
-    kind = _KINDS.get(asked["type"]) if "answer_type" not in asked and isinstance(asked.get("type"), str) else None
+            question["options"] = [_option(option) for option in cast("Sequence[Json]", options)]
+            if own_words is not None and question.get("allow_other") is None:
+                question["allow_other"] = own_words
+    is_multiple = _pop_first(question, _MULTI_SELECT_KEYS, bool)
+    kind = (
+        _KINDS.get(question["type"])
+        if "answer_type" not in question and isinstance(question.get("type"), str)
+        else None
+    )
     if kind is not None:
-        del asked["type"]
-        asked["answer_type"] = kind
+        del question["type"]
+        question["answer_type"] = kind
         if kind == "boolean":
-            asked.pop("options", None)
-    if several is True and asked.get("answer_type") in (None, "select"):
-        asked["answer_type"] = "multi_select"
-    return asked
+            question.pop("options", None)
+    if is_multiple is True and question.get("answer_type") in (None, "select"):
+        question["answer_type"] = "multi_select"
+    return question
 
 
 def _option(option: Json) -> Json:
-    """Return an option. A label next to a value is what the person should read, so it is kept in the description."""
+    """Convert an option. If an option has a label and a value, the label is added to the
+    description, so that people can read the label.
+    """
     if not isinstance(option, Mapping):
         return option
     given = dict(option)
-    _rename(given, _VALUE, "value", str)
+    _rename(given, _VALUE_ALIASES, "value", str)
     label = given.get("label")
     if isinstance(label, str) and label != given.get("value"):
         description = given.get("description")
-        given["description"] = f"{label}: {description}" if isinstance(description, str) and description else label
+        given["description"] = (
+            f"{label}: {description}" if isinstance(description, str) and description else label
+        )
     if isinstance(label, str):
         given.pop("label", None)
     return given
 
 
-def _rename(given: dict[str, Json], names: Sequence[str], own: str, kind: type | tuple[type, ...]) -> None:
-    """Move the value of the first of these names to our own name, if it has none and the value is of the expected type."""
-    if given.get(own) is None and (value := _taken_out(given, names, kind)) is not None:
+def _rename(
+    given: dict[str, Json], names: Sequence[str], own: str, kind: type | tuple[type, ...]
+) -> None:
+    """Move the value of the first matching alias to midturn's key, unless midturn's key is set."""
+    if given.get(own) is None and (value := _pop_first(given, names, kind)) is not None:
         given[own] = value
 
 
-def _taken_out(given: dict[str, Json], names: Sequence[str], kind: type | tuple[type, ...]) -> Json:
-    """Remove and return the first of these values that is of the expected type; None if there is none."""
+def _pop_first(given: dict[str, Json], names: Sequence[str], kind: type | tuple[type, ...]) -> Json:
+    """Remove and return the first value of the expected type, or None."""
     name = next((name for name in names if isinstance(given.get(name), kind)), None)
     return None if name is None else given.pop(name)
 
 
 def _parsed(written: Json) -> Json:
-    """Return the list or object that a text holds as JSON; any other value unchanged."""
+    """Parse a string that contains a JSON list or object. Other values are returned unchanged."""
     if not isinstance(written, str) or not written.lstrip().startswith(("[", "{")):
         return written
     try:

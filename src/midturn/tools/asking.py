@@ -1,12 +1,15 @@
-"""The ways to ask inside a call, the same for a tool of ours and for a call of another loop; and the call that runs."""
+"""Questions inside a tool call. The code is the same for midturn's tools and for calls of an
+external loop.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from copy import deepcopy
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
@@ -16,13 +19,15 @@ from msgspec import Struct
 from midturn.errors import DepsMissing, NotAnswered
 from midturn.events.types import Source
 from midturn.ports import CallRules, ToolRun
+from midturn.question.answer_type import SecretType
 from midturn.question.form import Form
 from midturn.question.json_value import Json, JsonObject, SecretValue
 from midturn.question.public_names import name_methods, public_repr
 from midturn.question.question import Question
-from midturn.tools.call_scope import CallLife
+from midturn.question.walker import copied
+from midturn.tools.call_scope import CallScope
 from midturn.tools.names import missing_deps
-from midturn.turn.step import Answer, FormWanted, Given, NoAnswer, OnFailure
+from midturn.turn.inputs import Answer, FormWanted, Given, NoAnswer, OnFailure
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -34,18 +39,19 @@ else:
     Deps = TypeVar("Deps")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Answers, as a function gets them
+# --------------------------------------------------------------------------------------------------
+# Answers as returned to a function
 
 
 T = TypeVar("T")
 
 
 class Unanswered(Struct, frozen=True):
-    """There is no answer; `reason` is the tag that says why (docs/recording.md).
+    """There is no answer. `reason` is one of the values in docs/reference/events.md.
 
-    With the reason `reply`, a person said something instead of answering: `reply` holds the words, None where there were none. They are
-    yours to act on, or to pass on to the model in what the tool returns.
+    If `reason` is `reply`, a person sent a message instead of answering. `reply` contains the
+    message, or None. The tool can use the message itself, or include the message in its result
+    for the model.
     """
 
     reason: str
@@ -53,68 +59,105 @@ class Unanswered(Struct, frozen=True):
 
 
 class FormAnswers:
-    """The answers to a form: `answers[question]` has the type of the question's answer, and is `None` where it was skipped.
+    """The answers to a form. `answers[question]` has the type of the question's answer. It is
+    None if the question was skipped.
 
-    `ask_form` returns one.
+    Iterating yields the questions that have an answer, in the order of the form.
+
+    Returned by `ask_form` and `try_ask_form`.
     """
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, questions: Sequence[Question[Any]]) -> None:
         self._given = given
+        self._questions = tuple(questions)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all questions of the form, in the order of the form."""
+        return tuple(question.id for question in self._questions)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the answers as JSON, by question id, in the order of the form.
+
+        A skipped question is null. Secrets are left out. A question without an answer, because
+        its deadline has passed, is left out too.
+        """
+        answers: dict[str, Json] = {}
+        for question in self._questions:
+            given = self._given.get(question.id)
+            if isinstance(given, Answer) and not isinstance(question.answer_type, SecretType):
+                answers[question.id] = cast("Json", copied(given.value))
+        return answers
 
     def __getitem__(self, question: Question[T]) -> T:
         """Return the answer to a question of the form.
 
         Raises:
-            TypeError: It is not a question: answers are found by the question itself, which knows their type.
-            KeyError: The form does not have it.
+            TypeError: The key is not a question. Use the question object as the key, because it
+                determines the type of the answer.
+            KeyError: The form does not contain the question.
         """
         if not isinstance(cast("object", question), Question):
-            raise TypeError(f"Answers are found by question, not by a `{type(question).__name__}`: `answers[question]`.")
+            raise TypeError(
+                "Look up an answer by its question (`answers[question]`), not by a"
+                f" `{type(question).__name__}`."
+            )
         if question.id not in self._given:
-            raise KeyError(f"`{question.id}` is not a question of this form; it has {', '.join(map(repr, self._given))}.")
+            raise KeyError(
+                f"`{question.id}` is not a question of this form; it has"
+                f" {', '.join(map(repr, self._given))}."
+            )
         given = self._given[question.id]
         return question.typed(given.value) if isinstance(given, Answer) else cast("T", None)
 
     def __contains__(self, question: Question[Any]) -> bool:
-        """Say whether the question was answered, rather than skipped."""
+        """Return whether the question was answered and not skipped."""
         given = self._given.get(question.id)
         return isinstance(given, Answer) and given.value is not None
+
+    def __iter__(self) -> Iterator[Question[Any]]:
+        return (question for question in self._questions if question in self)
 
     def __repr__(self) -> str:
         return f"FormAnswers({', '.join(self._given)})"  # no values: one may be a secret
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A tool's own rule for an answer, beyond the answer's type
+# --------------------------------------------------------------------------------------------------
+# A tool's own validation of an answer, in addition to its type
 
 
 Check: TypeAlias = Callable[[T], str | Awaitable[str | None] | None]
-"""A rule: None where it holds, else the sentence that the person is shown."""
+"""Validates an answer: returns None if it is valid, else an error message for the person."""
 
 
 async def refused(check: Check[T], value: T) -> str | None:
-    """Return what a rule says against an answer.
+    """Return the error message of a check, or None if the answer is valid.
 
     Raises:
-        TypeError: It says it in something that is no sentence.
+        TypeError: The check returned a value that is neither text nor None.
     """
-    said = check(value)
-    sentence = await said if inspect.isawaitable(said) else said
-    if sentence is None or isinstance(cast("object", sentence), str):
-        return sentence
-    raise TypeError(f"`check` returned a `{type(sentence).__name__}`; it returns None, or the sentence that the person is shown.")
+    result = check(value)
+    message = await result if inspect.isawaitable(result) else result
+    if message is None or isinstance(cast("object", message), str):
+        return message
+    raise TypeError(
+        f"`check` returned a `{type(message).__name__}`; it must return None, or an error message"
+        " for the person."
+    )
 
 
-_FAILED = "A question has no answer; the call has failed."
+_CALL_FAILED = "The call failed because a question has no answer."
 
 
 class CallContext(ABC):
-    """A call that can ask: `ask` one question, `ask_form` several at once, `try_ask` where it can go on without an answer.
+    """A call that can ask questions. Use `ask` for one question, `ask_form` for several
+    questions, and `try_ask` or `try_ask_form` if the call can continue without an answer.
 
-    Each has a form for functions that are not async, and so run in a thread: `ask_sync` and so on.
+    Functions that are not async run in a thread. They use `ask_sync`, `ask_form_sync`,
+    `try_ask_sync` and `try_ask_form_sync`.
     """
 
-    def __init__(self, life: CallLife, checks: CallRules) -> None:
+    def __init__(self, life: CallScope, checks: CallRules) -> None:
         self._life = life
         self._checks = checks
 
@@ -122,109 +165,225 @@ class CallContext(ABC):
         return public_repr(self, type(self).__name__)
 
     @abstractmethod
-    async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
-        """Have a form answered; `problem` is what was wrong with the answer before."""
+    async def _given(
+        self,
+        form: Form,
+        on_failure: OnFailure,
+        problem: str | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Given:
+        """Ask a form and return the answers. `problem` is the reason why the previous answer was
+        rejected. `on_behalf_of` is the name of another agent that asks.
+        """
 
-    def ask(self, question: Question[T], *, check: Check[T] | None = None) -> Coroutine[Any, Any, T]:
-        """Ask, wait, and return the answer; nothing runs twice: `if await ctx.ask(…)`.
+    def ask(
+        self,
+        question: Question[T],
+        *,
+        check: Check[T] | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Coroutine[Any, Any, T]:
+        """Ask a question, wait, and return the answer: `if await ctx.ask(…)`. The function is not
+        run again.
 
-        Without an answer (denied, suspended, cancelled, replied to) the coroutine is cancelled here: `finally` blocks run.
+        If there is no answer (denied, suspended, cancelled, replied), the coroutine of the tool
+        is cancelled at this line and its `finally` blocks run.
 
         Args:
-            question: The question; it is recorded when the ask is first awaited, or scheduled as a task.
-            check: Your own rule: it gets the answer, and returns None, or a sentence. The person is shown the sentence, and answers
-                again; an answer that came from elsewhere is asked for again, with the sentence as the `problem` of the question.
+            question: The question. It is recorded when the coroutine is first awaited or
+                scheduled as a task.
+            check: Validates the answer: returns None, or an error message. The person sees the
+                message and answers again. If the answer came from another process, the question
+                is asked again, with the message as the `problem` of the question.
+            on_behalf_of: Name of the agent that asks, if the tool runs another agent: one line of
+                at most 128 characters. Every interface shows this agent as the source of the
+                question. The answer is not remembered for other questions.
 
         Raises:
-            NotAnswered: No one has answered before the question's deadline.
-            QuestionError: The question breaks rules, or repeats a secret that was given in this call.
-            RuntimeError: The function is not async; or the call is over.
+            NotAnswered: No one answered before the question's deadline.
+            QuestionError: The question is invalid, or the question asks for a secret that was
+                already given in this call.
+            RuntimeError: The function is not async, or the call is over.
         """
-        return self._life.pending(question, lambda: self._ask(question, check), "ctx.ask_sync(…)")
+        return self._life.pending(
+            question, lambda: self._ask(question, check, on_behalf_of), "ctx.ask_sync(…)"
+        )
 
-    def ask_sync(self, question: Question[T], *, check: Check[T] | None = None) -> T:
-        """Ask from a function that is not async, and so runs in a thread (see `ask`).
+    def ask_sync(
+        self,
+        question: Question[T],
+        *,
+        check: Check[T] | None = None,
+        on_behalf_of: str | None = None,
+    ) -> T:
+        """Ask from a function that is not async and runs in a thread (see `ask`).
 
         Args:
             question: The question, as for `ask`.
-            check: Your own rule, as for `ask`.
+            check: Validates the answer, as for `ask`.
+            on_behalf_of: Name of the agent that asks, as for `ask`.
 
         Raises:
-            asyncio.CancelledError: The call has ended without an answer.
-            RuntimeError: This is the thread of an event loop; use `await ctx.ask(…)`.
+            asyncio.CancelledError: The call ended without an answer.
+            RuntimeError: Called in the thread of an event loop. Use `await ctx.ask(…)` there.
         """
-        return self._life.wait_in_thread(lambda: self._ask(question, check))
+        return self._life.wait_in_thread(lambda: self._ask(question, check, on_behalf_of))
 
-    def ask_form(self, form: Form) -> Coroutine[Any, Any, FormAnswers]:
-        """Ask several questions in one round; `answers[question]` is typed (see `ask`).
+    def ask_form(
+        self, form: Form, *, on_behalf_of: str | None = None
+    ) -> Coroutine[Any, Any, FormAnswers]:
+        """Ask several questions as one form. `answers[question]` is typed (see `ask`).
 
         Args:
             form: The questions.
+            on_behalf_of: Name of the agent that asks, as for `ask`.
         """
-        return self._life.pending(form, lambda: self._ask_form(form), "ctx.ask_form_sync(…)")
+        return self._life.pending(
+            form, lambda: self._ask_form(form, on_behalf_of), "ctx.ask_form_sync(…)"
+        )
 
-    def ask_form_sync(self, form: Form) -> FormAnswers:
+    def ask_form_sync(self, form: Form, *, on_behalf_of: str | None = None) -> FormAnswers:
         """Ask several questions from a function that is not async (see `ask_sync`).
 
         Args:
             form: The questions.
+            on_behalf_of: Name of the agent that asks, as for `ask`.
         """
-        return self._life.wait_in_thread(lambda: self._ask_form(form))
+        return self._life.wait_in_thread(lambda: self._ask_form(form, on_behalf_of))
 
-    def try_ask(self, question: Question[T]) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
-        """Ask, and go on without an answer where there can be none, or where the person says something else instead.
+    def try_ask(
+        self, question: Question[T], *, on_behalf_of: str | None = None
+    ) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
+        """Ask a question. The call continues even if there is no answer or if the person replies
+        with a message.
 
         Args:
             question: The question, as for `ask`.
+            on_behalf_of: Name of the agent that asks, as for `ask`.
 
         Returns:
-            `Answer` (`value`, `by`, `reason`), or `Unanswered` with the `reason` why there is none, and the words of a `reply`.
+            `Answer` (`value`, `by`, `reason`), or `Unanswered` with the `reason`, and with the
+            person's message as `reply` if there is one.
         """
-        return self._life.pending(question, lambda: self._try_ask(question), "ctx.try_ask_sync(…)")
+        return self._life.pending(
+            question, lambda: self._try_ask(question, on_behalf_of), "ctx.try_ask_sync(…)"
+        )
 
-    def try_ask_sync(self, question: Question[T]) -> Answer[T] | Unanswered:
-        """Ask from a function that is not async, and go on without an answer where there is none (see `try_ask`)."""
-        return self._life.wait_in_thread(lambda: self._try_ask(question))
+    def try_ask_sync(
+        self, question: Question[T], *, on_behalf_of: str | None = None
+    ) -> Answer[T] | Unanswered:
+        """Ask a question from a function that is not async. The call continues even if there is
+        no answer (see `try_ask`).
 
-    async def _ask(self, question: Question[T], check: Check[T] | None) -> T:
-        form = Form((question,))  # it says so where this is no question
+        Args:
+            question: The question, as for `ask`.
+            on_behalf_of: Name of the agent that asks, as for `ask`.
+        """
+        return self._life.wait_in_thread(lambda: self._try_ask(question, on_behalf_of))
+
+    def try_ask_form(
+        self, form: Form, *, on_behalf_of: str | None = None
+    ) -> Coroutine[Any, Any, FormAnswers | Unanswered]:
+        """Ask several questions as one form. The call continues even if there are no answers or
+        if the person replies with a message.
+
+        Args:
+            form: The questions.
+            on_behalf_of: Name of the agent that asks, as for `ask`.
+
+        Returns:
+            `FormAnswers`, or `Unanswered` with the `reason` and the text of a `reply`. It is
+            `Unanswered` as soon as one question has no answer. To get the answers that were given
+            before a deadline, use `ask_form` and `NotAnswered.answers`.
+        """
+        return self._life.pending(
+            form, lambda: self._try_ask_form(form, on_behalf_of), "ctx.try_ask_form_sync(…)"
+        )
+
+    def try_ask_form_sync(
+        self, form: Form, *, on_behalf_of: str | None = None
+    ) -> FormAnswers | Unanswered:
+        """Ask several questions as one form from a function that is not async. The call continues
+        even if there are no answers (see `try_ask_form`).
+
+        Args:
+            form: The questions.
+            on_behalf_of: Name of the agent that asks, as for `ask`.
+        """
+        return self._life.wait_in_thread(lambda: self._try_ask_form(form, on_behalf_of))
+
+    async def _ask(
+        self, question: Question[T], check: Check[T] | None, on_behalf_of: str | None
+    ) -> T:
+        form = Form((question,))  # raises if this is not a question
         if check is None:
-            return question.typed(_answer_to(question, await self._given(form, "fail_call")))
+            given = await self._given(form, "fail_call", on_behalf_of=on_behalf_of)
+            return question.typed(_answer_to(question, given))
         problem: str | None = None
         while True:
             with self._checks.holding(question, check):
-                value = question.typed(_answer_to(question, await self._given(form, "fail_call", problem)))
+                given = await self._given(form, "fail_call", problem, on_behalf_of)
+                value = question.typed(_answer_to(question, given))
             problem = await refused(check, value)
             if problem is None:
                 return value
 
-    async def _ask_form(self, form: Form) -> FormAnswers:
-        if not isinstance(cast("object", form), Form):
-            raise TypeError(f"`ask_form` takes a form, not a `{type(form).__name__}`: `await ctx.ask_form(Form([question, …]))`.")
-        given = await self._given(form, "fail_call")
-        late = next((answer for answer in given.values() if isinstance(answer, NoAnswer) and answer.reason == "deadline"), None)
+    async def _ask_form(self, form: Form, on_behalf_of: str | None) -> FormAnswers:
+        _check_form("ask_form", form)
+        given = await self._given(form, "fail_call", on_behalf_of=on_behalf_of)
+        late = next(
+            (
+                answer
+                for answer in given.values()
+                if isinstance(answer, NoAnswer) and answer.reason == "deadline"
+            ),
+            None,
+        )
         if late is not None:
-            raise NotAnswered(late.message, reason="deadline", answers=FormAnswers(given))
+            raise NotAnswered(
+                late.message, reason="deadline", answers=FormAnswers(given, form.questions)
+            )
         if any(isinstance(answer, NoAnswer) for answer in given.values()):
-            raise asyncio.CancelledError(_FAILED)
-        return FormAnswers(given)
+            raise asyncio.CancelledError(_CALL_FAILED)
+        return FormAnswers(given, form.questions)
 
-    async def _try_ask(self, question: Question[T]) -> Answer[T] | Unanswered:
-        match (await self._given(Form((question,)), "report_all")).get(question.id):
-            case Answer() as given:
-                return Answer(question.typed(given.value), given.reason, given.by)
+    async def _try_ask(
+        self, question: Question[T], on_behalf_of: str | None
+    ) -> Answer[T] | Unanswered:
+        form = Form((question,))
+        given = await self._given(form, "report_all", on_behalf_of=on_behalf_of)
+        match given.get(question.id):
+            case Answer() as answer:
+                return Answer(question.typed(answer.value), answer.reason, answer.by)
             case NoAnswer(reason, reply):
                 return Unanswered(reason, reply)
             case None:
-                raise RuntimeError(f"Nothing was said about `{question.id}`.")
+                raise RuntimeError(f"There is no result for the question `{question.id}`.")
+
+    async def _try_ask_form(self, form: Form, on_behalf_of: str | None) -> FormAnswers | Unanswered:
+        _check_form("try_ask_form", form)
+        given = await self._given(form, "report_all", on_behalf_of=on_behalf_of)
+        missing = next((none for none in given.values() if isinstance(none, NoAnswer)), None)
+        if missing is not None:
+            return Unanswered(missing.reason, missing.reply)
+        return FormAnswers(given, form.questions)
+
+
+def _check_form(method: str, form: object) -> None:
+    """Raise an error if the argument of a method is not a form."""
+    if not isinstance(form, Form):
+        raise TypeError(
+            f"`{method}` needs a form, not a `{type(form).__name__}`: `await"
+            f" ctx.{method}(Form([question, …]))`."
+        )
 
 
 def _answer_to(question: Question[Any], given: Given) -> Json | SecretValue:
-    """Return the one answer that was waited for.
+    """Return the answer to a question.
 
     Raises:
-        NotAnswered: No one has answered in time.
-        asyncio.CancelledError: There is none.
+        NotAnswered: The deadline has passed.
+        asyncio.CancelledError: There is no answer.
     """
     match given.get(question.id):
         case Answer() as answer:
@@ -232,109 +391,155 @@ def _answer_to(question: Question[Any], given: Given) -> Json | SecretValue:
         case NoAnswer(reason="deadline", message=message):
             raise NotAnswered(message, reason="deadline")
         case _:
-            raise asyncio.CancelledError(_FAILED)
+            raise asyncio.CancelledError(_CALL_FAILED)
 
 
 CALL: ContextVar[CallContext] = ContextVar("midturn_call")
-"""The call that runs now, as far as code inside of it can see."""
+"""The running call, for code inside the call."""
 
 
-def ask(question: Question[T], *, check: Check[T] | None = None) -> Coroutine[Any, Any, T]:
-    """Ask from any depth inside a running tool, without its context: `answer = await midturn.ask(question)` (see `ToolContext.ask`).
+def ask(
+    question: Question[T], *, check: Check[T] | None = None, on_behalf_of: str | None = None
+) -> Coroutine[Any, Any, T]:
+    """Ask from any code inside a running tool, without its context:
+    `answer = await midturn.ask(question)` (see `ToolContext.ask`).
 
     Args:
         question: The question.
-        check: Your own rule for the answer.
+        check: Validates the answer.
+        on_behalf_of: Name of the agent that asks, as for `ToolContext.ask`.
 
     Raises:
-        RuntimeError: No tool is running here; or the function is not async: use `ask_sync`.
+        RuntimeError: No tool is running, or the function is not async. Use `ask_sync` there.
     """
-    return _call().ask(question, check=check)
+    return _call().ask(question, check=check, on_behalf_of=on_behalf_of)
 
 
-def ask_sync(question: Question[T], *, check: Check[T] | None = None) -> T:
-    """Ask from any depth inside a tool that is not async (see `ToolContext.ask_sync`).
+def ask_sync(
+    question: Question[T], *, check: Check[T] | None = None, on_behalf_of: str | None = None
+) -> T:
+    """Ask from any code inside a tool that is not async (see `ToolContext.ask_sync`).
 
     Args:
         question: The question, as for `ask`.
-        check: Your own rule, as for `ask`.
+        check: Validates the answer, as for `ask`.
+        on_behalf_of: Name of the agent that asks, as for `ToolContext.ask`.
     """
-    return _call().ask_sync(question, check=check)
+    return _call().ask_sync(question, check=check, on_behalf_of=on_behalf_of)
 
 
-def ask_form(form: Form) -> Coroutine[Any, Any, FormAnswers]:
-    """Ask several questions in one round, from any depth inside a running tool (see `ToolContext.ask_form`).
+def ask_form(form: Form, *, on_behalf_of: str | None = None) -> Coroutine[Any, Any, FormAnswers]:
+    """Ask several questions as one form, from any code inside a running tool (see
+    `ToolContext.ask_form`).
 
     Args:
         form: The questions.
+        on_behalf_of: Name of the agent that asks, as for `ToolContext.ask`.
     """
-    return _call().ask_form(form)
+    return _call().ask_form(form, on_behalf_of=on_behalf_of)
 
 
-def ask_form_sync(form: Form) -> FormAnswers:
-    """Ask several questions in one round, from any depth inside a tool that is not async.
+def ask_form_sync(form: Form, *, on_behalf_of: str | None = None) -> FormAnswers:
+    """Ask several questions as one form, from any code inside a tool that is not async.
 
     Args:
         form: The questions.
+        on_behalf_of: Name of the agent that asks, as for `ToolContext.ask`.
     """
-    return _call().ask_form_sync(form)
+    return _call().ask_form_sync(form, on_behalf_of=on_behalf_of)
 
 
-def try_ask(question: Question[T]) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
-    """Ask from any depth inside a running tool, and go on where there is no answer (see `ToolContext.try_ask`).
+def try_ask(
+    question: Question[T], *, on_behalf_of: str | None = None
+) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
+    """Ask from any code inside a running tool. The call continues even if there is no answer (see
+    `ToolContext.try_ask`).
 
     Args:
         question: The question.
+        on_behalf_of: Name of the agent that asks, as for `ToolContext.ask`.
     """
-    return _call().try_ask(question)
+    return _call().try_ask(question, on_behalf_of=on_behalf_of)
 
 
-def try_ask_sync(question: Question[T]) -> Answer[T] | Unanswered:
-    """Ask from any depth inside a tool that is not async, and go on where there is no answer.
+def try_ask_sync(
+    question: Question[T], *, on_behalf_of: str | None = None
+) -> Answer[T] | Unanswered:
+    """Ask from synchronous code inside a tool. The call continues even if there is no answer.
 
     Args:
         question: The question, as for `try_ask`.
+        on_behalf_of: Name of the agent that asks, as for `ToolContext.ask`.
     """
-    return _call().try_ask_sync(question)
+    return _call().try_ask_sync(question, on_behalf_of=on_behalf_of)
+
+
+def try_ask_form(
+    form: Form, *, on_behalf_of: str | None = None
+) -> Coroutine[Any, Any, FormAnswers | Unanswered]:
+    """Ask several questions as one form, from any code inside a running tool. The call continues
+    even if there are no answers (see `ToolContext.try_ask_form`).
+
+    Args:
+        form: The questions.
+        on_behalf_of: Name of the agent that asks, as for `ToolContext.ask`.
+    """
+    return _call().try_ask_form(form, on_behalf_of=on_behalf_of)
+
+
+def try_ask_form_sync(form: Form, *, on_behalf_of: str | None = None) -> FormAnswers | Unanswered:
+    """Ask several questions as one form, from synchronous code inside a tool. The call continues
+    even if there are no answers.
+
+    Args:
+        form: The questions.
+        on_behalf_of: Name of the agent that asks, as for `ToolContext.ask`.
+    """
+    return _call().try_ask_form_sync(form, on_behalf_of=on_behalf_of)
 
 
 def _call() -> CallContext:
     call = CALL.get(None)
     if call is None:
-        raise RuntimeError("No tool is running here, so there is no call to ask in. Ask inside a tool, or in `inquirer.run(…)`.")
+        raise RuntimeError("No tool is running. Ask inside a tool, or in `inquirer.run(…)`.")
     return call
 
 
 class ToolContext(CallContext, Generic[Deps]):
-    """A function's view of its call, and its way to ask. Annotate a parameter of a `tool` with it; the model does not see that one.
+    """The context of a call, which can ask questions. A parameter of a `tool` that is annotated
+    with this class receives the context. The model does not see this parameter.
 
     `Deps` is the type of `deps`, the object that the program passed to `Agent.run`.
     """
 
-    def __init__(self, run: ToolRun, source: Source, life: CallLife, wanted_deps: str = "") -> None:
+    def __init__(
+        self, run: ToolRun, source: Source, life: CallScope, wanted_deps: str = ""
+    ) -> None:
         super().__init__(life, run.checks)
         self._wanted_deps = wanted_deps
         self._run = run
         self._source = source
         self._answers = dict(run.answers)
+        self._kept = dict(run.kept)
 
     @property
     def answers(self) -> Mapping[str, Json | SecretValue]:
-        """Everything answered in this call so far, by question id."""
+        """All answers of this call so far, by question id."""
         return MappingProxyType(self._answers)
 
     @property
     def arguments(self) -> JsonObject:
-        """The arguments of the call, as the model sent them (or as a person edited them)."""
+        """The arguments of the call: those of the model, or those that a person has edited."""
         return cast("JsonObject", self._run.call.arguments)
 
     @property
     def deps(self) -> Deps:
-        """Whatever the program passed to `Agent.run`.
+        """The object that the program passed to `Agent.run` as `deps`.
 
         Raises:
-            ConfigError: The turn was begun with dependencies, and is continued without; or the context is annotated with a type, as in
-                `ToolContext[Shop]`, and the run has none. The run ends, and the call stays open.
+            ConfigError: The run has no `deps`, although the turn was started with `deps`, or
+                although the annotation has a type, as in `ToolContext[Shop]`. The run ends, and
+                the call stays open.
         """
         if self._run.no_deps:
             raise DepsMissing(self._run.no_deps)
@@ -344,8 +549,51 @@ class ToolContext(CallContext, Generic[Deps]):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every execution of this call, also after a crash: for services that can tell a repeated request."""
+        """A key that is the same for every execution of this call, even after a crash. Pass it to
+        services that detect repeated requests.
+        """
         return self._run.idempotency_key
+
+    async def keep(self, name: str, value: Json) -> None:
+        """Keep a value for later runs of this call. When this returns, the value is durable.
+
+        A call runs again from its start if its process died, or if an answer arrives after its
+        turn was suspended. `kept` then returns the value, so that the tool can continue its work,
+        for example a job that it started at another service. The model does not read kept values.
+        They are written to the log, so a value that contains a secret of this call is refused.
+
+        Args:
+            name: Name of the value within this call, 1 to 100 characters. A value replaces the
+                earlier value with its name.
+            value: The value, as JSON of at most 256 KiB.
+
+        Raises:
+            ValueError: The name or the value is not allowed.
+            RuntimeError: The call is over.
+        """
+        self._life.check()
+        self._kept[name] = await self._run.keep(name, value)
+
+    def keep_sync(self, name: str, value: Json) -> None:
+        """Keep a value from a function that is not async (see `keep`).
+
+        Args:
+            name: Name of the value, as for `keep`.
+            value: The value, as for `keep`.
+
+        Raises:
+            asyncio.CancelledError: The call has ended.
+        """
+        self._life.wait_in_thread(lambda: self.keep(name, value))
+
+    def kept(self, name: str) -> Json:
+        """Return the last value that this call has kept under a name, in this run or in an earlier
+        one. None if there is none.
+
+        Args:
+            name: Name of the value.
+        """
+        return deepcopy(self._kept.get(name))
 
     @property
     def root(self) -> Path:
@@ -354,23 +602,39 @@ class ToolContext(CallContext, Generic[Deps]):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was cancelled: a function in a thread looks here between its steps."""
+        """Whether the call was cancelled. Functions in a thread should check it between steps."""
         return self._life.ended
 
-    async def given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
-        """Have a form answered for this call.
+    async def given(
+        self,
+        form: Form,
+        on_failure: OnFailure,
+        problem: str | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Given:
+        """Ask a form in this call.
 
         Args:
             form: The questions.
-            on_failure: Whether a refusal, or a reply too, is reported; otherwise it ends the call.
-            problem: What was wrong with the answer before.
+            on_failure: Whether a refusal or a reply is returned to the tool or ends the call.
+            problem: Reason why the previous answer was rejected.
+            on_behalf_of: Name of another agent that asks.
         """
-        return await self._given(form, on_failure, problem)
+        return await self._given(form, on_failure, problem, on_behalf_of)
 
-    async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
+    async def _given(
+        self,
+        form: Form,
+        on_failure: OnFailure,
+        problem: str | None = None,
+        on_behalf_of: str | None = None,
+    ) -> Given:
         if self._life.ended:
             self._life.check()
-        given = await self._run.ask(FormWanted(form, self._source, on_failure, problem=problem))
+        asking = FormWanted(
+            form, self._source, on_failure, problem=problem, on_behalf_of=on_behalf_of
+        )
+        given = await self._run.ask(asking)
         if self._life.ended:
             self._life.check()
         for name, answer in given.items():

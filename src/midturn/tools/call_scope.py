@@ -1,4 +1,6 @@
-"""Lifetime of a call: a cancelled one runs its `finally` blocks, and asks nothing any more."""
+"""The lifetime of a call. A cancelled call runs its `finally` blocks, and cannot ask any more
+questions.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from msgspec import Struct
 from midturn.question.form import Form
 from midturn.question.question import Question
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Functions that are not async run in a thread of their own
+# --------------------------------------------------------------------------------------------------
+# Functions that are not async run in their own thread
 
 
 T = TypeVar("T")
@@ -28,10 +30,11 @@ class _Raised(Struct, frozen=True):
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Call in a new thread and return what it returns. Cancelled, stop waiting for it: a thread cannot be stopped.
+    """Call a function in a new thread and return its result. A cancellation ends the wait, but
+    not the thread.
 
-    Not the loop's pool: a function that waits for a person would hold a place in it for days, and at exit the program would wait for
-    the person. The thread is a daemon for the same reason.
+    The event loop's thread pool is not used: a function that waits for a person could occupy it
+    for days, and the program could not exit. The thread is a daemon for the same reason.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T | _Raised] = loop.create_future()
@@ -44,9 +47,9 @@ async def in_thread(call: Callable[[], T]) -> T:
     def work() -> None:
         try:
             result: T | _Raised = context.run(call)
-        except BaseException as error:  # noqa: BLE001 (it is raised again in its waiter)
+        except BaseException as error:  # noqa: BLE001 (the awaiting task raises it again)
             result = _Raised(error)
-        with suppress(RuntimeError):  # the loop is closed, and with it every waiter
+        with suppress(RuntimeError):  # the loop is closed, so no code waits for the result
             loop.call_soon_threadsafe(finish, result)
 
     threading.Thread(target=work, name="midturn-tool", daemon=True).start()
@@ -56,21 +59,26 @@ async def in_thread(call: Callable[[], T]) -> T:
     return result
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The coroutine of `ctx.ask(…)`, which cannot be taken for an answer
+# --------------------------------------------------------------------------------------------------
+# The coroutine that `ctx.ask(…)` returns. It cannot be mistaken for an answer
 
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class FormPending(Coroutine[Any, Any, T_co]):
-    """An answer that is not there yet: `await` it, or make a task of it.
+class PendingAnswer(Coroutine[Any, Any, T_co]):
+    """A coroutine that returns an answer. `await` it, or create a task from it.
 
-    The question is asked when it is first awaited or scheduled. `bool()` of it raises: `if ctx.ask(…)` without `await` would always be
-    a yes.
+    The question is asked when the coroutine is first awaited or scheduled. `bool()` raises,
+    because `if ctx.ask(…)` without `await` would always be true.
     """
 
-    def __init__(self, asked: object, begin: Callable[[], Coroutine[Any, Any, T_co]], unasked: dict[FormPending[Any], None]) -> None:
+    def __init__(
+        self,
+        asked: object,
+        begin: Callable[[], Coroutine[Any, Any, T_co]],
+        unasked: dict[PendingAnswer[Any], None],
+    ) -> None:
         self._asked = asked
         self._begin = begin
         self._unasked = unasked
@@ -79,38 +87,52 @@ class FormPending(Coroutine[Any, Any, T_co]):
 
     @property
     def asked(self) -> str:
-        """The ids of what is asked, for messages."""
+        """The ids of the questions, for messages."""
         match self._asked:
             case Question(id=id):
                 return f"`{id}`"
             case Form(questions):
                 return ", ".join(f"`{question.id}`" for question in questions)
             case _:
-                return "something that is no question"
+                return "an object that is not a question"
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         return self._started().__await__()
 
     def send(self, value: Any, /) -> Any:
-        """Run on, as a task does."""
+        """Resume the coroutine, as a task does."""
         return self._started().send(value)
 
-    def throw(self, error: type[BaseException] | BaseException, value: object = None, traceback: TracebackType | None = None, /) -> Any:
-        """Raise inside, as a task does that is cancelled."""
-        raised = error if isinstance(error, BaseException) else error() if value is None else error(value)
+    def throw(
+        self,
+        error: type[BaseException] | BaseException,
+        value: object = None,
+        traceback: TracebackType | None = None,
+        /,
+    ) -> Any:
+        """Raise in the coroutine, as a cancelled task does."""
+        raised = (
+            error
+            if isinstance(error, BaseException)
+            else error()
+            if value is None
+            else error(value)
+        )
         return self._started().throw(raised.with_traceback(traceback) if traceback else raised)
 
     def close(self) -> None:
-        """Give the question up: it is not asked."""
+        """Close the coroutine. If its question was not asked yet, the question will not be
+        asked.
+        """
         self._unasked.pop(self, None)
         if self._coroutine:
             self._coroutine.close()
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(f"Whether {self.asked} was answered with yes is not known yet: write `await` in front of the ask.")
+        raise TypeError(f"{self.asked} has no answer yet: write `await` before the ask.")
 
     def __repr__(self) -> str:
-        return f"<an ask of {self.asked}, to be awaited>"
+        return f"<coroutine asking {self.asked}, not awaited>"
 
     def _started(self) -> Coroutine[Any, Any, T_co]:
         coroutine = self._coroutine
@@ -121,34 +143,40 @@ class FormPending(Coroutine[Any, Any, T_co]):
 
 
 class UnaskedError(RuntimeError):
-    """A call has ended, and questions of it were never asked."""
+    """A call ended with questions that were never asked."""
 
-    def __init__(self, asks: Iterable[FormPending[Any]]) -> None:
+    def __init__(self, asks: Iterable[PendingAnswer[Any]]) -> None:
         asked = ", ".join(ask.asked for ask in asks)
-        super().__init__(f"{asked} was never asked: its `ask` was not awaited. Write `await` in front of it.")
+        super().__init__(
+            f"{asked} was never asked: its `ask` was not awaited. Write `await` before it."
+        )
 
 
-class CallLife:
-    """The life of one execution on one event loop; `ended` is true once it was cancelled or has `returned`."""
+class CallScope:
+    """The lifetime of one execution on one event loop. `ended` is true after the execution was
+    cancelled or has returned (`returned`).
+    """
 
     def __init__(self) -> None:
         self.ended = False
         self.returned = False
-        self.unasked: dict[FormPending[Any], None] = {}
-        """Questions that have not been awaited so far."""
+        self.unasked: dict[PendingAnswer[Any], None] = {}
+        """Coroutines of questions that have not been awaited yet."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
         self._waits: set[Future[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work to its end; cancelled, let it clean up first.
+        """Run the work to its end. If this coroutine is cancelled, wait until the work has
+        cleaned up.
 
-        The work has a task of its own, so that `ended` is set before its `finally` blocks run: nothing that they ask goes out.
+        The work runs in its own task, so that `ended` is set before the `finally` blocks of the
+        work run. These blocks cannot ask questions any more.
         """
         task = self._loop.create_task(work)
         try:
-            await asyncio.wait({task})  # who is cancelled meanwhile does not cancel it
+            await asyncio.wait({task})  # cancelling this wait does not cancel the task
         except asyncio.CancelledError:
             self._end()
             await self._stop(task)
@@ -158,44 +186,59 @@ class CallLife:
         try:
             return task.result()
         finally:
-            del task  # it holds what it raised, which holds this frame
+            del task  # the task refers to its exception, and the exception refers to this frame
 
-    def pending(self, asked: object, begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> FormPending[T]:
-        """Return an ask that is made when it is awaited, on this event loop.
+    def pending(
+        self, subject: object, begin: Callable[[], Coroutine[Any, Any, T]], instead: str
+    ) -> PendingAnswer[T]:
+        """Return a coroutine that asks when it is awaited on this event loop.
 
         Raises:
-            RuntimeError: This is a thread, or another loop, in which it cannot be awaited.
+            RuntimeError: Called in a thread or another event loop, where the coroutine cannot be
+                awaited.
         """
         try:
             is_here = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             is_here = False
         if not is_here:
-            raise RuntimeError(f"No coroutine of this call runs here to await the answer. In a function that is not async use `{instead}`.")
-        return FormPending(asked, begin, self.unasked)
+            raise RuntimeError(
+                "An answer can only be awaited in the event loop of the call. In a function that"
+                f" is not async, use `{instead}`."
+            )
+        return PendingAnswer(subject, begin, self.unasked)
 
     def check(self) -> None:
-        """Refuse the ask of a call that has ended.
+        """Raise an error if the call has ended.
 
         Raises:
-            RuntimeError: It has returned: its context was kept, and the asking task would never be cancelled.
-            asyncio.CancelledError: It was cancelled.
+            RuntimeError: The function has returned, but its context is still in use. A question
+                asked now would never be cancelled.
+            asyncio.CancelledError: The call was cancelled.
         """
         if self.returned:
-            raise RuntimeError("This call is over: its function has returned. Ask before it does.")
+            raise RuntimeError(
+                "This call is over, because its function has returned. Ask before it returns."
+            )
         if self.ended:
-            raise asyncio.CancelledError("The call has ended; it cannot ask any more.")
+            raise asyncio.CancelledError("The call was cancelled and cannot ask any more.")
 
     def wait_in_thread(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the loop and block this thread until it is done, or until the call ends.
+        """Run a coroutine on the event loop and block this thread until it is done or the call
+        ends.
 
         Raises:
-            RuntimeError: This is the thread of the event loop itself, which would wait for ever.
+            RuntimeError: Called in the thread of the event loop, which would deadlock.
             asyncio.CancelledError: The call has ended.
         """
         if threading.get_ident() == self._thread:
-            raise RuntimeError("`ask_sync` is for functions that run in a thread; in an async function use `await ctx.ask(…)`.")
-        with self._lock:  # `_end` takes it too: a wait is either refused here, or cancelled there
+            raise RuntimeError(
+                "`ask_sync` is for functions that run in a thread; in an async function use `await"
+                " ctx.ask(…)`."
+            )
+        with (
+            self._lock
+        ):  # `_end` takes the same lock, so a wait is either refused here or cancelled there
             self.check()
             wait = asyncio.run_coroutine_threadsafe(ask(), self._loop)
             self._waits.add(wait)
@@ -215,7 +258,7 @@ class CallLife:
             wait.cancel()
 
     async def _stop(self, task: asyncio.Task[T]) -> None:
-        """Cancel the work and wait until it is through; every further cancellation is passed on to it."""
+        """Cancel the work and wait for its end. Further cancellations are also sent to the work."""
         task.cancel()
-        with suppress(BaseException):  # whatever it is: the call is over, and its result is dropped
+        with suppress(BaseException):  # the call is over, so its result is ignored
             await task

@@ -1,4 +1,6 @@
-"""Local commands as tools: the JSON that goes to one, and the outcome that comes back."""
+"""Local commands as tools. A command reads the JSON request on standard input and writes the
+outcome to standard output.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,23 @@ from midturn.exchange import ToolDefinition
 from midturn.ports import ToolRun
 from midturn.question.form import Form
 from midturn.question.json_text import read_json
-from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, json_problem
+from midturn.question.json_value import (
+    DEFAULT_LIMITS,
+    Json,
+    JsonObject,
+    Limits,
+    SecretValue,
+    json_problem,
+)
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate
 from midturn.question.text import OutputProtocol
 from midturn.security.process_ancestry import VARIABLE
-from midturn.security.tool_sandbox import Box
+from midturn.security.tool_sandbox import ToolSandbox
 from midturn.tools.names import Documentation
-from midturn.tools.process import OUTPUT_CAP, ProcessEnd, Program, run_process
+from midturn.tools.process import OUTPUT_CAP, ProcessEnd, ProcessSpec, run_process
 
-_SHOWN = 300  # characters of an unreadable output in a message
+_MAX_SHOWN_LENGTH = 300  # maximum number of characters of an unreadable output in a message
 _FIELDS: Mapping[str, frozenset[str]] = {
     "success": frozenset({"content"}),
     "error": frozenset({"message", "trace", "transient"}),
@@ -40,51 +49,75 @@ _FIELDS: Mapping[str, frozenset[str]] = {
 
 
 class WireError(Exception):
-    """A command's output is not an outcome; the message says what was wrong and what is expected."""
+    """The output of a command is not an outcome. The message contains the reason and the expected
+    format.
+    """
 
 
 class WireWorkspace(Struct, frozen=True):
-    """The workspace of a command, as its `context` has it."""
+    """The workspace in the `context` of a request."""
 
     root: str
     id: str = ""
 
 
 def request_document(run: ToolRun, workspace: WireWorkspace) -> bytes:
-    """Write what a command reads on its standard input. The only place where a secret is spelled out."""
-    answers = {name: value.reveal() if isinstance(value, SecretValue) else value for name, value in run.answers.items()}
+    """Return the JSON request for a command's standard input. Only this function writes secrets
+    in plain text.
+    """
+    answers = {
+        name: value.reveal() if isinstance(value, SecretValue) else value
+        for name, value in run.answers.items()
+    }
     unanswered: JsonObject = {"unanswered": dict(run.unanswered)} if run.unanswered else {}
     document: JsonObject = {
-        "tool": {"name": run.call.name, "arguments": run.call.arguments, "answers": answers, **unanswered},
-        "context": {"root": workspace.root, "action": "run", "workspace_id": workspace.id, "conversation_id": run.conversation},
+        "tool": {
+            "name": run.call.name,
+            "arguments": run.call.arguments,
+            "answers": answers,
+            **unanswered,
+        },
+        "context": {
+            "root": workspace.root,
+            "action": "run",
+            "workspace_id": workspace.id,
+            "conversation_id": run.conversation,
+        },
     }
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
 def read_outcome(stdout: bytes, limits: Limits = DEFAULT_LIMITS) -> Outcome:
-    """Read exactly one outcome document.
+    """Parse exactly one outcome document.
 
     Raises:
-        WireError: It is not an outcome: not JSON, more than one document, an unknown field, a malformed question.
+        WireError: The output is not a valid outcome. It is not JSON, or contains several
+            documents, an unknown field or an invalid question.
     """
     document = _document(stdout, limits)
     kind = document.get("type")
     allowed = _FIELDS.get(kind) if isinstance(kind, str) else None
     if allowed is None:
-        raise WireError(f"/type: must be one of {', '.join(_FIELDS)}; found {_shown(document.get('type'))}.")
+        raise WireError(
+            f"/type: must be one of {', '.join(_FIELDS)}; found {_shown(document.get('type'))}."
+        )
     for key in document.keys() - allowed - {"type"}:
         raise WireError(f"/{key}: unknown field; `{kind}` has {', '.join(sorted(allowed))}.")
     match kind:
         case "success":
             return Success(_text(document, "content"))
         case "error":
-            return ToolError(_text(document, "message"), _trace(document), _flag(document, "transient"))
+            return ToolError(
+                _text(document, "message"), _trace(document), _flag(document, "transient")
+            )
         case _:
             return NeedsInput(_form(document, limits))
 
 
 def is_question(text: str) -> bool:
-    """Whether a text is a document of `needs_input` without a mistake: what a command writes that means to ask."""
+    """Return whether a text is a valid `needs_input` document. A command writes such a document
+    to ask a question.
+    """
     if '"needs_input"' not in text:
         return False
     try:
@@ -94,18 +127,25 @@ def is_question(text: str) -> bool:
 
 
 def taken_as_data(tool: str) -> str:
-    """Say what became of a question of a command that is not declared to ask, and what declares it."""
+    """Return the warning about a question that was treated as data, because the command is not
+    configured to ask.
+    """
     key = f"conversation.tools.{tool}.protocol"
-    return f'it wrote a question, which was taken as data, and no one was asked. If it is to ask, set `{key} = "outcome"`.'
+    return (
+        f"it wrote a question, which was treated as data and not asked. To let it ask, set `{key} ="
+        ' "outcome"`.'
+    )
 
 
 def _document(stdout: bytes, limits: Limits) -> JsonObject:
-    """Decode strictly: UTF-8, one object, no duplicate key, no NaN, no lone surrogate, not too deep."""
+    """Parse strictly: the output must be one object in UTF-8, without duplicate keys, NaN or lone
+    surrogates, and with limited depth.
+    """
     if not stdout.strip():
         raise WireError("nothing was written.")
     try:
         found = read_json(stdout.decode())
-    except ValueError as error:  # it is not UTF-8, or not JSON
+    except ValueError as error:  # not UTF-8, or not JSON
         raise WireError(f"{error}; it begins {_begin(stdout)}") from None
     if not isinstance(found, dict):
         raise WireError(f"it must be one JSON object; found {_shown(found)}.")
@@ -115,10 +155,11 @@ def _document(stdout: bytes, limits: Limits) -> JsonObject:
 
 
 def _form(document: JsonObject, limits: Limits) -> Form:
-    """Read the questions.
+    """Parse the questions.
 
     Raises:
-        WireError: They are malformed; every problem is named with its JSON pointer.
+        WireError: The questions are invalid. The message lists every problem with its JSON
+            pointer.
     """
     if len(document.keys() & {"question", "questions"}) != 1:
         raise WireError("`needs_input` has exactly one of `question` and `questions`.")
@@ -127,19 +168,26 @@ def _form(document: JsonObject, limits: Limits) -> Form:
             return Form.from_json(document["questions"], limits=limits)
         return Form.from_json([document["question"]], limits=limits)
     except QuestionError as error:
-        problems = [Problem(_pointer(problem.pointer, document), problem.message) for problem in error.problems]
+        problems = [
+            Problem(_pointer(problem.pointer, document), problem.message)
+            for problem in error.problems
+        ]
         raise WireError("the question is malformed:\n" + "\n".join(map(str, problems))) from None
 
 
 def _pointer(pointer: str, document: JsonObject) -> str:
-    """Point into what was written: one `question` is checked as a list of one."""
+    """Translate a pointer if the document has a single `question`. A single question is checked
+    as a list with one item.
+    """
     return pointer if "questions" in document else pointer.replace("/questions/0", "/question", 1)
 
 
 def _text(document: JsonObject, key: str) -> str:
     value = document.get(key)
     if not isinstance(value, str):
-        raise WireError(f"/{key}: must be a string; found {_shown(value) if key in document else 'nothing'}.")
+        raise WireError(
+            f"/{key}: must be a string; found {_shown(value) if key in document else 'nothing'}."
+        )
     return value
 
 
@@ -160,32 +208,39 @@ def _trace(document: JsonObject) -> tuple[str, ...]:
 
 def _shown(value: Json) -> str:
     text = msgspec.json.encode(value).decode() if not isinstance(value, float) else repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= _MAX_SHOWN_LENGTH else text[:_MAX_SHOWN_LENGTH] + "…"
 
 
 def _begin(stdout: bytes) -> str:
     text = stdout.decode(errors="replace")
-    return repr(text[:_SHOWN]) + ("…" if len(text) > _SHOWN else "")
+    return repr(text[:_MAX_SHOWN_LENGTH]) + ("…" if len(text) > _MAX_SHOWN_LENGTH else "")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A local command, as it is declared
+# --------------------------------------------------------------------------------------------------
+# Command tools
 
 
 DEFAULT_SECONDS: Final = 600.0
-"""Seconds that a command may run."""
+"""Default time limit of a command in seconds."""
 
 
-_NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+_NO_ARGUMENTS: Final[JsonObject] = {
+    "type": "object",
+    "properties": {},
+    "required": [],
+    "additionalProperties": False,
+}
 
 
 class CommandSpec(Struct, frozen=True, kw_only=True):
-    """A command to run, and its description for the model.
+    """A command to run, with its description for the model.
 
-    `command` is a program and its words, or with `shell` a script and its words; the model's arguments follow those words as `"$1"`,
-    `"$2"`, … in the order of the properties of `parameters`, the JSON Schema of a call's arguments (an argument left out is empty).
-    `environment` maps names to values, or to None where our own value is passed on. `cwd` is relative to the workspace root; `timeout`
-    is in seconds. Where there is a `summary`, the model is sent it alone, and finds the `description` with `describe_tools`.
+    `command` is a program and its arguments, or with `shell` a script and its arguments. In a
+    script, the model's arguments follow as `"$1"`, `"$2"`, … in the order of the properties of
+    `parameters`, the JSON Schema of a call's arguments. Missing arguments are empty.
+    `environment` maps names to values. None stands for the value in midturn's own environment.
+    `cwd` is relative to the workspace root. `timeout` is in seconds. If there is a `summary`, the
+    model receives only the summary and reads the `description` with `describe_tools`.
     """
 
     name: str
@@ -201,47 +256,68 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
 
 
 def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:
-    """Check a call's arguments against what was declared; every problem is listed."""
+    """Return the problems of a call's arguments under the declared schema."""
     if not isinstance(arguments, Mapping):
         return [Problem("", "the arguments must be one JSON object.")]
     if problem := json_problem(arguments, DEFAULT_LIMITS.json_depth):
         return [problem]
 
     if wrong := check_schema(schema):
-        return [Problem("", f"the tool's own declaration of its arguments is wrong at {pointer}: {said}") for pointer, said in wrong]
+        return [
+            Problem("", f"the tool's schema of its arguments is invalid at {pointer}: {message}")
+            for pointer, message in wrong
+        ]
     return validate(schema, arguments)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Environment of a child process: an allow-list, and the variables that its tool declares
+# --------------------------------------------------------------------------------------------------
+# Environment of a child process: an allow-list and the declared variables
 
 
-_PASSED_ON = frozenset(
+_ALLOWED_VARIABLES = frozenset(
     {
         *("PATH", "HOME", "LANG", "TERM", "TMPDIR"),
-        *("LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),  # those that POSIX names
+        # the names that POSIX defines
+        *(
+            "LC_ALL",
+            "LC_COLLATE",
+            "LC_CTYPE",
+            "LC_MESSAGES",
+            "LC_MONETARY",
+            "LC_NUMERIC",
+            "LC_TIME",
+        ),
     }
 )
 
 
-def child_environment(ours: Mapping[str, str], declared: Mapping[str, str | None]) -> dict[str, str]:
-    """Build the environment of a child. `declared` maps names to values, or to None where our own value is passed on."""
-    kept = {name: value for name, value in ours.items() if name in _PASSED_ON}
-    return kept | {name: ours[name] if value is None else value for name, value in declared.items() if value is not None or name in ours}
+def child_environment(
+    ours: Mapping[str, str], declared: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Build the environment of a child. `declared` maps names to values. None stands for the
+    value in midturn's own environment.
+    """
+    allowed = {name: value for name, value in ours.items() if name in _ALLOWED_VARIABLES}
+    return allowed | {
+        name: ours[name] if value is None else value
+        for name, value in declared.items()
+        if value is not None or name in ours
+    }
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Location of a command's program
+# --------------------------------------------------------------------------------------------------
+# Lookup of a command's program
 
 
 class CommandError(Exception):
-    """The command cannot be started; the message is for the model."""
+    """The command cannot be started. The message is for the model."""
 
 
 def find_executable(name: str, cwd: Path, path: str) -> Path:
-    """Return the absolute path of a program: a name with a slash is relative to `cwd`, another is looked up in `path`.
+    """Return the absolute path of a program. A name with a slash is relative to `cwd`. A name
+    without a slash is searched in `path`.
 
-    Directories in `path` that are relative do not count: a repository could put its own `git` there.
+    Relative directories in `path` are ignored, because a repository could contain its own `git`.
 
     Raises:
         CommandError: There is no such program.
@@ -251,41 +327,55 @@ def find_executable(name: str, cwd: Path, path: str) -> Path:
         if found.is_file() and os.access(found, os.X_OK):
             return found
         problem = "is not executable" if found.exists() else "does not exist"
-        raise CommandError(f"the command {found} {problem}. Do not retry; the configuration must be corrected.")
+        raise CommandError(
+            f"the command {found} {problem}. Do not retry; the configuration must be corrected."
+        )
     absolute = os.pathsep.join(part for part in path.split(os.pathsep) if Path(part).is_absolute())
     if which := shutil.which(name, path=absolute):
         return Path(which)
-    raise CommandError(f"the command `{name}` was not found in PATH. Do not retry; it must be installed, or the configuration corrected.")
+    raise CommandError(
+        f"the command `{name}` was not found in PATH. Do not retry; it must be installed, or the"
+        " configuration corrected."
+    )
 
 
 _SHELL = "/bin/sh"
-_LOOKED_AT = 16 * 1024  # bytes at the end of standard error: a failure names there what it could not open
+# number of bytes at the end of standard error in which denied paths are searched
+_STDERR_TAIL = 16 * 1024
 
 
 class CommandTool:
-    """A command that a model may call. Its processes run in the sandbox `box`, where one is given."""
+    """A command that a model may call. Its processes run in the sandbox `box`, if there is one."""
 
-    def __init__(self, spec: CommandSpec, workspace_id: str = "", box: Box | None = None) -> None:
+    def __init__(
+        self, spec: CommandSpec, workspace_id: str = "", box: ToolSandbox | None = None
+    ) -> None:
         self.spec = spec
         self.documentation = Documentation(spec.summary, spec.description)
         self._workspace_id = workspace_id
         self._box = box
-        self._definition = ToolDefinition(spec.name, spec.summary or spec.description, spec.parameters)
+        self._definition = ToolDefinition(
+            spec.name, spec.summary or spec.description, spec.parameters
+        )
 
     @property
     def definition(self) -> ToolDefinition:
-        """The definition that the model is sent: the summary alone where there is one; `describe_tools` has the description."""
+        """The definition for the model. If there is a summary, the definition contains only the
+        summary, and `describe_tools` returns the description.
+        """
         return self._definition
 
     def inquiry_source(self) -> Source:
-        """Return `tool` and its registered name."""
+        """Return the source of the tool's questions: the kind `tool` and the registered name."""
         return Source.tool(self.spec.name)
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Run the command once (see `ports.Tool`)."""
         if problems := argument_problems(self._definition.parameters, run.call.arguments):
             listed = "\n".join(map(str, problems))
-            return ToolError(f"The arguments of `{self.spec.name}` do not fit; nothing was run.\n{listed}")
+            return ToolError(
+                f"The arguments of `{self.spec.name}` do not fit; nothing was run.\n{listed}"
+            )
         try:
             command = self._command(run)
             finished = await self._run(command, run.root)
@@ -295,16 +385,30 @@ class CommandTool:
         except (OSError, ValueError) as error:
             return ToolError(f"`{self.spec.name}` cannot be started: {_start_problem(error)}")
         outcome = self._outcome(finished, run)
-        return replace(outcome, message=f"{outcome.message}\n\n{advice}") if advice and isinstance(outcome, ToolError) else outcome
+        return (
+            replace(outcome, message=f"{outcome.message}\n\n{advice}")
+            if advice and isinstance(outcome, ToolError)
+            else outcome
+        )
 
-    def _command(self, run: ToolRun) -> Program:
+    def _command(self, run: ToolRun) -> ProcessSpec:
         root = Path(run.root).absolute()
         cwd = root / self.spec.cwd
         if not cwd.is_dir():
-            raise CommandError(f"its `cwd` {cwd} is not a directory. Do not retry; the configuration must be corrected.")
-        environment = {**child_environment(os.environ, self.spec.environment), VARIABLE: self.spec.name}
-        argv = self._shell_argv(run) if self.spec.shell else self._argv(cwd, environment.get("PATH", os.defpath))
-        return Program(
+            raise CommandError(
+                f"its `cwd` {cwd} is not a directory. Do not retry; the configuration must be"
+                " corrected."
+            )
+        environment = {
+            **child_environment(os.environ, self.spec.environment),
+            VARIABLE: self.spec.name,
+        }
+        argv = (
+            self._shell_argv(run)
+            if self.spec.shell
+            else self._argv(cwd, environment.get("PATH", os.defpath))
+        )
+        return ProcessSpec(
             argv=argv,
             cwd=str(cwd),
             environment=environment,
@@ -312,49 +416,79 @@ class CommandTool:
             timeout=self.spec.timeout,
         )
 
-    async def _run(self, command: Program, root: str) -> ProcessEnd:
+    async def _run(self, command: ProcessSpec, root: str) -> ProcessEnd:
         if self._box is None:
             return await run_process(command)
         path = command.environment.get("PATH", os.defpath)
         with self._box.around(command.argv, Path(root), command.cwd, path) as started:
-            environment = {**started.environment, **command.environment, **_only("TMPDIR", started.environment)}
-            return await run_process(replace(command, argv=started.confined.argv, enter=started.confined.enter, environment=environment))
+            environment = {
+                **started.environment,
+                **command.environment,
+                **_only("TMPDIR", started.environment),
+            }
+            return await run_process(
+                replace(
+                    command,
+                    argv=started.confined.argv,
+                    enter=started.confined.enter,
+                    environment=environment,
+                )
+            )
 
-    def _advice(self, command: Program, finished: ProcessEnd, root: str) -> str:
-        """Return what the sandbox has to say of a failure."""
+    def _advice(self, command: ProcessSpec, finished: ProcessEnd, root: str) -> str:
+        """Return the sandbox's hint about a failure."""
         if self._box is None or finished.status == 0:
             return ""
-        said = _decoded(finished.stderr[-_LOOKED_AT:])
-        return self._box.advice(command.argv[0], said, Path(root), command.environment.get("PATH", os.defpath))
+        error_output = _decoded(finished.stderr[-_STDERR_TAIL:])
+        return self._box.advice(
+            command.argv[0], error_output, Path(root), command.environment.get("PATH", os.defpath)
+        )
 
     def _argv(self, cwd: Path, path: str) -> tuple[str, ...]:
         name, *words = self.spec.command
         return (str(find_executable(name, cwd, path)), *words)
 
     def _shell_argv(self, run: ToolRun) -> tuple[str, ...]:
-        """Pass the model's arguments beside the script, never in it."""
+        """Pass the model's arguments to the script as parameters. They never become part of the
+        script's text.
+        """
         script, *words = self.spec.command
         arguments = cast("JsonObject", run.call.arguments)
         names = cast("JsonObject", self.spec.parameters.get("properties", {}))
-        return (_SHELL, "-c", script, self.spec.name, *words, *(_word(arguments.get(name)) for name in names))
+        return (
+            _SHELL,
+            "-c",
+            script,
+            self.spec.name,
+            *words,
+            *(_word(arguments.get(name)) for name in names),
+        )
 
     def _outcome(self, finished: ProcessEnd, run: ToolRun) -> Outcome:
         match finished.ending:
             case "timeout":
                 return self._stopped(f"was stopped after {self.spec.timeout:g} seconds", finished)
             case "overflow":
-                return self._stopped(f"was stopped, because it wrote more than {OUTPUT_CAP // 2**20} MiB", finished)
+                return self._stopped(
+                    f"was stopped, because it wrote more than {OUTPUT_CAP // 2**20} MiB", finished
+                )
             case "exited":
-                return self._text(finished) if self.spec.protocol == "text" else self._document(finished, run)
+                return (
+                    self._text(finished)
+                    if self.spec.protocol == "text"
+                    else self._document(finished, run)
+                )
 
     def _text(self, finished: ProcessEnd) -> Outcome:
         if finished.status == 0:
             written = _decoded(finished.stdout)
-            return Success(written, warning=taken_as_data(self.spec.name) if is_question(written) else None)
+            return Success(
+                written, warning=taken_as_data(self.spec.name) if is_question(written) else None
+            )
         return self._stopped(_ended(finished.status), finished)
 
     def _document(self, finished: ProcessEnd, run: ToolRun) -> Outcome:
-        """Read the outcome; a failing command may still say what went wrong in its own words."""
+        """Parse the outcome. A failed command may still report an error as its outcome."""
         try:
             outcome = read_outcome(finished.stdout, run.limits)
         except WireError as error:
@@ -368,19 +502,26 @@ class CommandTool:
     def _no_outcome(self, error: WireError, finished: ProcessEnd, run: ToolRun) -> ToolError:
         written = _decoded(finished.stdout)
         shown = run.hide(written)
-        if shown != written:  # replaced before a piece of the output is cut out and shown, not after
-            error = WireError("it holds a secret of this call, and is not shown.")
+        if (
+            shown != written
+        ):  # secrets are replaced before the output is cut, so that no part of a secret remains
+            error = WireError("it contains a secret of this call and is not shown.")
             try:
                 read_outcome(shown.encode(), run.limits)
             except WireError as cleaned:
                 error = cleaned
         expected = 'one JSON document such as {"type":"success","content":"…"}'
-        return ToolError(f"`{self.spec.name}` did not write an outcome to standard output (expected {expected}): {error}")
+        return ToolError(
+            f"`{self.spec.name}` did not write an outcome to standard output (expected {expected}):"
+            f" {error}"
+        )
 
     def _stopped(self, how: str, finished: ProcessEnd) -> ToolError:
-        """Report a failure with everything that was written, errors first."""
+        """Return an error with the complete output, standard error first."""
         written = [_decoded(stream).strip() for stream in (finished.stderr, finished.stdout)]
-        return ToolError("\n\n".join([f"`{self.spec.name}` {how}.", *(text for text in written if text)]))
+        return ToolError(
+            "\n\n".join([f"`{self.spec.name}` {how}.", *(text for text in written if text)])
+        )
 
 
 def _only(name: str, variables: Mapping[str, str]) -> dict[str, str]:
@@ -388,7 +529,9 @@ def _only(name: str, variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _word(value: Json) -> str:
-    """Return an argument as one word of a command line: text as it is, nothing as an empty word, anything else as JSON."""
+    """Return an argument as one word. Text is unchanged, None is an empty word, and any other
+    value is JSON.
+    """
     if value is None or isinstance(value, str):
         return value or ""
     return msgspec.json.encode(value).decode()

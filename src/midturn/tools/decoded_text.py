@@ -1,7 +1,9 @@
-"""Decoded views of a text: what it says without the escapes of JSON, HTML and URLs, and without line breaks.
+"""Decoded views of a text. The escapes of JSON, HTML and URLs are decoded, or line breaks are
+removed.
 
-Each view knows which part of the original text a part of it comes from. A view is made only if the text has escapes of its kind, and
-in time proportional to the length of the text. At most `_CHAINS` views are made.
+Each view maps positions in the decoded text to positions in the original text. A view is created
+only if the text contains the escapes that the view decodes. Creating a view takes time proportional
+to the length of the text. There are at most as many views as entries in `_CHAINS`.
 """
 
 from __future__ import annotations
@@ -14,25 +16,37 @@ from typing import Final
 
 _JSON: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|([\"\\/bfnrt']))")
 _JSON_NAMED: Final = dict(zip("\"\\/bfnrt'", "\"\\/\b\f\n\r\t'", strict=True))
-_ESCAPE: Final = re.compile(r"(?<!\\)\\+(?:u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{2}))")
+_ESCAPE: Final = re.compile(
+    r"(?<!\\)\\+(?:u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,6})\}|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{2}))"
+)
 _ENTITY: Final = re.compile(r"&(?:#[0-9]{1,10}|#[xX][0-9A-Fa-f]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});")
 _PERCENT: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _BREAK: Final = re.compile(r"\\?\r?\n[ \t]*|(?<!\\)\\+[rn]")
+_OTHER_BREAKS: Final = tuple(
+    map(re.compile, (r"\\?\r?\n(?=[ \t])", r"(?<=\\)\r?\n[ \t]*", r"(?<=\\)\r?\n(?=[ \t])"))
+)
+"""Line breaks without the blanks after them, without the backslash before them, and without both:
+blanks and backslash may belong to a secret.
+"""
 _MAX_CODE: Final = 0x10FFFF
 
 
 class DecodedText:
-    """A decoded text. `span` returns the part of the original that a part of it comes from."""
+    """A decoded text. `span` maps a part of the decoded text to the original text."""
 
-    def __init__(self, text: str, pieces: list[tuple[int, int, int]], source: DecodedText | None = None) -> None:
-        """Make a view of pieces: where each begins here, where in the source, and where it ends there (0: as long as it is here)."""
+    def __init__(
+        self, text: str, pieces: list[tuple[int, int, int]], source: DecodedText | None = None
+    ) -> None:
+        """Create a view from pieces. A piece is a triple: start in the view, start in the source,
+        and end in the source. The end is 0 if the piece has the same length in the view.
+        """
         self.text = text
         self._pieces = pieces
         self._starts = [start for start, _, _ in pieces]
         self._source = source
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the part of the original text that a part of this view comes from."""
+        """Return the span in the original text for a span of this view."""
         if not self._pieces:
             return start, end
         first, _ = self._at(start)
@@ -46,9 +60,13 @@ class DecodedText:
 
 
 def _replaced(
-    view: DecodedText, pattern: re.Pattern[str], decode: Callable[[re.Match[str]], Iterator[tuple[str, int, int]]]
+    view: DecodedText,
+    pattern: re.Pattern[str],
+    decode: Callable[[re.Match[str]], Iterator[tuple[str, int, int]]],
 ) -> DecodedText | None:
-    """Return a view in which each match is what `decode` makes of it: texts with their places in the source. None if nothing matches."""
+    """Return a view in which `decode` replaces each match by texts with their source spans.
+    Return None if there are no matches.
+    """
     texts: list[str] = []
     pieces: list[tuple[int, int, int]] = []
     at = length = 0
@@ -76,7 +94,11 @@ def _character(code: int) -> str:
 
 
 def _json(found: re.Match[str]) -> Iterator[tuple[str, int, int]]:
-    yield _character(int(found[1], 16)) if found[1] else _JSON_NAMED[found[2]], found.start(), found.end()
+    yield (
+        _character(int(found[1], 16)) if found[1] else _JSON_NAMED[found[2]],
+        found.start(),
+        found.end(),
+    )
 
 
 def _escape(found: re.Match[str]) -> Iterator[tuple[str, int, int]]:
@@ -121,20 +143,32 @@ _CHAINS: Final = (
 
 
 def views(text: str) -> list[DecodedText]:
-    """Return the text as it is, and its decoded views: JSON (twice, as in JSON within JSON), other escapes, HTML, URLs."""
-    made: dict[tuple[str, ...], DecodedText | None] = {(): DecodedText(text, [])}
+    """Return the text and its decoded views: JSON (also decoded twice, for JSON within JSON),
+    other escapes, HTML, URLs.
+    """
+    decoded: dict[tuple[str, ...], DecodedText | None] = {(): DecodedText(text, [])}
     for chain in _CHAINS:
-        source = made[chain[:-1]]
+        source = decoded[chain[:-1]]
         pattern, decode, sign = _KINDS[chain[-1]]
-        made[chain] = _replaced(source, pattern, decode) if source is not None and sign in source.text else None
-    return [view for view in made.values() if view is not None]
+        decoded[chain] = (
+            _replaced(source, pattern, decode)
+            if source is not None and sign in source.text
+            else None
+        )
+    return [view for view in decoded.values() if view is not None]
 
 
-def without_breaks(view: DecodedText) -> DecodedText | None:
-    """Return a view without line breaks, also those written as escapes, and the blanks after them; None if there are none."""
-    return _replaced(view, _BREAK, _nothing)
+def without_breaks(view: DecodedText) -> list[DecodedText]:
+    """Return views without line breaks. Escaped line breaks are also removed.
+
+    In the first view, the indentation after a line break and a backslash before it are removed as
+    well. In the other views one of them or both are kept, because they may belong to a secret. A
+    view is left out if the text has no such line break.
+    """
+    found = (_replaced(view, pattern, _nothing) for pattern in (_BREAK, *_OTHER_BREAKS))
+    return [each for each in found if each is not None]
 
 
 def unbroken(text: str) -> str:
-    """Return a text without line breaks, as `without_breaks` has it."""
+    """Return a text without line breaks, as in `without_breaks`."""
     return _BREAK.sub("", text)

@@ -1,4 +1,6 @@
-"""`describe_tools`: the full documentation of tools of which the model is sent a summary alone."""
+"""The built-in tool `describe_tools`. It returns the full documentation of tools if the model has
+received only a summary.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,11 @@ PARAMETERS: JsonObject = {
 
 
 class DescribeTools:
-    """The built-in tool that looks the others up. It asks nothing and changes nothing.
+    """The built-in tool that returns the documentation of other tools. It asks no questions and
+    changes nothing.
 
-    A tool may have an attribute `documentation` with a `text`: its whole documentation. Without one, its description is all there is.
+    A tool may have an attribute `documentation` whose `text` is its full documentation. Otherwise
+    its description is used.
     """
 
     def __init__(self, tools: Iterable[Tool]) -> None:
@@ -50,25 +54,34 @@ class DescribeTools:
 
     @property
     def definition(self) -> ToolDefinition:
-        """The definition that is sent to the model, with the names of the tools whose descriptions are longer."""
-        more = [f"`{name}`" for name, tool in self._tools.items() if documentation(tool) != tool.definition.description]
-        known_by_summary = f"\n\nTools with more documentation than you see: {', '.join(more)}." if more else ""
-        return ToolDefinition(DESCRIBE_TOOLS, DESCRIPTION + known_by_summary, PARAMETERS)
+        """The definition for the model. It lists the tools that have more documentation."""
+        more = [
+            f"`{name}`"
+            for name, tool in self._tools.items()
+            if documentation(tool) != tool.definition.description
+        ]
+        note = f"\n\nTools with more documentation than you see: {', '.join(more)}." if more else ""
+        return ToolDefinition(DESCRIBE_TOOLS, DESCRIPTION + note, PARAMETERS)
 
     def inquiry_source(self) -> Source:
-        """It never asks; if it did, it would be the one who asks."""
+        """Return this tool as the source, although this tool never asks questions."""
         return Source.tool(DESCRIBE_TOOLS)
 
     async def execute(self, run: ToolRun) -> Outcome:
-        """Return what is known about the tools that are named, in their order."""
+        """Return the documentation of the named tools, in order."""
         names = _names(run.call.arguments)
         if names is None:
             example = compact({"tools": [*self._known()[:1]]})
-            return ToolError(f"{DESCRIBE_TOOLS}: `tools` must be an array of tool names, such as {example}.")
+            return ToolError(
+                f"{DESCRIBE_TOOLS}: `tools` must be an array of tool names, such as {example}."
+            )
         unknown = [name for name in names if name not in self._tools]
         known = [_page(self._tools[name]) for name in dict.fromkeys(names) if name in self._tools]
         if unknown:
-            known.append(f"There is no tool named {', '.join(unknown)}. The tools are {', '.join(self._known())}.")
+            known.append(
+                f"There is no tool named {', '.join(unknown)}. The tools are"
+                f" {', '.join(self._known())}."
+            )
         text = "\n\n".join(known)
         return ToolError(text) if len(unknown) == len(names) else Success(text)
 
@@ -77,7 +90,9 @@ class DescribeTools:
 
 
 def documentation(tool: Tool) -> str:
-    """Return the whole documentation of a tool: its own, or what is sent with every request."""
+    """Return the full documentation of a tool, or the description that is sent with every
+    request.
+    """
     own: object = getattr(tool, "documentation", None)
     text: object = getattr(own, "text", None)
     return text if isinstance(text, str) and text else tool.definition.description
@@ -90,8 +105,12 @@ def _page(tool: Tool) -> str:
 
 
 def _names(arguments: Json) -> list[str] | None:
-    """Return the names that a call asks for, or None where it asks for none; one name by itself is taken as a list of one."""
-    named = cast("Mapping[str, Json]", arguments).get("tools") if isinstance(arguments, dict) else None
+    """Return the requested tool names, or None if the argument is invalid. A single name is
+    treated as a list with one name.
+    """
+    named = (
+        cast("Mapping[str, Json]", arguments).get("tools") if isinstance(arguments, dict) else None
+    )
     listed = [named] if isinstance(named, str) else named
     if not isinstance(listed, list) or not listed:
         return None
@@ -99,12 +118,15 @@ def _names(arguments: Json) -> list[str] | None:
     return names if len(names) == len(listed) else None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A tool in other words: configuration may override how it is described, never what it is
+# --------------------------------------------------------------------------------------------------
+# Tools with overridden descriptions. The configuration may change how a tool is described, but not
+# its behaviour
 
 
 class Wording(Struct, frozen=True, kw_only=True):
-    """Words in place of a tool's own; `parameters` holds the changed properties of its arguments by name."""
+    """Replacements for a tool's texts. `parameters` contains the changed properties of the tool's
+    arguments by name.
+    """
 
     summary: str | None = None
     description: str | None = None
@@ -112,34 +134,44 @@ class Wording(Struct, frozen=True, kw_only=True):
 
 
 class Redescribed:
-    """`tool` with other words. Where there is a summary, the model is sent it alone."""
+    """A tool with other texts. If there is a summary, the model receives only the summary."""
 
     def __init__(self, tool: Tool, wording: Wording) -> None:
         self._tool = tool
-        whole = wording.description if wording.description is not None else documentation(tool)
-        self.documentation = Documentation(wording.summary or "", whole)
+        description = (
+            wording.description if wording.description is not None else documentation(tool)
+        )
+        self.documentation = Documentation(wording.summary or "", description)
         definition = tool.definition
-        description = wording.summary or whole
-        self._definition = replace(definition, description=description, parameters=_changed(definition.parameters, wording.parameters))
+        sent = wording.summary or description
+        self._definition = replace(
+            definition,
+            description=sent,
+            parameters=_changed(definition.parameters, wording.parameters),
+        )
 
     @property
     def definition(self) -> ToolDefinition:
-        """The definition that the model is sent."""
+        """The definition for the model."""
         return self._definition
 
     def inquiry_source(self) -> Source:
-        """The source of the tool's questions: no words change that."""
+        """Return the source of the wrapped tool's questions. The replaced texts do not change the
+        source.
+        """
         return self._tool.inquiry_source()
 
     @property
-    def can_foretell(self) -> bool:
-        """Whether the tool can say what it would ask first."""
-        return getattr(self._tool, "can_foretell", False)
+    def can_preview(self) -> bool:
+        """Whether the tool can preview its first question."""
+        return getattr(self._tool, "can_preview", False)
 
-    def foretell(self, run: ToolRun) -> Question[bool] | None:
-        """Return what the tool would ask first."""
-        foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(self._tool, "foretell", None)
-        return foretell(run) if foretell else None
+    def preview_question(self, run: ToolRun) -> Question[bool] | None:
+        """Return the question that the tool would ask first."""
+        preview_question: Callable[[ToolRun], Question[bool] | None] | None = getattr(
+            self._tool, "preview_question", None
+        )
+        return preview_question(run) if preview_question else None
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Run the tool."""
@@ -147,7 +179,9 @@ class Redescribed:
 
 
 def _changed(parameters: JsonObject, properties: Mapping[str, JsonObject]) -> JsonObject:
-    """Lay the changed properties over the tool's own, keyword by keyword."""
+    """Merge the changed properties into the tool's own properties, keyword by keyword."""
     own = cast("Mapping[str, JsonObject]", parameters.get("properties", {}))
-    changed: dict[str, Json] = {name: {**own.get(name, {}), **properties[name]} for name in properties}
+    changed: dict[str, Json] = {
+        name: {**own.get(name, {}), **properties[name]} for name in properties
+    }
     return {**parameters, "properties": {**own, **changed}} if changed else parameters

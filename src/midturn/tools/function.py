@@ -1,4 +1,4 @@
-"""`@midturn.tool`: a typed function as a tool."""
+"""The decorator `@midturn.tool`. It makes a tool from a typed function."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from midturn.tools.asking import ToolContext
 
 RunRuleFunction: TypeAlias = "Callable[[JsonObject, ToolContext[Any]], RuledRun | People]"
-"""Says whether a call may run, by its arguments and its context."""
+"""Decides whether a call may run, by its arguments and context."""
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -39,23 +39,26 @@ R_co = TypeVar("R_co", covariant=True)
 
 @functools.cache
 def _load_executed() -> Callable[[TypedFunction, ToolRun, Source], Awaitable[Outcome]]:
-    """Load what runs a function: who only describes a tool, as at every start, calls none."""
+    """Import the code that runs functions on first use. The definitions of tools, which are
+    needed at every start, do not need this code.
+    """
     from midturn.tools.function_call import executed
 
     return executed
 
 
 class FunctionTool(Generic[P, R_co]):
-    """A function that a model may call. Called from Python it is the plain function.
+    """A function that a model may call. Calling it from Python calls the function itself.
 
     Args:
-        function: What is called, typed parameter by parameter.
-        name: Its name, where that is not the name of the function.
-        description: What the model is told, where that is not in the docstring.
-        run: Who allows each call: `unattended` (without asking), `ask`, `edit` or `skip`; or a function of its arguments and its context
-            that says `unattended`, `ask` or `skip`, or whom it is for: `People`.
-        deadline: How long a permission may take, where a person is asked: seconds, a duration such as `2h`, or a `timedelta`. Past it the
-            call fails. Without it, without end.
+        function: The function. Every parameter needs a type.
+        name: Name of the tool. Default: the name of the function.
+        description: Description for the model. Default: the docstring.
+        run: Permission policy: `unattended` (without asking), `ask`, `edit` or `skip`; or a
+            function of a call's arguments and context that returns `unattended`, `ask`, `skip`,
+            or the `People` who decide.
+        deadline: Time limit for a permission, if a person is asked: seconds, a duration such as
+            `2h`, or a `timedelta`. After this time, the call fails. Default: no limit.
     """
 
     def __init__(
@@ -71,31 +74,47 @@ class FunctionTool(Generic[P, R_co]):
         check_text_or_none("description", description)
         self._function = function
         self._run: RunPolicy | RunRuleFunction = run
-        self._foretelling: Callable[P, Question[bool] | None] | None = None
+        self._previewing: Callable[P, Question[bool] | None] | None = None
         self._description = description
         self.is_unbound = _is_method(function)
-        """Whether it is a method that belongs to no object yet: `instance.method` is the tool."""
+        """Whether this is a method that is not bound to an object. The bound tool is then
+        `instance.method`.
+        """
         written = read_docstring(written_function(function).__doc__)
-        self.documentation = written if description is None else replace(written, summary="", description=description)
-        parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
+        self.documentation = (
+            written
+            if description is None
+            else replace(written, summary="", description=description)
+        )
+        parameters = Parameters(
+            _without_self(function) if self.is_unbound else function, written.parameters
+        )
         self._callee = TypedFunction(function, parameters, _is_async(function))
-        self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
+        self._definition = ToolDefinition(
+            _name(function, name), self.documentation.text, parameters.schema
+        )
 
         check_run(self._definition.name, run)
         self.deadline = permission_deadline(self._definition.name, deadline)
-        """Time that a permission may take."""
+        """Time limit for a permission."""
         self._source = Source.tool(self._definition.name)
         functools.update_wrapper(self, written_function(function))
 
     def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[..., R_co]:
-        """Return the tool of an object whose class has it as a method."""
+        """Return the tool bound to an object, if the function is a method."""
         if instance is None or not self.is_unbound:
             return self
         bound = cast("Callable[..., R_co]", MethodType(self._function, instance))
-        return FunctionTool(bound, name=self.name, description=self._description, run=self._run, deadline=self.deadline)
+        return FunctionTool(
+            bound,
+            name=self.name,
+            description=self._description,
+            run=self._run,
+            deadline=self.deadline,
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call the plain function."""
+        """Call the function itself."""
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -103,80 +122,94 @@ class FunctionTool(Generic[P, R_co]):
 
     @property
     def function(self) -> Callable[P, R_co]:
-        """The plain function."""
+        """The function itself."""
         return self._function
 
     @property
     def run(self) -> RunPolicy:
-        """Its permission policy, unless configuration says otherwise; `ask` where a function decides."""
+        """The permission policy, unless the configuration overrides it. `ask` if a function
+        decides about permissions.
+        """
         return "ask" if callable(self._run) else self._run
 
     @property
     def has_rule(self) -> bool:
-        """Whether a function of the program decides whether a call may run."""
+        """Whether `run` is a function, which decides about each call."""
         return callable(self._run)
 
     def ruling(self, run: ToolRun) -> Ruling:
-        """Return what the program's function says about a call.
+        """Return the decision of the `run` function about a call.
 
         Args:
             run: The call.
 
         Raises:
-            ConfigError: It says nothing that it may say.
+            ConfigError: The function returned an invalid value.
         """
-        from midturn.tools.function_call import ruled  # as for `execute`
+        from midturn.tools.function_call import ruled  # imported late, as for `execute`
 
-        return ruled(self._run, run, self.inquiry_source()) if callable(self._run) else Ruling(self._run)
+        return (
+            ruled(self._run, run, self.inquiry_source())
+            if callable(self._run)
+            else Ruling(self._run)
+        )
 
     @property
     def name(self) -> str:
-        """The name under which the model calls it."""
+        """The name of the tool."""
         return self._definition.name
 
     @property
     def deps_type(self) -> str:
-        """Type of the `deps` that the tool, or its function `run`, cannot do without, as text; empty if there is none."""
-        return self._callee.parameters.deps or (deps_type_of(self._run) if callable(self._run) else "")
+        """Name of the `deps` type that the tool or its `run` function requires, or an empty
+        text.
+        """
+        return self._callee.parameters.deps or (
+            deps_type_of(self._run) if callable(self._run) else ""
+        )
 
     @property
     def definition(self) -> ToolDefinition:
-        """The definition that the model is sent."""
+        """The definition for the model."""
         return self._definition
 
     def inquiry_source(self) -> Source:
-        """Return `tool` and its name: no function can be anything else."""
+        """Return the source of the tool's questions: the kind `tool` and the tool's name."""
         return self._source
 
-    def foretells(self, function: Callable[P, Question[bool] | None]) -> None:
-        """Have `function`, of the same parameters, say what the tool would ask first if it ran now; it must change nothing.
+    def previews(self, function: Callable[P, Question[bool] | None]) -> None:
+        """Register `function`, with the same parameters, to preview the tool's first question. It
+        must not change anything.
 
-        A person who is asked for permission sees that question, and is not asked it again.
+        If a person is asked for permission, the prompt also shows this question. The answer to
+        the permission then counts for the question, too.
         """
-        self._foretelling = function
+        self._previewing = function
 
     @property
-    def can_foretell(self) -> bool:
-        """Whether it can say what it would ask first."""
-        return self._foretelling is not None
+    def can_preview(self) -> bool:
+        """Whether the tool can preview its first question."""
+        return self._previewing is not None
 
-    def foretell(self, run: ToolRun) -> Question[bool] | None:
-        """Return what a call would ask first, as far as that is known.
+    def preview_question(self, run: ToolRun) -> Question[bool] | None:
+        """Return the question that a call would ask first, if it is known.
 
         Args:
             run: The call.
         """
-        if self._foretelling is None:
+        if self._previewing is None:
             return None
-        from midturn.tools.function_call import foretold  # as for `execute`
+        from midturn.tools.function_call import preview_question  # imported late, as for `execute`
 
-        return foretold(self._foretelling, self._callee.parameters, run, self.inquiry_source())
+        return preview_question(
+            self._previewing, self._callee.parameters, run, self.inquiry_source()
+        )
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Run the function once (see `ports.Tool`).
 
         Args:
-            run: The call, the answers so far, and the way to ask.
+            run: The call, the answers so far, and the function that asks questions.
         """
         return await _load_executed()(self._callee, run, self.inquiry_source())
 
@@ -200,27 +233,34 @@ def tool(
     run: RunPolicy | RunRuleFunction = "unattended",
     deadline: timedelta | float | str | None = None,
 ) -> object:
-    """Turn a typed function, a method, a bound method or a partial, sync or async, into a tool.
+    """Make a tool from a typed function, method, bound method or partial, sync or async.
 
-    The parameters become JSON Schema, the docstring becomes what the model reads. A parameter annotated `ToolContext` is given the
-    context and is not part of the schema. Use it bare (`@tool`) or with options (`@tool(name=…, run=…)`).
+    The parameters become JSON Schema, and the docstring becomes the description for the model. A
+    parameter annotated `ToolContext` receives the context and is not part of the schema. Use the
+    decorator as `@tool`, or with options as `@tool(name=…, run=…)`.
 
     Args:
         function: The function.
-        name: The name that the model calls, if not the function's own.
-        description: What the model reads of it, if not the docstring; the docstring still describes the parameters.
-        run: The permission policy; functions run unattended by default, for their author is the program's. A function in its place is
-            given the arguments and the context of each call and says `unattended`, `ask` or `skip`; it runs nothing and asks nothing. What
-            it decides is recorded as a policy under its name, and where it fails a person is asked.
-        deadline: How long a permission may take, from a second to 365 days: seconds, a duration such as `2h`, or a `timedelta`. Past it the
-            call fails, which is not a no.
+        name: Name of the tool. Default: the name of the function.
+        description: Description for the model. Default: the docstring. The docstring still
+            describes the parameters.
+        run: The permission policy. Functions run unattended by default, because the program's
+            author wrote them. A function as `run` receives the arguments and the context of each
+            call and returns `unattended`, `ask`, `skip`, or the `People` who decide. The function
+            must not have side effects or ask questions. The decision is recorded as the decision
+            of a policy with the function's name. If the function fails, a person is asked.
+        deadline: Time limit for a permission, from 1 second to 365 days: seconds, a duration such
+            as `2h`, or a `timedelta`. After this time, the call fails. This does not count as a
+            refusal.
 
     Raises:
-        TypeError: A parameter has no type, or one that JSON Schema cannot describe.
-        ConfigError: The name is not a tool's name, or there is no such policy or deadline.
+        TypeError: A parameter has no type, or its type cannot be described in JSON Schema.
+        ConfigError: The name, the policy or the deadline is invalid.
     """
     if function is None:
-        return functools.partial(FunctionTool, name=name, description=description, run=run, deadline=deadline)
+        return functools.partial(
+            FunctionTool, name=name, description=description, run=run, deadline=deadline
+        )
     return FunctionTool(function, name=name, description=description, run=run, deadline=deadline)
 
 
@@ -236,13 +276,23 @@ def _without_self(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _is_method(function: Callable[..., object]) -> bool:
-    """Say whether a function is written as a method of a class, and not bound to an object."""
+    """Return whether a function is a method of a class that is not bound to an object."""
     first = next(iter(inspect.signature(function).parameters.values()), None)
-    return inspect.isfunction(function) and first is not None and first.name == "self" and first.annotation is first.empty
+    return (
+        inspect.isfunction(function)
+        and first is not None
+        and first.name == "self"
+        and first.annotation is first.empty
+    )
 
 
 def _is_async(function: Callable[..., object]) -> bool:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"Tool `{getattr(function, '__name__', function)}` yields; a tool returns one result.")
+        raise TypeError(
+            f"Tool `{getattr(function, '__name__', function)}` is a generator. A tool must return"
+            " one result."
+        )
     function = written_function(function)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 (an object with an async `__call__`)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 (an object with an async `__call__`)
+    )

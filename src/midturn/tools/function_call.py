@@ -1,4 +1,6 @@
-"""One call of a typed function: what the model sent becomes its arguments, and it runs with a way to ask."""
+"""One call of a function tool. The arguments are converted, and the function runs with a context
+in which it can ask questions.
+"""
 
 from __future__ import annotations
 
@@ -16,38 +18,46 @@ from midturn.question.python_types import Mismatch
 from midturn.question.question import Question
 from midturn.routing.rules import RuledRun, Ruling
 from midturn.tools.asking import CALL, ToolContext
-from midturn.tools.call_scope import CallLife, UnaskedError, in_thread
+from midturn.tools.call_scope import CallScope, UnaskedError, in_thread
 from midturn.tools.parameters import Parameters, TypedFunction, deps_type_of
 from midturn.tools.returned import outcome_of
 
-_RULED = cast("tuple[RuledRun, ...]", get_args(RuledRun))
+_RUN_DECISIONS = cast("tuple[RuledRun, ...]", get_args(RuledRun))
 
 
-def foretold(
-    foretelling: Callable[..., Question[bool] | None], parameters: Parameters, run: ToolRun, source: Source
+def preview_question(
+    previewing: Callable[..., Question[bool] | None],
+    parameters: Parameters,
+    run: ToolRun,
+    source: Source,
 ) -> Question[bool] | None:
-    """Return what a call would ask first."""
-    context: ToolContext[object] = ToolContext(run, source, CallLife(), parameters.deps)
+    """Return the question that a call would ask first."""
+    context: ToolContext[object] = ToolContext(run, source, CallScope(), parameters.deps)
     positional, keywords = parameters.bind(parameters.read(run.call.arguments), context)
-    return foretelling(*positional, **keywords)
+    return previewing(*positional, **keywords)
 
 
 def ruled(rule: Callable[..., object], run: ToolRun, source: Source) -> Ruling:
-    """Return what a function of the program says about a call.
+    """Return the decision of a tool's `run` function about a call.
 
     Raises:
-        ConfigError: It says nothing that it may say.
+        ConfigError: The function returned an invalid value.
     """
-    context: ToolContext[object] = ToolContext(run, source, CallLife(), deps_type_of(rule) if run.deps is None else "")
-    said = rule(run.call.arguments, context)
-    named = getattr(rule, "__name__", type(rule).__name__)
-    if isinstance(said, People):
-        return Ruling("ask", named, by="policy", people=said)
-    if said not in _RULED:
-        if inspect.iscoroutine(said):
-            said.close()
-        raise ConfigError(f"Tool `{run.call.name}`: the function `run` returned {said!r}; it says {', '.join(map(repr, _RULED))}, at once.")
-    return Ruling(said, named, by="policy")
+    context: ToolContext[object] = ToolContext(
+        run, source, CallScope(), deps_type_of(rule) if run.deps is None else ""
+    )
+    decision = rule(run.call.arguments, context)
+    rule_name = getattr(rule, "__name__", type(rule).__name__)
+    if isinstance(decision, People):
+        return Ruling("ask", rule_name, by="policy", people=decision)
+    if decision not in _RUN_DECISIONS:
+        if inspect.iscoroutine(decision):
+            decision.close()
+        raise ConfigError(
+            f"Tool `{run.call.name}`: the function `run` returned {decision!r}. "
+            f"It must return one of {', '.join(map(repr, _RUN_DECISIONS))}, and must not be async."
+        )
+    return Ruling(decision, rule_name, by="policy")
 
 
 async def executed(callee: TypedFunction, run: ToolRun, source: Source) -> Outcome:
@@ -55,23 +65,27 @@ async def executed(callee: TypedFunction, run: ToolRun, source: Source) -> Outco
     try:
         values = callee.parameters.read(run.call.arguments)
     except Mismatch as mismatch:
-        return ToolError(f"The arguments of `{run.call.name}` do not fit; nothing was run.\n{mismatch}")
-    life = CallLife()
-    context: ToolContext[object] = ToolContext(run, source, life, callee.parameters.deps)
+        return ToolError(
+            f"The arguments of `{run.call.name}` do not fit; nothing was run.\n{mismatch}"
+        )
+    scope = CallScope()
+    context: ToolContext[object] = ToolContext(run, source, scope, callee.parameters.deps)
     positional, keywords = callee.parameters.bind(values, context)
     call = functools.partial(callee.function, *positional, **keywords)
-    outcome = await life.run(_outcome(callee, call, context))
-    if life.unasked:
-        raise UnaskedError(life.unasked)
+    outcome = await scope.run(_outcome(callee, call, context))
+    if scope.unasked:
+        raise UnaskedError(scope.unasked)
     return outcome
 
 
-async def _outcome(callee: TypedFunction, call: Callable[[], object], context: ToolContext[object]) -> Outcome:
-    CALL.set(context)  # in a task of its own, and in the thread of a function that is not async
+async def _outcome(
+    callee: TypedFunction, call: Callable[[], object], context: ToolContext[object]
+) -> Outcome:
+    CALL.set(context)  # visible in this task and in the thread of a function that is not async
     try:
         returned = call() if callee.is_async else await in_thread(call)
         if inspect.isawaitable(returned):
             returned = await cast("Awaitable[object]", returned)
-    except SystemExit as error:  # in a task of its own it would end the program
+    except SystemExit as error:  # raised in a task, it would end the program
         raise RuntimeError(f"the tool ended itself: SystemExit({error.code!r})") from error
     return outcome_of(returned)

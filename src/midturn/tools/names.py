@@ -1,4 +1,4 @@
-"""What a tool says of itself: its name and its description, the rules for them, and the tools of a conversation by name."""
+"""Names and documentation of tools, their validation, and the registry of tools by name."""
 
 from __future__ import annotations
 
@@ -22,32 +22,38 @@ if TYPE_CHECKING:
 
 
 RESERVED_NAME = "Assistant"
-"""The header of the questions that the model itself asks: no tool may look like it, in whatever case."""
+"""The heading of questions from the model. No tool may have this name, in upper or lower case."""
 
 
 @lru_cache
 def name_problem(name: str) -> str | None:
-    """Say what is wrong with a tool's name, if anything."""
+    """Return the reason why a tool's name is invalid, or None."""
     if not re.fullmatch(NAME, name):
-        return f"`{name}` is not a name for a tool; allowed are 1 to 64 of the characters A-Z a-z 0-9 _ and -."
+        return (
+            f"`{name}` is not a valid tool name; use 1 to 64 of the characters A-Z a-z 0-9 _ and -."
+        )
     if name.casefold() == RESERVED_NAME.casefold():
-        return f"`{name}` is not a name for a tool: questions that the model asks are headed `{RESERVED_NAME}`; give yours another name."
+        return (
+            f"`{name}` is not a valid tool name, because `{RESERVED_NAME}` is the header of"
+            " questions asked by the model. Choose another name."
+        )
     return None
 
 
 def missing_deps(tool: str, wanted: str) -> str:
-    """Return the message for a run without the `deps` that a tool cannot do without."""
+    """Return the error message for a run without the `deps` that a tool requires."""
     return (
-        f"Tool `{tool}` takes a `ToolContext[{wanted}]`, and the run has no `deps`. Pass them: `deps=…`. "
-        f"If the tool can do without, annotate `ToolContext[{wanted} | None]`."
+        f"Tool `{tool}` needs `deps` (`ToolContext[{wanted}]`), but the run has none. Pass"
+        f" `deps=…`. If the tool works without them, annotate `ToolContext[{wanted} | None]`."
     )
 
 
 def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[str, Tool]:
-    """Map names to tools, the built-in ones first.
+    """Return the tools by name, with the built-in ones first.
 
     Raises:
-        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; every such name is listed.
+        ConfigError: A name is invalid, used twice, or belongs to a built-in tool. The message lists
+            every such name.
     """
     registered: dict[str, Tool] = {tool.definition.name: tool for tool in builtins}
     problems: list[str] = []
@@ -56,54 +62,61 @@ def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[st
         if problem := name_problem(name):
             problems.append(problem)
         elif name in BUILT_IN_TOOLS:
-            problems.append(f"`{name}` is the name of a built-in tool; give yours another.")
+            problems.append(f"`{name}` is the name of a built-in tool. Choose another name.")
         elif name in registered:
-            problems.append(f"Two tools have the name `{name}`; rename one.")
+            problems.append(f"Two tools have the name `{name}`. Rename one of them.")
         registered[name] = tool
     if problems:
         raise ConfigError("\n".join(problems))
     return registered
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Permission modes given by a program: a typo must not let a tool run unasked
+# --------------------------------------------------------------------------------------------------
+# Validation of permission policies, because a typo must not let a tool run without asking
 
 
 RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
 
 
 def check_run(tool: str, run: object) -> None:
-    """Let a policy pass, or a rule of the program.
+    """Raise an error if a permission policy is neither valid nor a function.
 
     Raises:
-        ConfigError: There is no such policy.
+        ConfigError: The policy is unknown.
     """
     if not callable(run) and run not in RUN_POLICIES:
         known = ", ".join(map(repr, RUN_POLICIES))
-        raise ConfigError(f"Tool `{tool}`: run={run!r} is not one of {known}.{did_you_mean(str(run), RUN_POLICIES)}")
+        raise ConfigError(
+            f"Tool `{tool}`: run={run!r} is not one of"
+            f" {known}.{did_you_mean(str(run), RUN_POLICIES)}"
+        )
 
 
 def permission_deadline(tool: str, deadline: object) -> timedelta | None:
-    """Return the time that a permission may take.
+    """Convert the time limit of a permission.
 
     Raises:
-        ConfigError: It is no length of time, too short, or too long.
+        ConfigError: The value is invalid, too short or too long.
     """
     if deadline is None:
         return None
     try:
         return timedelta(seconds=deadline_seconds(deadline))
     except QuestionError as error:
-        message = f"Tool `{tool}`: deadline={brief(deadline)} is not from a second to 365 days. "
-        raise ConfigError(f'{message}Give seconds (`90`), a duration (`"2h"`), or a `timedelta`.') from error
+        message = f"Tool `{tool}`: deadline={brief(deadline)} must be from 1 second to 365 days. "
+        raise ConfigError(
+            f'{message}Give seconds (`90`), a duration (`"2h"`), or a `timedelta`.'
+        ) from error
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A tool's description of itself: its text, and the source of its questions, checked against its own claim
+# --------------------------------------------------------------------------------------------------
+# Documentation of tools, and the source of their questions
 
 
 class Documentation(Struct, frozen=True):
-    """The summary (one sentence), the description (what follows it) and the parameters' descriptions by name."""
+    """The summary (one sentence), the description (the following text) and the descriptions of
+    the parameters by name.
+    """
 
     summary: str = ""
     description: str = ""
@@ -111,12 +124,12 @@ class Documentation(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Summary and description, as a model reads them."""
+        """Summary and description, as the model reads them."""
         return "\n\n".join(part for part in (self.summary, self.description) if part)
 
 
 def read_docstring(docstring: str | None) -> Documentation:
-    """Read a docstring of any common style (Google, NumPy, reST, Epydoc)."""
+    """Parse a docstring in a common style (Google, NumPy, reST, Epydoc)."""
     if not docstring or not docstring.strip():
         return Documentation()
     cleaned = inspect.cleandoc(docstring)
@@ -124,12 +137,34 @@ def read_docstring(docstring: str | None) -> Documentation:
         return Documentation(cleaned)
     from docstring_parser import parse
 
-    parsed = parse(cleaned)
+    parsed = parse(_with_summary_on_one_line(cleaned))
     return Documentation(
         summary=_one_line(parsed.short_description),
         description=(parsed.long_description or "").strip(),
-        parameters={param.arg_name: _one_line(param.description) for param in parsed.params if param.description},
+        parameters={
+            param.arg_name: _one_line(param.description)
+            for param in parsed.params
+            if param.description
+        },
     )
+
+
+_SECTION = re.compile(
+    r"(args|arguments|parameters|params|returns?|raises|yields|attributes|examples?|notes?):?$|[:@]\w",
+    re.IGNORECASE,
+)
+
+
+def _with_summary_on_one_line(docstring: str) -> str:
+    """Join the lines of the first paragraph, because the parser takes only one line as the
+    summary.
+    """
+    lines = docstring.split("\n")
+    end = next(
+        (at for at, line in enumerate(lines) if not line.strip() or _SECTION.match(line)),
+        len(lines),
+    )
+    return "\n".join([" ".join(line.strip() for line in lines[:end]), *lines[end:]])
 
 
 def _one_line(text: str | None) -> str:
@@ -137,16 +172,21 @@ def _one_line(text: str | None) -> str:
 
 
 def source_of(tool: Tool) -> Source:
-    """Return who asks when this tool asks: the tool under its name, unless it says otherwise and may.
+    """Return the source of a tool's questions. It is the result of `inquiry_source()`, or the
+    tool itself if there is no such method.
 
     Raises:
-        ConfigError: What it says is not a source, or the name of something else.
+        ConfigError: `inquiry_source()` did not return a source, or returned the name of another
+            tool.
     """
     name = tool.definition.name
-    says: Callable[[], object] | None = getattr(tool, "inquiry_source", None)
-    source = Source.tool(name) if says is None else says()
+    get_source: Callable[[], object] | None = getattr(tool, "inquiry_source", None)
+    source = Source.tool(name) if get_source is None else get_source()
     if problem := _problem(name, source):
-        raise ConfigError(f"The tool `{name}`: its `inquiry_source()` returned {problem} Leave it out: it is then `{name}` that asks.")
+        raise ConfigError(
+            f"The tool `{name}`: its `inquiry_source()` returned {problem} Remove the method, so"
+            f" that questions come from `{name}`."
+        )
     return source if isinstance(source, Source) else Source.tool(name)
 
 
@@ -156,9 +196,11 @@ def _problem(name: str, source: object) -> str | None:
             return None
         case Source("assistant") if name == ASK_USER:
             return None
-        case Source("other", str(own)) if own not in BUILT_IN_TOOLS and name_problem("_".join(own.split(" "))) is None:
-            return None  # a name of several words, such as "Claude Code"
+        case Source("other", str(own)) if (
+            own not in BUILT_IN_TOOLS and name_problem("_".join(own.split(" "))) is None
+        ):
+            return None  # a name with several words, such as "Claude Code"
         case Source():
             return f"{source!r}, which is not this tool."
         case _:
-            return f"a `{type(source).__name__}`; it returns a `Source`."
+            return f"a `{type(source).__name__}`; it must return a `Source`."

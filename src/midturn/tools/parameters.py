@@ -1,4 +1,6 @@
-"""The parameters of a function: described for a model, and filled from what the model sends."""
+"""Parameters of a tool function: their JSON Schema for the model, and the conversion of a call's
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,14 @@ from midturn.question.json_value import Json, JsonObject
 from midturn.question.python_types import Mismatch, PlainType, PydanticType, ValueType, value_type
 
 _EMPTY: object = inspect.Parameter.empty
-_SHOWN = 400
+_MAX_SCHEMA_LENGTH = 400
 _CONTEXT = ("midturn.tools.asking", "ToolContext")
 
 
 class Parameter(Struct, frozen=True):
-    """One parameter that the model fills; `default` is `inspect.Parameter.empty` where it must."""
+    """A parameter that the model provides. `default` is `inspect.Parameter.empty` if the
+    parameter is required.
+    """
 
     name: str
     type: ValueType
@@ -32,30 +36,42 @@ class Parameter(Struct, frozen=True):
 
     @property
     def required(self) -> bool:
-        """Whether a call without it is wrong."""
+        """Whether the parameter must be provided."""
         return self.default is _EMPTY
 
 
 class Parameters:
-    """All parameters of a function. `schema` is the JSON Schema of a call's arguments; `context` names the `ToolContext`, if any."""
+    """All parameters of a function.
+
+    `schema` is the JSON Schema of a call's arguments. `context` is the name of the `ToolContext`
+    parameter, if any.
+    """
 
     def __init__(self, function: Callable[..., object], descriptions: Mapping[str, str]) -> None:
         found = {name: (parameter, hint) for name, parameter, hint in _inspect(function)}
         self.context = next((name for name, (_, hint) in found.items() if _is_context(hint)), None)
         self.deps = "" if self.context is None else deps_type(found[self.context][1])
-        """Type of the `deps` that the function cannot do without, as text; empty if there is none."""
+        """Name of the required `deps` type, or an empty text."""
         self.order = tuple(found)
-        self.by_name = {name: _parameter(parameter, hint) for name, (parameter, hint) in found.items() if name != self.context}
+        self.by_name = {
+            name: _parameter(parameter, hint)
+            for name, (parameter, hint) in found.items()
+            if name != self.context
+        }
         self.schema = _schema(self.by_name, descriptions)
-        self._required = frozenset(name for name, parameter in self.by_name.items() if parameter.required)
+        self._required = frozenset(
+            name for name, parameter in self.by_name.items() if parameter.required
+        )
 
     def read(self, arguments: Json) -> dict[str, object]:
-        """Convert a call's arguments to values of the parameters' types; parameters left out are absent.
+        """Convert a call's arguments to the parameters' types. Optional parameters that are
+        missing in the call are also missing in the result.
 
         Raises:
-            Mismatch: Something is missing, unknown or of another type; all of it is listed.
+            Mismatch: An argument is missing, unknown or of a wrong type. `problems` lists all of
+                them.
         """
-        if not isinstance(arguments, (dict, Mapping)):  # asking a class for `Mapping` is slow
+        if not isinstance(arguments, (dict, Mapping)):  # `dict` first: the other check is slow
             raise Mismatch([Problem("", "the arguments must be one JSON object.")])
         given = cast("JsonObject", arguments)
         fits = self._required <= given.keys() <= self.by_name.keys()
@@ -71,8 +87,10 @@ class Parameters:
             raise Mismatch(problems)
         return values
 
-    def bind(self, values: Mapping[str, object], context: object) -> tuple[list[object], dict[str, object]]:
-        """Return positional and keyword arguments for the function itself."""
+    def bind(
+        self, values: Mapping[str, object], context: object
+    ) -> tuple[list[object], dict[str, object]]:
+        """Return positional and keyword arguments for the function."""
         positional: list[object] = []
         keywords: dict[str, object] = {}
         for name in self.order:
@@ -89,21 +107,29 @@ class Parameters:
         if not unknown:
             return []
         allowed = ", ".join(f"`{name}`" for name in self.by_name) or "none"
-        return [Problem(f"/{name}", f"there is no such argument. Allowed: {allowed}.") for name in unknown]
+        return [Problem(f"/{name}", f"unknown argument. Allowed: {allowed}.") for name in unknown]
 
     def _missing(self, given: JsonObject) -> list[Problem]:
         missing = [name for name in self.by_name if name in self._required and name not in given]
-        return [self._explained(name, Problem("", "this argument is required.")) for name in missing]
+        return [
+            self._explained(name, Problem("", "this argument is required.")) for name in missing
+        ]
 
     def _explained(self, name: str, problem: Problem) -> Problem:
-        """Place a problem at its argument, and say what the argument allows."""
+        """Add the argument's pointer and schema to a problem."""
         allowed = msgspec.json.encode(_resolved(self.schema, name)).decode()
         message = problem.message.rstrip(".")
-        return Problem(f"/{name}{problem.pointer}", f"{message}. Allowed: {allowed[:_SHOWN]}{'…' if len(allowed) > _SHOWN else ''}")
+        return Problem(
+            f"/{name}{problem.pointer}",
+            f"{message}. Allowed:"
+            f" {allowed[:_MAX_SCHEMA_LENGTH]}{'…' if len(allowed) > _MAX_SCHEMA_LENGTH else ''}",
+        )
 
 
 class TypedFunction(Struct, frozen=True):
-    """A function as a tool calls it: here where it is async, else in a thread."""
+    """A function as a tool calls it. An async function is called directly, any other function in
+    a thread.
+    """
 
     function: Callable[..., object]
     parameters: Parameters
@@ -111,55 +137,72 @@ class TypedFunction(Struct, frozen=True):
 
 
 def _inspect(function: Callable[..., object]) -> list[tuple[str, inspect.Parameter, object]]:
-    """List the parameters with their resolved types.
+    """Return the parameters with their resolved types.
 
     Raises:
-        TypeError: One cannot be described to a model.
+        TypeError: A parameter cannot be described to a model.
     """
     label = getattr(written_function(function), "__name__", repr(function))
     try:
         hints = get_type_hints(_annotated(function), include_extras=True)
     except NameError as error:
-        message = f"Tool `{label}`: the type `{error.name}` of a parameter is not known in its module; define or import it at the top."
+        message = (
+            f"Tool `{label}`: the type `{error.name}` of a parameter is not defined in its module."
+            " Define or import it at module level."
+        )
         raise TypeError(message) from error
     found: list[tuple[str, inspect.Parameter, object]] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if _is_set(function, name):
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise TypeError(f"Tool `{label}`: `{parameter}` cannot be described to a model; name every parameter.")
+            raise TypeError(
+                f"Tool `{label}`: `{parameter}` cannot be described to a model. Use named"
+                " parameters."
+            )
         if name not in hints:
-            raise TypeError(f"Tool `{label}`: parameter `{name}` has no type; annotate it, for example `{name}: str`.")
+            raise TypeError(
+                f"Tool `{label}`: parameter `{name}` has no type. Annotate it, for example `{name}:"
+                " str`."
+            )
         found.append((name, parameter, hints[name]))
     return found
 
 
 def written_function(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the function behind a `partial`."""
+    """Return the function inside a `partial`."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the object that carries the annotations: behind a `partial`, or the `__call__` of an instance."""
+    """Return the object that has the annotations. It is the function inside a `partial`, or the
+    `__call__` method of an instance.
+    """
     function = written_function(function)
     return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _is_set(function: Callable[..., object], name: str) -> bool:
-    """Say whether a `partial` has set this parameter by name: then it is not the model's to fill."""
-    return isinstance(function, functools.partial) and (name in function.keywords or _is_set(function.func, name))
+    """Return whether a `partial` sets this parameter. The model then cannot set the parameter."""
+    return isinstance(function, functools.partial) and (
+        name in function.keywords or _is_set(function.func, name)
+    )
 
 
 def _is_context(hint: object) -> bool:
-    """Say whether it is `ToolContext`, without loading that: a function that does not take one asks nothing through it."""
+    """Return whether an annotation is `ToolContext`. The class `ToolContext` is not imported for
+    this check.
+    """
     kind = get_origin(hint) or hint
     return (getattr(kind, "__module__", ""), getattr(kind, "__qualname__", "")) == _CONTEXT
 
 
 def deps_type(hint: object) -> str:
-    """Return the name of the type in `ToolContext[…]`; empty if None is a value of it, or if the annotation is something else."""
+    """Return the name of the type in `ToolContext[…]`. Empty if the type accepts None, or if the
+    annotation is not a `ToolContext`.
+    """
     arguments = get_args(hint) if _is_context(hint) else ()
     return _needed(arguments[0]) if arguments else ""
 
@@ -167,7 +210,11 @@ def deps_type(hint: object) -> str:
 def _needed(wanted: Any) -> str:
     if _takes_none(wanted):
         return ""
-    return wanted.__qualname__ if isinstance(wanted, type) and get_origin(wanted) is None else str(wanted).replace("typing.", "")
+    return (
+        wanted.__qualname__
+        if isinstance(wanted, type) and get_origin(wanted) is None
+        else str(wanted).replace("typing.", "")
+    )
 
 
 def _takes_none(hint: object) -> bool:
@@ -177,20 +224,28 @@ def _takes_none(hint: object) -> bool:
 
 
 def deps_type_of(function: Callable[..., object]) -> str:
-    """Return the type of `deps` that a function of a context cannot do without, as text; empty if there is none, or it is not known."""
+    """Return the name of the `deps` type that a function with a context requires, or an empty
+    text if the type is unknown.
+    """
     found = [deps_type(hint) for hint in _hints(function).values()]
     return next(filter(None, found), "")
 
 
 def argument_type_of(function: Callable[..., object]) -> str:
-    """Return the type of the first argument of a function, as text; empty if None is a value of it, or it is not known."""
+    """Return the type name of a function's first argument, or an empty text if the argument
+    accepts None or its type is unknown.
+    """
     hints = _hints(function)
-    names = [name for name in inspect.signature(function).parameters if name in hints] if hints else []
+    names = (
+        [name for name in inspect.signature(function).parameters if name in hints] if hints else []
+    )
     return _needed(hints[names[0]]) if names else ""
 
 
 def _hints(function: Callable[..., object]) -> dict[str, Any]:
-    """Return the annotations of a function that no model calls; those that cannot be resolved concern type checkers alone."""
+    """Return the annotations of a function that no model calls. Annotations that cannot be
+    resolved are skipped, because they only matter to type checkers.
+    """
     written = _annotated(function)
     found: dict[str, Any] = {}
     annotations: dict[str, object] = getattr(written, "__annotations__", {})
@@ -203,16 +258,31 @@ def _hints(function: Callable[..., object]) -> dict[str, Any]:
 
 def _parameter(parameter: inspect.Parameter, hint: object) -> Parameter:
     default: Any = parameter.default
-    if type(default).__module__.startswith("pydantic") and hasattr(default, "is_required"):  # `= Field(…)`
+    if type(default).__module__.startswith("pydantic") and hasattr(
+        default, "is_required"
+    ):  # `= Field(…)`
         hint = Annotated[cast("Any", hint), default]
-        default = _EMPTY if default.is_required() else default.get_default(call_default_factory=True)
-    return Parameter(parameter.name, value_type(hint), default, parameter.kind is parameter.POSITIONAL_ONLY)
+        default = (
+            _EMPTY if default.is_required() else default.get_default(call_default_factory=True)
+        )
+    return Parameter(
+        parameter.name, value_type(hint), default, parameter.kind is parameter.POSITIONAL_ONLY
+    )
 
 
 def _schema(parameters: Mapping[str, Parameter], descriptions: Mapping[str, str]) -> JsonObject:
-    properties, definitions = _described([(name, parameter.type) for name, parameter in parameters.items()])
-    schema: dict[str, Json] = {"type": "object", "properties": {}, "required": [n for n, p in parameters.items() if p.required]}
-    schema["properties"] = {name: _property(properties[name], item, descriptions.get(name)) for name, item in parameters.items()}
+    properties, definitions = _described(
+        [(name, parameter.type) for name, parameter in parameters.items()]
+    )
+    schema: dict[str, Json] = {
+        "type": "object",
+        "properties": {},
+        "required": [n for n, p in parameters.items() if p.required],
+    }
+    schema["properties"] = {
+        name: _property(properties[name], item, descriptions.get(name))
+        for name, item in parameters.items()
+    }
     schema["additionalProperties"] = False
     return {**schema, "$defs": definitions} if definitions else schema
 
@@ -222,11 +292,18 @@ def _described(types: Sequence[tuple[str, ValueType]]) -> tuple[dict[str, JsonOb
     try:
         schemas, definitions = _plain_schemas(plain)
     except TypeError as error:
-        raise TypeError(f"A tool's parameters must have types that JSON Schema can describe: {error}") from error
+        raise TypeError(
+            f"A tool's parameters must have types that JSON Schema can describe: {error}"
+        ) from error
     if len(plain) < len(types):
-        others, shared = _pydantic_schemas({name: kind for name, kind in types if isinstance(kind, PydanticType)})
+        others, shared = _pydantic_schemas(
+            {name: kind for name, kind in types if isinstance(kind, PydanticType)}
+        )
         if twice := sorted(definitions.keys() & shared.keys()):
-            raise TypeError(f"Two types of a tool's parameters have the same name: {', '.join(twice)}; rename one.")
+            raise TypeError(
+                f"Two types of a tool's parameters have the same name: {', '.join(twice)}. Rename"
+                " one of them."
+            )
         schemas, definitions = {**schemas, **others}, {**definitions, **shared}
     return schemas, definitions
 
@@ -235,22 +312,31 @@ _REFERENCE = "#/$defs/{name}"
 
 
 def _plain_schemas(types: Mapping[str, PlainType]) -> tuple[dict[str, JsonObject], JsonObject]:
-    """Describe types by parameter name, and the definitions that the descriptions share.
+    """Return JSON Schemas by parameter name, and their shared definitions.
 
     Raises:
-        TypeError: One of them has no JSON Schema.
+        TypeError: A type has no JSON Schema.
     """
-    schemas, definitions = msgspec.json.schema_components([item.annotation for item in types.values()], ref_template=_REFERENCE)
-    return dict(zip(types, cast("tuple[JsonObject, ...]", schemas), strict=True)), cast("JsonObject", definitions)
+    schemas, definitions = msgspec.json.schema_components(
+        [item.annotation for item in types.values()], ref_template=_REFERENCE
+    )
+    return dict(zip(types, cast("tuple[JsonObject, ...]", schemas), strict=True)), cast(
+        "JsonObject", definitions
+    )
 
 
-def _pydantic_schemas(types: Mapping[str, PydanticType]) -> tuple[dict[str, JsonObject], JsonObject]:
-    """Describe types by parameter name, and the definitions that the descriptions share."""
+def _pydantic_schemas(
+    types: Mapping[str, PydanticType],
+) -> tuple[dict[str, JsonObject], JsonObject]:
+    """Return JSON Schemas by parameter name, and their shared definitions."""
     inputs = [(name, "validation", item.adapter) for name, item in types.items()]
     schemas, shared = cast(
-        "tuple[dict[tuple[str, str], JsonObject], JsonObject]", import_module("pydantic").TypeAdapter.json_schemas(inputs)
+        "tuple[dict[tuple[str, str], JsonObject], JsonObject]",
+        import_module("pydantic").TypeAdapter.json_schemas(inputs),
     )
-    return {name: schemas[name, "validation"] for name in types}, cast("JsonObject", shared.get("$defs", {}))
+    return {name: schemas[name, "validation"] for name in types}, cast(
+        "JsonObject", shared.get("$defs", {})
+    )
 
 
 def _property(schema: JsonObject, parameter: Parameter, description: str | None) -> JsonObject:
@@ -260,15 +346,21 @@ def _property(schema: JsonObject, parameter: Parameter, description: str | None)
     if not parameter.required and parameter.default is not None and "default" not in described:
         try:
             described["default"] = msgspec.to_builtins(parameter.default, str_keys=True)
-        except (TypeError, ValueError):  # a default without a JSON form is the function's own business
+        except (TypeError, ValueError):  # defaults without a JSON form are not described
             return described
     return described
 
 
 def _resolved(schema: JsonObject, name: str) -> Json:
-    """Return an argument's schema as an error shows it: without words, a reference replaced by what it names."""
+    """Return an argument's schema for an error message. Descriptions are removed, and a reference
+    is resolved.
+    """
     shown = cast("Mapping[str, JsonObject]", schema["properties"])[name]
     reference = shown.get("$ref")
     if isinstance(reference, str):
-        shown = cast("Mapping[str, JsonObject]", schema["$defs"])[reference.removeprefix("#/$defs/")]
-    return {key: value for key, value in shown.items() if key not in ("description", "default", "title")}
+        shown = cast("Mapping[str, JsonObject]", schema["$defs"])[
+            reference.removeprefix("#/$defs/")
+        ]
+    return {
+        key: value for key, value in shown.items() if key not in ("description", "default", "title")
+    }

@@ -1,4 +1,6 @@
-"""One child process: a group of its own, output read up to a cap, and an end that leaves nothing behind."""
+"""Run one child process in its own process group. The output is limited, and all processes of the
+group are ended.
+"""
 
 from __future__ import annotations
 
@@ -18,45 +20,52 @@ from msgspec import Struct
 
 from midturn.security import process_ancestry
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A group of processes, as one thing to signal and to wait for
+# --------------------------------------------------------------------------------------------------
+# Process groups
 
 
-_POLL = 0.02
+_POLL_INTERVAL = 0.02
 _PROC = Path("/proc")
 
 
 class ProcessGroup:
-    """All processes of the group that `leader` founded. Once all are gone and reaped, its number may belong to others."""
+    """All processes of the group that `leader` created. After all of them are reaped, the system
+    may give the id of the group to other processes.
+    """
 
     def __init__(self, leader: int) -> None:
         self._id = leader
 
     def signal(self, number: int) -> bool:
-        """Send a signal to all; False when no process of ours is left."""
+        """Send a signal to all processes. Return False if no process of this user is left."""
         try:
             os.killpg(self._id, number)
-        except (ProcessLookupError, PermissionError):  # what is left and runs as another user is not ours to end
+        # remaining processes of another user cannot be signalled
+        except (ProcessLookupError, PermissionError):
             return False
         return True
 
     async def gone(self, seconds: float) -> None:
-        """Wait until no process lives in the group, at most so long."""
+        """Wait until no process of the group is running, at most for `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.signal(0) and self._lives():  # noqa: ASYNC110 (nothing tells when a group is empty)
-                    await asyncio.sleep(_POLL)
+                while self.signal(0) and self._lives():  # noqa: ASYNC110 (there is no event for an empty group)
+                    await asyncio.sleep(_POLL_INTERVAL)
 
     def _lives(self) -> bool:
-        """Look past the zombies, which stay for ever where the first process of a container reaps none."""
+        """Return whether a process other than a zombie is left. In a container whose first
+        process reaps no children, zombies stay forever.
+        """
         if not (_PROC / "self/stat").exists():
             return True
-        return any(self._is_living_member(folder) for folder in _PROC.iterdir() if folder.name.isdigit())
+        return any(
+            self._is_living_member(folder) for folder in _PROC.iterdir() if folder.name.isdigit()
+        )
 
     def _is_living_member(self, folder: Path) -> bool:
         try:
             after_name = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:  # it is gone
+        except OSError:  # the process has ended
             return False
         state, _, group = after_name[:3]
         return int(group) == self._id and state not in "ZX"
@@ -64,16 +73,21 @@ class ProcessGroup:
 
 T = TypeVar("T")
 HowEnded: TypeAlias = Literal["exited", "timeout", "overflow"]
-AT_ONCE = 8  # children of ours that run at the same time; the others wait their turn, and their time has not begun
-OUTPUT_CAP = 16 * 1024 * 1024  # bytes of a stream that are held in memory; who writes more is stopped
-_GRACE = 2.0  # seconds between TERM and KILL
-_DRAIN = 0.5  # seconds for the last output of a process that has exited
+# maximum number of child processes at the same time. The time limit of a process starts when the
+# process starts, not while it waits
+MAX_PROCESSES = 8
+# maximum number of bytes of an output stream; a process that writes more is stopped
+OUTPUT_CAP = 16 * 1024 * 1024
+_GRACE_PERIOD = 2.0  # seconds between SIGTERM and SIGKILL
+_DRAIN_TIMEOUT = 0.5  # maximum seconds to read the last output of a process that has exited
 
 
-class Program(Struct, frozen=True, kw_only=True):
-    """A program to start. `argv[0]` is an absolute path; `cap` counts bytes of each output stream, `timeout` seconds.
+class ProcessSpec(Struct, frozen=True, kw_only=True):
+    """A program to start. `argv[0]` is an absolute path. `cap` is the maximum number of bytes of
+    each output stream. `timeout` is in seconds.
 
-    `enter` is called in the thread that starts it, which does nothing else then: what confines that thread confines the child.
+    `enter` is called in the thread that starts the process. The thread does no other work. If
+    `enter` confines the thread in a sandbox, the child is confined, too.
     """
 
     argv: tuple[str, ...]
@@ -86,7 +100,9 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 class ProcessEnd(Struct, frozen=True):
-    """The end of a process. `status` is the exit status, negative for a signal; None where it had to be stopped."""
+    """The end of a process. `status` is the exit status, negative for a signal, or None if the
+    process was stopped.
+    """
 
     ending: HowEnded
     status: int | None
@@ -94,21 +110,24 @@ class ProcessEnd(Struct, frozen=True):
     stderr: bytes
 
 
-async def run_process(command: Program) -> ProcessEnd:
-    """Run a command to its end and end its whole process group; also on cancellation, and when it writes too much.
+async def run_process(command: ProcessSpec) -> ProcessEnd:
+    """Run a command to its end, then terminate its whole process group.
 
-    The child leads a new session, so it has no controlling terminal, and writes no core dump. A grandchild that outlives it is ended
-    too: what is meant to stay must start a session of its own.
+    The group is also terminated if this coroutine is cancelled, or if the command writes too
+    much.
+
+    The child leads a new session, so it has no controlling terminal, and it writes no core dump.
+    Surviving descendants are also terminated, unless they have started a session of their own.
 
     Raises:
-        OSError: It cannot be started.
-        ValueError: An argument holds a NUL character.
+        OSError: The program cannot be started.
+        ValueError: An argument contains a NUL character.
     """
-    async with _place():
+    async with _process_slot():
         return await _run(command)
 
 
-async def _run(command: Program) -> ProcessEnd:
+async def _run(command: ProcessSpec) -> ProcessEnd:
     child = await _start(command)
     ending: HowEnded = "timeout"
     try:
@@ -117,25 +136,36 @@ async def _run(command: Program) -> ProcessEnd:
         ending = "overflow" if child.overflowed else "exited"
         await child.drained()
     except TimeoutError:
-        pass  # `ending` says so
+        pass  # the timeout is reported in `ending`
     finally:
         await child.end()
-    return ProcessEnd(ending, child.status if ending == "exited" else None, bytes(child.output[1]), bytes(child.output[2]))
+    return ProcessEnd(
+        ending,
+        child.status if ending == "exited" else None,
+        bytes(child.output[1]),
+        bytes(child.output[2]),
+    )
 
 
-_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_process_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+    WeakKeyDictionary()
+)
 
 
-def _place() -> asyncio.Semaphore:
-    """Return what lets so many run at once, in this loop."""
-    return _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+def _process_slot() -> asyncio.Semaphore:
+    """Return the semaphore that limits the number of processes of this event loop."""
+    return _process_slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MAX_PROCESSES))
 
 
-async def _start(command: Program) -> _Child:
-    """Start the child in a thread of its own, which also waits for its end: only a thread may confine itself, and never out again."""
+async def _start(command: ProcessSpec) -> _Child:
+    """Start the child in its own thread. The same thread waits for the end of the child. A
+    sandbox confines the thread permanently.
+    """
     child = _Child(command.cap)
     argv = process_ancestry.marked(command.argv)
-    threading.Thread(target=child.live, args=(command, argv), name="midturn-child", daemon=True).start()
+    threading.Thread(
+        target=child.live, args=(command, argv), name="midturn-child", daemon=True
+    ).start()
     try:
         await asyncio.shield(child.begun)
     except asyncio.CancelledError:
@@ -150,19 +180,21 @@ async def _start(command: Program) -> _Child:
 
 
 def _end_at_once(process: subprocess.Popen[bytes]) -> None:
-    """End a process for which no one waits, with its group."""
+    """Kill a process that no one waits for, with its group."""
     ProcessGroup(process.pid).signal(signal.SIGKILL)
     for stream in _streams(process):
         stream.close()
 
 
 def _streams(child: subprocess.Popen[bytes]) -> list[IO[bytes]]:
-    """Return what it writes to, and what it reads."""
+    """Return the streams of a process: its outputs and its input."""
     return [stream for stream in (child.stdout, child.stderr, child.stdin) if stream]
 
 
 class _Child:
-    """Collects what the child writes. `finished` is set when it has exited, or has written more than `cap` bytes to a stream."""
+    """A running child and its output. `finished` is set when the child exits, or when it writes
+    more than `cap` bytes to a stream.
+    """
 
     def __init__(self, cap: int) -> None:
         self.output = {1: bytearray(), 2: bytearray()}
@@ -171,7 +203,9 @@ class _Child:
         self.status: int | None = None
         self._loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[subprocess.Popen[bytes]] = self._loop.create_future()
-        self._lock = threading.Lock()  # of the two below: the thread sets one, the loop the other, and the second to come ends it
+        # guards `_process`, which the thread sets, and `_given_up`, which the event loop sets;
+        # whichever is set last kills the process
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._given_up = False
         self._cap = cap
@@ -182,13 +216,13 @@ class _Child:
         self._readers: list[asyncio.BaseTransport] = []
         self._writer: asyncio.WriteTransport | None = None
 
-    def live(self, command: Program, argv: tuple[str, ...]) -> None:
-        """Start it, and wait for its end; runs in the thread."""
+    def live(self, command: ProcessSpec, argv: tuple[str, ...]) -> None:
+        """Start the process and wait for its end. Runs in the thread."""
         pipe = subprocess.PIPE
         try:
             if command.enter:
                 command.enter()
-            child = subprocess.Popen(  # noqa: S603 (what was configured, and approved)
+            child = subprocess.Popen(  # noqa: S603 (a configured and approved command)
                 argv,
                 stdin=pipe,
                 stdout=pipe,
@@ -199,7 +233,7 @@ class _Child:
                 bufsize=0,
             )
         except Exception as error:  # noqa: BLE001 (raised where the child is awaited)
-            self._tell(self._failed, error)
+            self._notify_loop(self._failed, error)
             return
         with self._lock:
             self._process = child
@@ -207,21 +241,23 @@ class _Child:
         if given_up:
             _end_at_once(child)
         else:
-            self._tell(self._began, child)
+            self._notify_loop(self._began, child)
         status = child.wait()
-        self._tell(self._ended, status)
+        self._notify_loop(self._ended, status)
 
     def give_up(self) -> None:
-        """End it, now or when it begins: the loop may be closed before it hears of a process that runs already."""
+        """Kill the process now, or immediately after its start. This works even if the event loop
+        is closed before it is notified of the start.
+        """
         with self._lock:
             self._given_up = True
             process = self._process
         if process:
             _end_at_once(process)
 
-    def _tell(self, what: Callable[[T], None], value: T) -> None:
-        with suppress(RuntimeError):  # the loop is closed, and with it every waiter
-            self._loop.call_soon_threadsafe(what, value)
+    def _notify_loop(self, callback: Callable[[T], None], value: T) -> None:
+        with suppress(RuntimeError):  # the loop is closed, so no one waits
+            self._loop.call_soon_threadsafe(callback, value)
 
     def _began(self, child: subprocess.Popen[bytes]) -> None:
         self._group = ProcessGroup(child.pid)
@@ -236,68 +272,81 @@ class _Child:
         self._exited.set()
         self.finished.set()
 
-    async def connect(self, given: bytes) -> None:
-        """Read what it writes, and give it its input."""
+    async def connect(self, stdin: bytes) -> None:
+        """Connect the output streams, and write the input."""
         self._unconnected = _streams(self.begun.result())
         for number in (1, 2):
-            reader, _ = await self._loop.connect_read_pipe(functools.partial(_Reader, self, number), self._unconnected.pop(0))
+            reader, _ = await self._loop.connect_read_pipe(
+                functools.partial(_Reader, self, number), self._unconnected.pop(0)
+            )
             self._readers.append(reader)
         writer, _ = await self._loop.connect_write_pipe(_Writer, self._unconnected.pop(0))
         self._writer = writer
-        self._writer.write(given)  # kept in memory and written as the child reads; a child that never does holds up nothing
+        self._writer.write(
+            stdin
+        )  # buffered in memory; a child that never reads its input blocks nothing
         self._writer.close()
 
     def received(self, number: int, data: bytes) -> None:
-        """Keep what it wrote, up to the cap."""
-        kept = self.output[number]
-        kept += data[: self._cap - len(kept)]
-        if len(kept) >= self._cap and not self.overflowed:
+        """Store output, up to the limit."""
+        output = self.output[number]
+        output += data[: self._cap - len(output)]
+        if len(output) >= self._cap and not self.overflowed:
             self.overflowed = True
             self.finished.set()
-            self._group.signal(signal.SIGKILL)  # it is past reason, and fills memory faster than a grace period ends
+            self._group.signal(
+                signal.SIGKILL
+            )  # no grace period, because the memory would fill up too fast
 
     def closed(self, number: int) -> None:
-        """Note that it writes no more there."""
+        """Note the end of an output stream."""
         self._open.discard(number)
         if not self._open:
             self._drained.set()
 
     async def drained(self) -> None:
-        """Wait until both streams have ended, but not for long: a process that left the group may hold them for ever."""
+        """Wait until both streams have ended. The wait has a time limit, because a process that
+        left the group may keep the streams open.
+        """
         with suppress(TimeoutError):
-            async with asyncio.timeout(_DRAIN):
+            async with asyncio.timeout(_DRAIN_TIMEOUT):
                 await self._drained.wait()
 
     async def end(self) -> None:
-        """End every process of the group, politely first, reap the child and close its streams."""
+        """Terminate every process of the group with SIGTERM, then SIGKILL. Reap the child and
+        close its streams.
+        """
         try:
             if self._group.signal(signal.SIGTERM):
-                await self._group.gone(_GRACE)
-        finally:  # also when cancelled while being polite
+                await self._group.gone(_GRACE_PERIOD)
+        finally:  # also runs if cancelled during the grace period
             self._group.signal(signal.SIGKILL)
             try:
                 await self._reaped()
-            finally:  # also when cancelled once more
+            finally:  # also runs if cancelled again
                 self._close()
 
     def _close(self) -> None:
-        """Close the streams, and give up what the child never read: closing alone would wait until it had."""
+        """Close the streams. Unread input is discarded. Otherwise, closing would wait until the
+        child reads the input.
+        """
         for reader in self._readers:
             reader.close()
-        for stream in self._unconnected:  # the caller went away before
+        # the caller was cancelled before these streams were connected
+        for stream in self._unconnected:
             stream.close()
         if self._writer is not None and self._writer.get_write_buffer_size():
             self._writer.abort()
 
     async def _reaped(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
+            async with asyncio.timeout(_GRACE_PERIOD):
                 await self._exited.wait()
         await self.drained()
 
 
 class _Reader(asyncio.Protocol):
-    """Hands on what comes out of one stream."""
+    """Passes the data of one stream to the child object."""
 
     def __init__(self, child: _Child, number: int) -> None:
         self._child = child
@@ -311,7 +360,7 @@ class _Reader(asyncio.Protocol):
 
 
 class _Writer(asyncio.BaseProtocol):
-    """Gives the child its input: its end is not waited for."""
+    """Writes the child's input. The end of the connection is ignored."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The child reads no more: that is its business."""
+        """Ignore a child that stops reading."""

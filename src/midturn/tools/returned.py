@@ -1,4 +1,6 @@
-"""The outcome of a returned or raised value: without secrets, short enough for a model; the whole is kept in a file."""
+"""Convert a tool's return value or exception to an outcome. Secrets are removed, and long texts
+are shortened for the model.
+"""
 
 from __future__ import annotations
 
@@ -25,32 +27,47 @@ from midturn.ports import ToolRun
 from midturn.question.form import Form
 from midturn.question.json_value import SecretValue
 from midturn.question.question import Question
-from midturn.tools.decoded_text import DecodedText, unbroken, views, without_breaks
+from midturn.tools.decoded_text import (
+    DecodedText,
+    unbroken,
+    views,
+    without_breaks,
+)
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A secret that a tool echoes is replaced in its result
+# --------------------------------------------------------------------------------------------------
+# Replacement of secrets in a tool's result
 
 
 REDACTED = "[redacted]"
-_ENCODED_FROM = 4  # encoded forms of shorter secrets would hit half of any text
+# minimum length of a secret whose encoded forms are replaced; the forms of shorter secrets would
+# match unrelated text too often
+_MIN_ENCODED_LENGTH = 4
 _CONTROLS = dict(zip("\n\r\t\b\f", "nrtbf", strict=True))
 
 
 def scrub(text: str, secrets: Iterable[SecretValue]) -> str:
     """Replace every secret in `text` by `[redacted]`.
 
-    Found are the plain form, and the JSON, `repr`, HTML, URL, hex and base64 forms (at every alignment, and URL-safe), also broken over
-    lines, in JSON within JSON, and with more characters escaped than necessary. A secret of up to three characters is replaced where it
-    stands alone, in its plain form only.
+    The function finds the plain form of a secret, and its JSON, `repr`, HTML, URL, hex and base64
+    forms. Base64 may be URL-safe and have any alignment. A form may be split over several lines,
+    be in JSON within JSON, or have unnecessary escapes. A secret of up to three characters is
+    replaced only in its plain form and as a separate word.
     """
-    held = tuple(secrets)
-    if not held:
+    secret_values = tuple(secrets)
+    if not secret_values:
         return text
     decoded = views(text)
-    unbroken = [view for each in decoded if (view := without_breaks(each)) is not None]
-    revealed = [secret.reveal() for secret in held]
-    in_views = (_spans_in(view, secret) for secret in revealed for view in (*decoded[1:], *unbroken))
-    spans = sorted([*chain.from_iterable(_spans(text, secret) for secret in revealed), *chain.from_iterable(in_views)])
+    unbroken = [view for each in decoded for view in without_breaks(each)]
+    revealed = [secret.reveal() for secret in secret_values]
+    in_views = (
+        _spans_in(view, secret) for secret in revealed for view in (*decoded[1:], *unbroken)
+    )
+    spans = sorted(
+        [
+            *chain.from_iterable(_spans(text, secret) for secret in revealed),
+            *chain.from_iterable(in_views),
+        ]
+    )
     if not spans:
         return text
     pieces: list[str] = []
@@ -75,8 +92,10 @@ def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 def _spans(text: str, secret: str) -> Iterator[tuple[int, int]]:
     if not secret.strip():
         return
-    if len(secret) < _ENCODED_FROM:
-        yield from (match.span() for match in re.finditer(rf"(?<!\w){re.escape(secret)}(?!\w)", text))
+    if len(secret) < _MIN_ENCODED_LENGTH:
+        yield from (
+            match.span() for match in re.finditer(rf"(?<!\w){re.escape(secret)}(?!\w)", text)
+        )
         return
     for form in _forms(secret):
         yield from _occurrences(text, form)
@@ -89,24 +108,38 @@ def _spans(text: str, secret: str) -> Iterator[tuple[int, int]]:
 
 
 def _spans_in(view: DecodedText, secret: str) -> Iterator[tuple[int, int]]:
-    """Find a secret in a decoded view; yield where it is in the original text."""
-    if len(secret.strip()) < _ENCODED_FROM:
+    """Yield the spans in the original text where a decoded view contains a secret."""
+    if len(secret.strip()) < _MIN_ENCODED_LENGTH:
         return
     raw = secret.encode("utf-8", "surrogatepass")
-    forms = {secret, secret.strip(), secret.replace(" ", "+"), raw.decode("latin-1"), _surrogates(secret), raw.hex(), raw.hex().upper()}
+    forms = {
+        secret,
+        secret.strip(),
+        secret.replace(" ", "+"),
+        raw.decode("latin-1"),
+        _surrogates(secret),
+        raw.hex(),
+        raw.hex().upper(),
+    }
     forms |= {unbroken(form) for form in forms}
     for form in forms:
-        if len(form) >= _ENCODED_FROM:
+        if len(form) >= _MIN_ENCODED_LENGTH:
             yield from (view.span(*span) for span in _occurrences(view.text, form))
     for core, before, after in _base64_forms(raw):
         for start, end in _occurrences(view.text, core):
             yield view.span(max(start - before, 0), min(end + after, len(view.text)))
     if "\\" in view.text and _plain_run(secret) in view.text:
-        yield from (view.span(*match.span()) for match in re.finditer(_escaped(secret), view.text) if match[0])
+        yield from (
+            view.span(*match.span())
+            for match in re.finditer(_escaped(secret), view.text)
+            if match[0]
+        )
 
 
 def _surrogates(text: str) -> str:
-    """Return a text in which each character beyond the first plane is the two that JSON writes."""
+    """Return a text in which each character beyond U+FFFF is replaced by a surrogate pair, as in
+    JSON.
+    """
     return re.sub(r"[^\u0000-\uffff]", lambda found: "".join(_halves(found[0])), text)
 
 
@@ -116,7 +149,7 @@ def _halves(character: str) -> Iterator[str]:
 
 
 def _occurrences(text: str, form: str) -> Iterator[tuple[int, int]]:
-    """Find a form, overlapping itself too: a run of occurrences is one span."""
+    """Yield the spans of a form. Overlapping occurrences are one span."""
     start = text.find(form)
     while start >= 0:
         end = start + len(form)
@@ -133,34 +166,50 @@ def _forms(secret: str) -> set[str]:
         secret,
         secret.strip(),
         *_html(secret),
-        secret.replace("'", "'\\''"),  # two ways of quoting for a shell
+        secret.replace("'", "'\\''"),  # two ways of quoting in a shell
         secret.replace("'", "'\"'\"'"),
-        secret.replace("'", "''"),  # in SQL and YAML
+        secret.replace("'", "''"),  # quoting in SQL and YAML
         raw.hex(),
         spaced,
         spaced.replace(" ", ":"),
     }
     for safe in ("", "/", "~()*!.'", "/:?#[]@!$&'()*+,;="):
         forms |= {quote(raw, safe=safe), quote_plus(raw, safe=safe)}
-    forms |= {re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), form) for form in forms if "%" in form}
-    forms |= {raw.hex().upper(), spaced.upper(), spaced.upper().replace(" ", ":"), quote(raw, safe="").replace("%", "%25")}
-    return {form for form in forms if len(form) >= _ENCODED_FROM}
+    forms |= {
+        re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), form)
+        for form in forms
+        if "%" in form
+    }
+    forms |= {
+        raw.hex().upper(),
+        spaced.upper(),
+        spaced.upper().replace(" ", ":"),
+        quote(raw, safe="").replace("%", "%25"),
+    }
+    return {form for form in forms if len(form) >= _MIN_ENCODED_LENGTH}
 
 
 def _plain_run(secret: str) -> str:
-    """Return the longest piece that every way of escaping leaves as it is: without it in a text there is nothing to look for."""
+    """Return the longest part of a secret that is the same in all escaped forms. A text without
+    this part cannot contain the secret.
+    """
     return max(re.findall(r"[A-Za-z0-9]+", secret), key=len, default="")
 
 
 def _html(secret: str) -> set[str]:
     escaped = html.escape(secret)
-    return {escaped, html.escape(secret, quote=False), escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;")} - {secret}
+    return {
+        escaped,
+        html.escape(secret, quote=False),
+        escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+    } - {secret}
 
 
 def _escaped(secret: str) -> str:
-    """Return a pattern for the secret as JSON, `repr` and the like write it, and write it again inside of another text.
+    """Return a pattern for the secret with escapes of JSON, `repr` and similar formats. The
+    pattern also matches if the escaped text is nested in another escaped text.
 
-    Backslashes in front of a character are one run, so that no text makes the search slow.
+    Backslashes before a character are matched as one run, so that no text makes the search slow.
     """
     pieces: list[str] = []
     backslashes = 0
@@ -182,8 +231,14 @@ def _escaped_character(char: str, backslashes: int) -> str:
         return itself
     utf16, utf8 = char.encode("utf-16-be", "surrogatepass"), char.encode("utf-8", "surrogatepass")
     more = rf"\\{{{backslashes + 1},}}"
-    codes = [rf"U{ord(char):08x}", r"\\+".join(f"u{utf16[at : at + 2].hex()}" for at in range(0, len(utf16), 2))]
-    codes += [r"\\+".join(f"x{byte:02x}" for byte in utf8), *([f"x{ord(char):02x}"] if ord(char) < 0x100 else [])]  # noqa: PLR2004
+    codes = [
+        rf"U{ord(char):08x}",
+        r"\\+".join(f"u{utf16[at : at + 2].hex()}" for at in range(0, len(utf16), 2)),
+    ]
+    codes += [
+        r"\\+".join(f"x{byte:02x}" for byte in utf8),
+        *([f"x{ord(char):02x}"] if ord(char) < 0x100 else []),  # noqa: PLR2004
+    ]
     codes += [_CONTROLS[char]] if char in _CONTROLS else []
     return f"(?:{itself}|{more}(?i:{'|'.join(codes)}))"
 
@@ -193,13 +248,15 @@ def _run(backslashes: int) -> str:
 
 
 def _base64_forms(raw: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yield the characters that the secret alone decides at each of three alignments, and how many beside them it decides in part."""
+    """For each of three alignments, yield the base64 characters that depend only on the secret.
+    Also yield the number of partly affected characters before and after them.
+    """
     for shift in range(3):
         bits = 8 * (shift + len(raw))
         first, last = -(-8 * shift // 6), bits // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             core = encode(b"\0" * shift + raw)[first:last].decode()
-            if len(core) >= _ENCODED_FROM:
+            if len(core) >= _MIN_ENCODED_LENGTH:
                 yield core, int(shift > 0), int(bits % 6 > 0)
 
 
@@ -207,11 +264,13 @@ _TRACE_LINES = 60
 
 
 class Rejected(MidturnError):  # noqa: N818 (a public name)
-    """Raised by a tool to report a "no"; the model reads the message."""
+    """Raised by a tool to report a refusal. The model reads the message."""
 
 
 def outcome_of(returned: object) -> Outcome:
-    """Read a return value: outcomes, forms and questions mean what they are, text is the result, anything else is sent as JSON."""
+    """Convert a return value: outcomes, forms and questions are used directly, text is the
+    result, and other values become JSON.
+    """
     match returned:
         case Success() | ToolError() | NeedsInput():
             return returned
@@ -226,11 +285,14 @@ def outcome_of(returned: object) -> Outcome:
 
 
 def failure(error: BaseException, hide: Callable[[str], str]) -> ToolError:
-    """Report what a tool raised: type and message for the model, the end of the trace for people; `hide` takes secrets out of both."""
+    """Convert an exception. The model receives its type and message, and people receive the end
+    of the traceback. `hide` removes secrets from both texts.
+    """
     if isinstance(error, Rejected | NotAnswered):
         return ToolError(hide(str(error)))
     message = "".join(traceback.format_exception_only(error)).strip()
-    trace = hide("".join(traceback.format_exception(error)))  # whole: a secret may have several lines
+    # before splitting, because a secret may have several lines
+    trace = hide("".join(traceback.format_exception(error)))
     return ToolError(hide(message), tuple(trace.splitlines()[-_TRACE_LINES:]))
 
 
@@ -239,7 +301,10 @@ def _as_json(value: object) -> Outcome:
         return Success(msgspec.json.encode(value, enc_hook=_simpler).decode())
     except (TypeError, ValueError, RecursionError) as error:
         kind = type(value).__name__
-        return ToolError(f"The tool returned a `{kind}`, which has no JSON form ({error}). Return text, or something that JSON can hold.")
+        return ToolError(
+            f"The tool returned a `{kind}`, which has no JSON form ({error}). Return text or a"
+            " value that can be written as JSON."
+        )
 
 
 def _simpler(value: object) -> object:
@@ -251,19 +316,28 @@ def _simpler(value: object) -> object:
     raise TypeError(f"`{type(value).__name__}` is not JSON")
 
 
-_TAIL = 4  # the last quarter of what is kept comes from the end, where programs say what went wrong
-_MARK = 400  # room for the line that says what was left out
-_LONGER = 8  # times as long as a text, and more, is its JSON at worst: what cannot be recorded would have its tool run again
-_AROUND = 100  # bytes of a picture's event besides its data
+# one part in four of the kept text comes from the end, where programs report errors
+_TAIL_FRACTION = 4
+_NOTE_BYTES = 400  # number of bytes that are reserved for the note about omitted text
+# maximum factor by which a text grows in JSON. It limits the size of a result, because a result
+# that cannot be recorded would make its tool run again
+_MAX_JSON_EXPANSION = 8
+_IMAGE_OVERHEAD = 100  # number of bytes of an image in an event, without the image data
 
 
 def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
-    """Make an outcome fit to be read and recorded: no secret of the call in it, a text of `limits.tool_output` bytes, what pictures fit."""
+    """Prepare an outcome for the model and the log. Secrets are removed, and the text is
+    shortened to `limits.tool_output`. Images that do not fit are left out.
+    """
     match outcome:
         case Success(content, images, warning):
             text = shortened(run.hide(content), run)
             kept = _fitting(text, images, run.limits.batch)
-            left_out = f"\n{_left_out(images[len(kept) :], run.limits.batch)}" if len(kept) < len(images) else ""
+            left_out = (
+                f"\n{_left_out(images[len(kept) :], run.limits.batch)}"
+                if len(kept) < len(images)
+                else ""
+            )
             return Success(text + left_out, kept, warning)
         case ToolError(message, trace, transient):
             lines = tuple(run.hide("\n".join(trace)).splitlines())
@@ -273,11 +347,17 @@ def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
 
 
 def _fitting(text: str, images: Sequence[Image], batch: int) -> tuple[Image, ...]:
-    """Return the first of the pictures, as many as can be recorded with the text: a result that cannot be would have its tool run again."""
-    room = batch - len(msgspec.json.encode(text.encode("utf-8", "replace").decode())) - _MARK if images else 0
+    """Return the first images that can be recorded together with the text. If the event were too
+    large to record, the tool would run again.
+    """
+    room = (
+        batch - len(msgspec.json.encode(text.encode("utf-8", "replace").decode())) - _NOTE_BYTES
+        if images
+        else 0
+    )
     kept: list[Image] = []
     for image in images:
-        room -= len(image.data) + _AROUND
+        room -= len(image.data) + _IMAGE_OVERHEAD
         if room < 0:
             break
         kept.append(image)
@@ -287,33 +367,46 @@ def _fitting(text: str, images: Sequence[Image], batch: int) -> tuple[Image, ...
 def _left_out(images: Sequence[Image], batch: int) -> str:
     sizes = " and ".join(f"{image.size:,}" for image in images)
     what, are = ("A picture", "is") if len(images) == 1 else (f"{len(images)} pictures", "are")
-    return f"({what} of {sizes} bytes {are} left out here: a result may have {batch:,} bytes, pictures in base64.)"
+    return (
+        f"({what} of {sizes} bytes {are} left out here: a result may have {batch:,} bytes, pictures"
+        " in base64.)"
+    )
 
 
 def shortened(text: str, run: ToolRun) -> str:
-    """Return `text` if it has at most `limits.tool_output` bytes, else its beginning and end, and where the whole of it is."""
+    """Return `text` unchanged if it has at most `limits.tool_output` bytes. Otherwise return its
+    beginning, its end, and the path of the file with the whole text.
+    """
     data = text.encode("utf-8", "replace")
-    limit = min(run.limits.tool_output, run.limits.batch // _LONGER)
+    limit = min(run.limits.tool_output, run.limits.batch // _MAX_JSON_EXPANSION)
     if len(data) <= limit:
         return text
-    room = max(limit - _MARK, 0)
-    tail = room // _TAIL
+    room = max(limit - _NOTE_BYTES, 0)
+    tail = room // _TAIL_FRACTION
     end = data[len(data) - tail :].decode(errors="ignore")
-    mark = f"\n[… {len(data) - room} of {len(data)} bytes are left out here; {_kept(data, Path(run.root))} …]\n"
+    mark = (
+        f"\n[… {len(data) - room} of {len(data)} bytes are left out here;"
+        f" {_kept(data, Path(run.root))} …]\n"
+    )
     return data[: room - tail].decode(errors="ignore") + mark + end
 
 
 def _kept(data: bytes, root: Path) -> str:
     try:
-        return f"the whole output is in {keep(data, root) or _write(data, Path(tempfile.mkdtemp(prefix='midturn-')))}"
+        return (
+            "the whole output is in"
+            f" {keep(data, root) or _write(data, Path(tempfile.mkdtemp(prefix='midturn-')))}"
+        )
     except OSError as error:
         return f"the whole output could not be kept: {error.strerror}"
 
 
 def keep(data: bytes, root: Path) -> Path | None:
-    """Write to `.midturn/output` and return the path relative to the root; None where there is no workspace, or no room.
+    """Write a file to `.midturn/output` and return its path relative to the root. Return None if
+    there is no workspace or no disk space.
 
-    A link that a repository brought along is not followed. The name is made from the content: running again finds the same file.
+    Links in the repository are not followed. The file name is derived from the content, so a
+    repeated run uses the same file.
     """
     ours = root / ".midturn"
     if ours.is_symlink() or not ours.is_dir() or (ours / "output").is_symlink():
@@ -328,11 +421,13 @@ def keep(data: bytes, root: Path) -> Path | None:
 def _write(data: bytes, folder: Path) -> Path:
     path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.txt"
     with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
-        except OSError:  # the disk is full: half a file must not pass for the whole
+        except OSError:  # the disk may be full; remove the incomplete file
             path.unlink()
             raise
     return path

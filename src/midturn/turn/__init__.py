@@ -1,1 +1,4 @@
-"""The machine: inputs go in as values, effects come out as values, in order."""
+"""The state machine of a turn.
+
+It takes inputs as values and returns effects as values, in order.
+"""

@@ -1,93 +1,143 @@
-"""One tool call: permission, questions, result, delivery. Its stages are the table in `turn/state.py`."""
+"""One tool call: permission, questions, result, delivery.
+
+A call waits for one approval (permission or delivery), or for one decision of each form run. The
+`DecisionQueue` closes a decision and returns the next action; `Call.follow` performs this action.
+The recorded state of a call is its `CallRecord`; replay restores everything else.
+
+The table `STAGES` in `turn/state_table.py` lists the stages of a call. The rows C1 to C25 there
+describe this module.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 from msgspec.structs import replace
 
-from midturn.errors import NotAllowed
 from midturn.events.outcome import Success, ToolError
-from midturn.events.types import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, Proposal, ToolCallResponse, Vote
-from midturn.question.answer_type import SecretType
-from midturn.question.people import People, earliest
+from midturn.events.types import (
+    AnsweredBy,
+    CallValue,
+    Child,
+    Image,
+    Proposal,
+    ToolCallResponse,
+)
+from midturn.question.json_value import Json, SecretValue, json_equal
+from midturn.question.people import earliest
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Submitted
+from midturn.question.reply import Answered, Reply, Submitted
 from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
-from midturn.turn import decision as decisions, step as steps
-from midturn.turn.approval import Delivery, ReviewStep, control_problem
+from midturn.turn import decision as decisions, inputs as steps
+from midturn.turn.answer_map import answers_to_form
+from midturn.turn.approvals import DeliveryDecision, ReviewDecision, control_problem
+from midturn.turn.call_record import CallRecord
+from midturn.turn.decision import DecisionContext
 from midturn.turn.edits import read_edits
-from midturn.turn.forms import Answers, CallForms
-from midturn.turn.inquiry import Inquiry
-from midturn.turn.memory import answer_key
-from midturn.turn.people import Poll, under_key
-from midturn.turn.permission import Foretelling, Permission, foretold_by
-from midturn.turn.record import CallRecord
-from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
-from midturn.turn.walk import Replay, for_model, with_reasons
+from midturn.turn.form_run import AskResult, FormRun, FormRunContext
+from midturn.turn.permission import PermissionDecision, Preview, recorded_preview
+from midturn.turn.question import QuestionDecision
+from midturn.turn.queue import DecisionQueue, FormScreen, OpenDecision
+from midturn.turn.replay import Replay
+from midturn.turn.requests import deadlines_of
+from midturn.turn.result import result_for_model, with_reasons
+from midturn.turn.state_table import STAGES, Move, Stage
+from midturn.turn.step_output import StepOutput
 
-UNATTENDED, SWITCHED_OFF = Ruling("unattended"), Ruling("skip")
-"""What is said of every call of a tool, and recorded of none."""
+UNATTENDED: Final = Ruling("unattended")
+SWITCHED_OFF: Final = Ruling("skip")
+"""`UNATTENDED` is the ruling for a tool that never needs a permission, `SWITCHED_OFF` for a tool
+that is switched off. These rulings are not recorded.
+"""
 
 
 class Call:
-    """A call in the running process. What is durable about it stands in its record; the rest is found again by replaying.
+    """A tool call in the running process.
 
-    It waits for its permission or its delivery, or each of its forms waits for one decision. What its `docket` says of a decision that
-    has closed, the call does (`follow`); nothing calls back.
+    Args:
+        output: The output of the step.
+        queue: The open decisions of the turn.
+        record: The recorded state of the call.
+        policy: The policy of the tool.
+        replay: Tracks the recorded threads that this run has used; a new one by default.
     """
 
-    def __init__(self, state: TurnState, record: CallRecord, policy: ToolPolicy, replay: Replay | None = None) -> None:
+    def __init__(
+        self,
+        output: StepOutput,
+        queue: DecisionQueue,
+        record: CallRecord,
+        policy: ToolPolicy,
+        replay: Replay | None = None,
+    ) -> None:
         self.record = record
+        self.event = record.request.event_id
+        """The `event_id` of the request, which identifies the call."""
         self.stage = Stage.PERMIT
-        self.children = Children(state, record)
-        self._state = state
-        self._view = decisions.View(state.settings, state.record, record, policy)
-        self._replay = replay or Replay(record)
-        self.forms = CallForms(state, self._view, self._replay)
-        self.docket = Docket(state, record, self.forms)
-        self.ahead: tuple[str, ...] = ()
-        """The calls that its tool waits for before it begins."""
-        self.outer = ""
-        """The call in whose function it is made, if there is one: of a loop that is not ours."""
-        self._approval: str | None = None
-        self._checking: Permission | None = None
-        """The permission whose last edit is being checked."""
+        self.children = ChildTurns(output, record)
+        self.answers: dict[str, Json | SecretValue] = {}
+        """The answers for the next run of the tool, by question id."""
+        self.unanswered: dict[str, str] = {}
+        """Reasons for missing answers, by question id, for the next run of the tool.
 
-    @property
-    def event(self) -> str:
-        """The identity of the call."""
-        return self.record.request.event_id
+        Only for tools that handle missing answers.
+        """
+        self.ahead: tuple[str, ...] = ()
+        """The calls whose tools must finish before the tool of this call begins."""
+        self.outer = ""
+        """The outer call, if another program's loop makes this call inside the function of that
+        outer call.
+        """
+        self._output = output
+        self._queue = queue
+        self._context = DecisionContext(output.settings, output.record, record, policy)
+        self._replay = replay or Replay(record)
+        self._form_context = FormRunContext(output, queue, self._context, self._replay)
+        self._runs: list[FormRun] = []
+        self._run_count = 0
+        self._approval_id: str | None = None
+        """The approval that the call waits for."""
+        self._edit_to_check: PermissionDecision | None = None
+        """The permission whose last edit is being checked by a rule that is a Python function."""
 
     @property
     def waiting(self) -> list[str]:
-        """The ids of the decisions that the call waits for: its approval, or one for each of its forms."""
-        return [self._approval] if self._approval else self.forms.waiting
+        """The ids of the decisions that the call waits for: one approval, or one decision for
+        each form run.
+        """
+        if self._approval_id:
+            return [self._approval_id]
+        return [run.decision.id for run in self._runs if run.decision]
 
     @property
     def is_moving(self) -> bool:
-        """Whether something happens without a person who comes by later: the tool works, a model or an attached person is asked."""
-        waiting = self.waiting
+        """Whether the call can continue without an absent person: the tool runs, or a model or an
+        attached person is asked.
+        """
         if self.children.are_moving:
             return True
+        waiting = self.waiting
         if not waiting:
             return not self.children.are_resting
-        return not all(map(self._state.desk.is_in_inbox, waiting))
+        return not all(map(self._queue.is_in_inbox, waiting))
 
     @property
     def is_resting_inside(self) -> bool:
-        """Whether its tool has begun, and waits for a person who comes by later."""
+        """Whether the tool of the call runs and waits for an absent person."""
         return self.stage is Stage.RUN and not self.is_moving
 
-    # Its stages -----------------------------------------------------------------------------------------------------
+    # Stages
+    # ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start the call, or start it again in a resumed turn: what was decided about it is not asked again."""
-        name, policy = self.record.request.name, self._view.policy
+        """Begin the call, or begin it again in a resumed turn. Recorded decisions are not asked
+        again.
+        """
+        name, policy = self.record.request.name, self._context.policy
         edited = self._edited_while_it_waited()
         ruling = policy.ruling(self.record.arguments if edited is None else edited.arguments)
         waiting = self.record.waiting("deliver")
@@ -99,260 +149,417 @@ class Call:
             self._respond(messages.control_character(name, problem))
         elif waiting:
             self._move(Move.FINISH)
-            self._deliver(waiting.id, decisions.Respond(waiting.content or "", bool(waiting.is_error), waiting.images))
+            self._deliver(
+                waiting.id,
+                decisions.Respond(waiting.content or "", bool(waiting.is_error), waiting.images),
+            )
         elif self.record.is_past_deadline:
             self._respond(messages.not_allowed_in_time(name))
         elif edited is not None:
-            self._permit(ruling)
-        elif ruling == UNATTENDED or (ruling.run != "skip" and Permission.was_given(self.record)):
+            self._ask_permission(ruling)
+        elif ruling == UNATTENDED or (
+            ruling.run != "skip" and PermissionDecision.was_given(self.record)
+        ):
             self._run()
         else:
-            self._permit(ruling)
-
-    def _edited_while_it_waited(self) -> Permission | None:
-        """Return the permission that waits, if its call was edited: the edit is never forgotten for the call as the model made it."""
-        waiting = self.record.waiting("run")
-        if waiting is None or not self._state.record.notes.get(waiting.id):  # as usual
-            return None
-        permission = self._permission(waiting.id, None, Ruling("ask"))
-        return permission if permission.edits.any else None
-
-    def _permit(self, ruling: Ruling) -> None:
-        """Have it decided whether the call may run."""
-        waiting = self.record.waiting("run")
-        self._approval = waiting.id if waiting else self._state.approval_id(self.record.request.id, "run")
-        if waiting is not None and read_edits(self._state.record.notes.get(waiting.id, ())).unchecked is not None:
-            self._check_edit(self._permission(waiting.id, None, ruling))
-            return
-        may_be_asked = ruling.run not in ("unattended", "skip")
-        if may_be_asked and waiting is None and self.record.request.name in self._state.settings.foretelling:
-            self._state.foretelling.add(self._approval)
-            self._state.want(steps.Foretell(self.record.call))
-        else:
-            self._ask_to_run(self._approval, foretold_by(waiting), ruling)
-
-    def foretold(self, question: Question[bool] | None, said: Ruling | None = None) -> None:
-        """Ask whether the call may run, in the words of what its tool would ask first; `said` is what the tool's own rule says."""
-        if (checking := self._checking) is not None:
-            self._checking = None
-            edit = checking.edits.unchecked
-            if edit is not None and self.stage is Stage.PERMIT:
-                self._judge(checking, edit, said or self._view.policy.ruling(edit.arguments))
-            return
-        if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
-            first = Foretelling(question.id, question.persisted()) if question is not None else None
-            self._ask_to_run(self._approval, first, said or self._view.policy.ruling(self.record.arguments))
-
-    def _ask_to_run(self, id: str, first: Foretelling | None, ruling: Ruling) -> None:
-        """Ask whether the call may run, in the words of what its tool would ask first where that is known."""
-        self.route(self._permission(id, first, ruling))
-
-    def _permission(self, id: str, first: Foretelling | None, ruling: Ruling) -> Permission:
-        attached = self._state.settings.attached
-        is_a_persons = self.record.undecided(id) is not None and not attached
-        until = earliest(self._state.now, [self._view.policy.deadline])
-        return Permission(self._view, id, attached, is_a_persons, first, ruling, until)
-
-    def _check_edit(self, permission: Permission) -> None:
-        """Read the rules for the last edit. A process that does not know them leaves that to the process that runs the turn."""
-        edit = permission.edits.unchecked
-        ruling = None if edit is None else self._view.ruling_on_edit(edit.arguments)
-        if edit is not None and ruling is not None:
-            self._judge(permission, edit, ruling)
-        elif edit is not None and self._state.settings.knows_rules:
-            self._checking = permission
-            self._state.want(steps.Foretell(replace(self.record.call, arguments=edit.arguments)))
-        else:
-            self.route(permission)
-
-    def _judge(self, permission: Permission, edit: Proposal, ruling: Ruling) -> None:
-        """Do what the last edit leads to, given what the rules say about it."""
-        self.follow(permission.id, self.docket.judge(permission, edit, ruling))
-
-    def returned(self, asking: steps.FormWanted) -> None:
-        """Take what the tool returned to have it answered; its run is over."""
-        if self._moves(Move.RETURN):
-            self.forms.add(None, asking)
+            self._ask_permission(ruling)
 
     def awaits(self, ask: int, asking: steps.FormWanted) -> None:
-        """Take what a coroutine of the running tool waits for."""
+        """Begin a form run for a coroutine of the running tool."""
         if self._moves(Move.ASK):
-            self.forms.add(ask, asking)
+            self._begin_form(ask, asking)
+
+    def returned(self, asking: steps.FormWanted) -> None:
+        """Begin a form run for a form that the tool returned; the run of the tool is over."""
+        if self._moves(Move.RETURN):
+            self._begin_form(None, asking)
 
     def dropped(self, ask: int) -> None:
-        """Forget an ask that its coroutine gave up."""
-        for waiting in self.forms.drop(ask):
-            self._state.take_down(waiting)
-            for request in [chain.last.request for chain in self.record.open_chains if chain.last.request.event_id == waiting]:
-                self._state.supersede(request)
-
-    def expire(self, now: str) -> None:
-        """Close what no one has answered in time; its tool hears of that, or the call ends."""
-        for waiting in self.waiting:
-            walk, ticket = self.forms.walk(waiting), self._state.desk.find(waiting)
-            decision = ticket.decision if ticket else None
-            deadline = decision.deadline if isinstance(decision, Permission) else walk.deadline if walk else ""
-            if deadline and deadline <= now and isinstance(decision, Inquiry | ReviewStep | Permission):
-                self.follow(waiting, self.docket.close(waiting, decision.expire()))
-                self.advance()
-
-    def content_of(self, outcome: Success | ToolError) -> str:
-        """Return what the model would read if the tool ended so now."""
-        return for_model(self.record, outcome, self._replay)[0]
+        """End the form run of a coroutine that no longer waits for its answers."""
+        for run in [run for run in self._runs if run.ask == ask]:
+            self._end_form(run)
+            if run.decision is not None:
+                self._queue.withdraw(run.decision.id)
+                open_requests = [thread.last.request for thread in self.record.open_threads]
+                for request in [
+                    request for request in open_requests if request.event_id == run.decision.id
+                ]:
+                    self._output.supersede(request)
 
     def finished(self, outcome: Success | ToolError) -> None:
-        """Take the tool's result, and see whether it may be delivered."""
+        """Take the tool's result, and deliver it according to the policy."""
         if not self._moves(Move.FINISH):
             return
-        content, is_error = for_model(self.record, outcome, self._replay)
+        name = self.record.request.name
+        content, is_error = result_for_model(self.record, outcome, self._replay)
         images = () if isinstance(outcome, ToolError) else outcome.images
         if isinstance(outcome, Success) and outcome.warning is not None:
-            self._state.warn(self.record.request.name, outcome.warning)
-        match self._view.policy.result:
+            self._output.warn(name, outcome.warning)
+        match self._context.policy.result:
             case "unattended":
                 self._respond(content, is_error=is_error, images=images)
             case "skip":
-                self._respond(messages.withheld(self.record.request.name))
+                self._respond(messages.withheld(name))
             case "ask" | "edit":
-                self._state.supersede_questions(self.record)
-                self._take_all_down()
-                self._deliver(self._state.approval_id(self.record.request.id, "deliver"), decisions.Respond(content, is_error, images))
+                self._output.supersede_questions(self.record)
+                self._withdraw_all()
+                self._deliver(
+                    self._queue.approval_id(self.record.request.id, "deliver"),
+                    decisions.Respond(content, is_error, images),
+                )
             case _ as other:
                 assert_never(other)
 
     def abandon(self) -> None:
-        """Stop everything that moves: the turn is over and its last events are written, or this call is not run any more."""
+        """Stop the tool and close all prompts, because the turn ends or this process leaves the
+        call.
+        """
         if self.stage is Stage.DONE:
             return
         was_running = self.stage is Stage.RUN
         self._move(Move.END)
-        self._take_all_down()
+        self._withdraw_all()
         if was_running:
-            self._state.want(steps.StopTool(self.event))
+            self._output.want(steps.StopTool(self.event))
 
-    def advance(self) -> None:
-        """Walk on until an answer is needed, the tool runs, or the call is done: a loop over what is there already."""
-        while (found := self.forms.next()) is not None:  # a call that is done has no forms any more
-            match found:
-                case Answers():
-                    self._give(found)
-                case decisions.Respond(content, is_error, images):
-                    self._respond(content, is_error=is_error, images=images)
-                case decision:
-                    self.route(decision)
+    def keep(self, number: int, name: str, value: Json) -> None:
+        """Record a value for later runs of the tool, unless it is on record."""
+        if self.stage is not Stage.RUN:
+            return
+        known = self.record.values
+        if name not in known or not json_equal(known[name], value):
+            self._output.write(CallValue(call=self.event, name=name, value=value))
+        self._output.want(steps.ConfirmValue(self.event, number))
 
-    # Its decisions --------------------------------------------------------------------------------------------------
+    def content_of(self, outcome: Success | ToolError) -> str:
+        """Return the text that the model would read if the tool ended now with this outcome."""
+        return result_for_model(self.record, outcome, self._replay)[0]
 
-    def route(self, decision: decisions.Decision) -> None:
-        """Send a decision on its route; where that closes it at once, do what follows."""
-        self.follow(decision.id, self.docket.route(decision))
+    def has_deadline(self, asking: steps.FormWanted) -> bool:
+        """Return whether a form has a deadline, set by its author or by the configuration."""
+        return bool(deadlines_of(asking, self._context.policy))
 
-    def decided(self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, digest: str = "", key: str = "") -> decisions.Misfit | None:
-        """Do what a reply decides; return why it does not fit, if it does not: then nothing has happened.
+    # Permission
+    # ----------------------------------------------------------------------------------------------
+
+    def previewed(self, question: Question[bool] | None, ruling: Ruling | None = None) -> None:
+        """Ask for permission and preview the tool's first question, or check an edit.
 
         Args:
-            ticket: The open decision.
-            reply: The reply.
-            who: The person or program that replied.
-            digest: Digest of the subject that `who` saw (see `OpenQuestion.digest`).
-            key: Key of a queued vote; it is recorded with the vote.
+            question: The question; None if allowing the call would not answer any question.
+            ruling: The ruling of the tool's own rule, if the tool has one.
         """
-        taken = self.docket.take(ticket, reply, who, digest, key)
-        if isinstance(taken, decisions.Misfit):
-            return taken
-        self.follow(ticket.id, taken)
+        if (checking := self._edit_to_check) is not None:
+            self._edit_to_check = None
+            edit = checking.edits.unchecked
+            if edit is not None and self.stage is Stage.PERMIT:
+                self._judge(checking, edit, ruling or self._context.policy.ruling(edit.arguments))
+            return
+        if (
+            self.stage is Stage.PERMIT
+            and self._approval_id is not None
+            and self._queue.find(self._approval_id) is None
+        ):
+            preview = Preview(question.id, question.persisted()) if question is not None else None
+            self.route(
+                self._permission(
+                    self._approval_id,
+                    preview,
+                    ruling or self._context.policy.ruling(self.record.arguments),
+                )
+            )
+
+    def _edited_while_it_waited(self) -> PermissionDecision | None:
+        """Return the waiting permission if a person has edited the call. Then the edited call is
+        checked instead of the model's call.
+        """
+        waiting = self.record.waiting("run")
+        # no permission waits, or it has no notes
+        if waiting is None or not self._output.record.notes.get(waiting.id):
+            return None
+        permission = self._permission(waiting.id, None, Ruling("ask"))
+        return permission if permission.edits.any else None
+
+    def _ask_permission(self, ruling: Ruling) -> None:
+        waiting = self.record.waiting("run")
+        self._approval_id = (
+            waiting.id if waiting else self._queue.approval_id(self.record.request.id, "run")
+        )
+        if (
+            waiting is not None
+            and read_edits(self._output.record.notes.get(waiting.id, ())).unchecked is not None
+        ):
+            self._check_edit(self._permission(waiting.id, None, ruling))
+            return
+        may_be_asked = ruling.run not in ("unattended", "skip")
+        if (
+            may_be_asked
+            and waiting is None
+            and self.record.request.name in self._output.settings.previewing
+        ):
+            self._output.previewing.add(self._approval_id)
+            self._output.want(steps.PreviewQuestion(self.record.call))
+        else:
+            self.route(self._permission(self._approval_id, recorded_preview(waiting), ruling))
+
+    def _permission(self, id: str, preview: Preview | None, ruling: Ruling) -> PermissionDecision:
+        attached = self._output.settings.attached
+        requires_person = self.record.undecided(id) is not None and not attached
+        until = earliest(self._output.now, [self._context.policy.deadline])
+        return PermissionDecision(
+            self._context, id, attached, requires_person, preview, ruling, until
+        )
+
+    def _check_edit(self, permission: PermissionDecision) -> None:
+        """Evaluate the rules for the last edit.
+
+        If this process does not know the rules, the process that runs the turn evaluates them.
+        """
+        edit = permission.edits.unchecked
+        ruling = None if edit is None else self._context.ruling_on_edit(edit.arguments)
+        if edit is not None and ruling is not None:
+            self._judge(permission, edit, ruling)
+        elif edit is not None and self._output.settings.knows_rules:
+            self._edit_to_check = permission
+            self._output.want(
+                steps.PreviewQuestion(replace(self.record.call, arguments=edit.arguments))
+            )
+        else:
+            self.route(permission)
+
+    def _judge(self, permission: PermissionDecision, edit: Proposal, ruling: Ruling) -> None:
+        self.follow(permission.id, self._queue.judge(permission, edit, ruling))
+
+    # Forms
+    # ----------------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Advance all form runs until they need decisions, the tool runs, or the call is done.
+
+        This is a loop and not a recursion, because a replayed form can have many recorded answers.
+        """
+        moved = bool(self._runs)
+        while moved:
+            moved = False
+            for run in tuple(self._runs):  # a call that is done has no form runs
+                if (found := run.advance()) is None:
+                    continue
+                match found:
+                    case AskResult():
+                        self._finish_form(run, found)
+                    case decisions.Respond(content, is_error, images):
+                        self._respond(content, is_error=is_error, images=images)
+                    case decision:
+                        self.route(decision, run.screen)
+                moved = True
+                break
+
+    def expire(self, now: str) -> None:
+        """Close the decisions whose deadline has passed.
+
+        The tool is notified, or the call ends.
+        """
+        for waiting in self.waiting:
+            run, each = self.form_run(waiting), self._queue.find(waiting)
+            decision = each.decision if each else None
+            deadline = (
+                decision.deadline
+                if isinstance(decision, PermissionDecision)
+                else run.deadline
+                if run
+                else ""
+            )
+            if (
+                deadline
+                and deadline <= now
+                and isinstance(decision, QuestionDecision | ReviewDecision | PermissionDecision)
+            ):
+                self.follow(waiting, self._queue.close(waiting, decision.expire()))
+                self.advance()
+
+    def form_run(self, decision: str) -> FormRun | None:
+        """Return the form run that waits for a decision; None if it is an approval of the call."""
+        for run in self._runs:
+            if run.decision is not None and run.decision.id == decision:
+                return run
         return None
 
-    def take_all(self, id: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
-        """Answer one question after the other of the form that waits for a decision.
+    def answers_to_form(self, decision: str, reply: Reply) -> dict[str, Answered] | None:
+        """Return the answers to the whole form that waits for a decision, by question id; None if
+        the reply is not a map of answers.
 
-        What `answers` leaves out stays open; a whole map counts as reviewed.
+        Raises:
+            AnswerError: The map does not fit the form.
         """
-        walk = self.forms.waiting_for(id)
-        while ticket := self._state.desk.find(walk.waits_for or ""):
-            decision = ticket.decision
-            reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
-            digest = decision.digest if isinstance(reply, Submitted) else ""  # the map is what its sender saw
-            taken = self.docket.take(ticket, reply, who, digest) if reply else None
-            if taken is None or isinstance(taken, decisions.Misfit):
+        run = self.form_run(decision)
+        return answers_to_form(run.walker, reply) if run else None
+
+    def take_all(self, decision: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
+        """Answer the questions of the form that waits for a decision, one after the other.
+
+        Questions without an answer stay open. A map with all answers counts as reviewed.
+        """
+        run = self._run_waiting_for(decision)
+        while each := self._queue.find(run.decision.id if run.decision else ""):
+            question = each.decision
+            reply = (
+                answers.get(question.request.question_id)
+                if isinstance(question, QuestionDecision)
+                else Submitted()
+            )
+            # the map contains all answers, so its sender has seen what the review would show
+            digest = question.digest if isinstance(reply, Submitted) else ""
+            taken = self._queue.take(each, reply, who, digest) if reply else None
+            if taken is None or isinstance(taken, decisions.InvalidReply):
                 return
-            self.follow(ticket.id, taken)
+            self.follow(each.id, taken)
             self.advance()
 
-    def follow(self, id: str, then: decisions.Then | None) -> None:
-        """Do what a decision has led to; nothing, where it still waits."""
-        match then:
+    def _begin_form(self, ask: int | None, asking: steps.FormWanted) -> None:
+        self._run_count += 1
+        self._runs.append(FormRun(self._form_context, self._run_count, ask, asking))
+
+    def _run_waiting_for(self, decision: str) -> FormRun:
+        run = self.form_run(decision)
+        if run is None:
+            raise AssertionError(f"no form waits for {decision!r}")
+        return run
+
+    def _end_form(self, run: FormRun) -> None:
+        """Remove a form run, and release its screen for another form."""
+        self._runs.remove(run)
+        if run.screen is not None:
+            self._queue.release(run.screen)
+
+    def _finish_form(self, run: FormRun, result: AskResult) -> None:
+        """Give the answers to the tool: to the coroutine that waits, or to the next run."""
+        self._end_form(run)
+        self.answers.update(result.answers)
+        if result.unanswered:
+            self.unanswered = {**self.unanswered, **result.unanswered}
+        elif self.unanswered and result.is_complete:
+            self.unanswered = {
+                key: why for key, why in self.unanswered.items() if key not in result.given
+            }
+        if result.ask is None:
+            self._run()
+        else:
+            self._output.want(
+                steps.GiveAnswers(self.event, result.ask, result.given, result.at_once)
+            )
+
+    # Decisions
+    # ----------------------------------------------------------------------------------------------
+
+    def route(self, decision: decisions.Decision, screen: FormScreen | None = None) -> None:
+        """Route a decision. If routing closes the decision, follow the next action."""
+        self.follow(decision.id, self._queue.route(decision, screen))
+
+    def take(
+        self, each: OpenDecision, reply: decisions.DecisionReply, who: AnsweredBy, digest: str = ""
+    ) -> decisions.InvalidReply | None:
+        """Take a reply and follow the next action; return the reply's problems if it is invalid.
+        See `DecisionQueue.take`.
+        """
+        taken = self._queue.take(each, reply, who, digest)
+        if isinstance(taken, decisions.InvalidReply):
+            return taken
+        self.follow(each.id, taken)
+        return None
+
+    def follow(self, decision: str, action: decisions.NextAction | None) -> None:  # noqa: C901, PLR0912  one case per action
+        """Perform the next action after a decision; do nothing if the decision is still open."""
+        match action:
             case None:
                 pass
-            case decisions.Leave(replied) if told := self.forms.report_reply(id, replied.text):
-                self._give(told)
-            case decisions.Give() | decisions.GoBack() | decisions.Leave() | decisions.Send():
-                self.forms.follow(id, then)
-            case decisions.CheckEdit() | decisions.Run() | decisions.Respond():
-                self._decided(then)
-            case decisions.Refuse() if told := self.forms.report(id, then):
-                self._give(told)
-            case decisions.Refuse(message=message):
-                self._respond(with_reasons(message, self._replay))
-            case decisions.Escalate():
-                link = self.forms.escalate(id, then)
-                if isinstance(then.default, UnsetType):
-                    self.route(link)
+            case decisions.UseAnswer() | decisions.StepBack() | decisions.SubmitForm():
+                self._run_waiting_for(decision).accept(action)
+            case decisions.LeaveForm(replied):
+                run = self._run_waiting_for(decision)
+                if result := run.report_reply(replied.text):
+                    self._finish_form(run, result)
                 else:
-                    self.follow(link.id, self.docket.close(link.id, link.by_default(then.default)))
-            case _ as other:
-                assert_never(other)
-
-    def _decided(self, then: decisions.CheckEdit | decisions.Run | decisions.Respond) -> None:
-        """Do what an approval has led to."""
-        match then:
+                    run.accept(action)
+            case decisions.FailQuestion(message=message):
+                run = self._run_waiting_for(decision)
+                if result := run.fail(action):
+                    self._finish_form(run, result)
+                else:
+                    self._respond(with_reasons(message, self._replay))
+            case decisions.Escalate(default=default):
+                run = self._run_waiting_for(decision)
+                review = run.escalate(action)
+                if isinstance(default, UnsetType):
+                    self.route(review, run.screen)
+                else:
+                    self.follow(review.id, self._queue.close(review.id, review.by_default(default)))
             case decisions.CheckEdit(permission):
-                if isinstance(permission, Permission):  # nothing else has arguments to edit
+                if isinstance(
+                    permission, PermissionDecision
+                ):  # only a permission has arguments to edit
                     self._check_edit(permission)
-            case decisions.Run():
+            case decisions.StartTool():
                 self._run()
             case decisions.Respond(content, is_error, images):
                 self._respond(content, is_error=is_error, images=images)
             case _ as other:
                 assert_never(other)
 
-    # What it does ---------------------------------------------------------------------------------------------------
+    # Effects
+    # ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Have the tool run with everything that was answered so far."""
-        self._approval = None
+        """Run the tool with all answers so far."""
+        self._approval_id = None
         self.children.forget()
         self.ahead = ()
         self._move(Move.RUN)
-        self._state.want(steps.RunTool(self.record.call, dict(self.forms.answers), self.forms.unanswered))
-
-    def _give(self, answers: Answers) -> None:
-        """Let the tool have what was answered: the coroutine that waits, or the next run."""
-        if answers.ask is None:
-            self._run()
-        else:
-            self._state.want(steps.GiveAnswers(self.record.request.event_id, answers.ask, answers.given, answers.at_once))
+        self._output.want(steps.RunTool(self.record.call, dict(self.answers), self.unanswered))
 
     def _deliver(self, id: str, response: decisions.Respond) -> None:
-        self._approval = id
-        attached = self._state.settings.attached
-        is_a_persons = self.record.undecided(id) is not None and not attached
-        self.route(Delivery(self._view, id, attached, is_a_persons, response.content, response.is_error, response.images))
+        self._approval_id = id
+        attached = self._output.settings.attached
+        requires_person = self.record.undecided(id) is not None and not attached
+        self.route(
+            DeliveryDecision(
+                self._context,
+                id,
+                attached,
+                requires_person,
+                response.content,
+                response.is_error,
+                response.images,
+            )
+        )
 
-    def _respond(self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()) -> None:
-        """Give the call its one response; whatever of it is still open closes with it."""
-        self._state.supersede_questions(self.record)  # first: a response without them would leave requests that no event ever closes
+    def _respond(
+        self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()
+    ) -> None:
+        """Record the response of the call, and close all its open questions."""
+        self._output.supersede_questions(
+            self.record
+        )  # first: after the response, no event would ever close these requests
         request = self.record.request
-        self._state.write(ToolCallResponse(id=request.id, content=content, is_error=is_error, call=self.event, images=images))
+        self._output.write(
+            ToolCallResponse(
+                id=request.id, content=content, is_error=is_error, call=self.event, images=images
+            )
+        )
         self.abandon()
 
-    def _take_all_down(self) -> None:
-        for waiting in [*self.forms.clear(), *([self._approval] if self._approval else [])]:
-            self._state.take_down(waiting)
-        self._approval = None
+    def _withdraw_all(self) -> None:
+        for run in tuple(self._runs):
+            self._end_form(run)
+            if run.decision is not None:
+                self._queue.withdraw(run.decision.id)
+        if self._approval_id is not None:
+            self._queue.withdraw(self._approval_id)
+        self._approval_id = None
 
     def _moves(self, move: Move) -> bool:
-        """Move, and say so, where what happened still matters in this stage; what comes too late is dropped."""
+        """Make a move and return True if the stage allows it. Otherwise the input came too late
+        and is dropped.
+        """
         then = STAGES[self.stage].get(move)
         self.stage = then or self.stage
         return then is not None
@@ -361,213 +568,52 @@ class Call:
         self.stage = STAGES[self.stage][move]
 
 
-AGENT: Final = "agent"
-"""Tag of `answered_by.by`: a program has answered for itself."""
-
-
-def not_for_agents(decision: decisions.Decision, reply: decisions.Spoken) -> str:
-    """Say why a program may not decide this for itself; empty where it may: an ordinary question, which nothing keeps for people."""
-    if not isinstance(decision, Inquiry):
-        return "A person has to decide this: programs answer no approvals."
-    if decision.poll is not None:
-        return "People decide this, and no program."
-    is_secret = isinstance(decision.question.answer_type, SecretType)
-    if decision.policy.exclusive or decision.question.exclusive or decision.is_asked_again or is_secret:
-        return "A person has to answer this: the question is exclusive."
-    if isinstance(reply, Answered) and (reply.remember or reply.scope):
-        return "The answer of a program is not remembered."
-    return ""
-
-
-class Docket:
-    """The decisions of a call that lie on the desk: each is routed, taken down once, and written as what became of it.
-
-    It does not know what a call is for. Every method returns what a decision that has closed leads to, for the call to follow;
-    None while it waits.
+class ChildTurns:
+    """Turns of other agents inside the tool of a call, with the states that they reported to
+    this process.
     """
 
-    def __init__(self, state: TurnState, record: CallRecord, forms: CallForms) -> None:
-        self._state = state
+    def __init__(self, output: StepOutput, record: CallRecord) -> None:
+        self._output = output
         self._record = record
-        self._forms = forms
-
-    def route(self, decision: decisions.Decision) -> decisions.Then | None:
-        """Send a decision on its route, or close it at once."""
-        going, name = decision.going(), self._record.request.name
-        if going.warning is not None:
-            about = answer_key(name, decision.request.question_id) if isinstance(decision, Inquiry) else name
-            self._state.warn(about, going.warning)
-        match going:
-            case decisions.AwaitPerson(whom, record):
-                if record is not None:
-                    self._state.write(record)
-                self._put(decision, "line" if whom == "person" else "inbox")
-            case decisions.Consult(request):
-                self._put(decision, "model")
-                self._state.want(steps.ConsultAssistant(request, name))
-            case decisions.Closing():
-                return self.close(decision.id, going)
-            case _ as other:
-                assert_never(other)
-        return None
-
-    def take(
-        self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, digest: str = "", key: str = ""
-    ) -> decisions.Then | decisions.Misfit | None:
-        """Close a decision with a reply. If the reply does not fit, nothing has happened. See `Call.decided` for the arguments."""
-        if who.by == AGENT and (why := not_for_agents(ticket.decision, reply)):
-            return decisions.Misfit.barring(why)
-        taken = ticket.decision.take(reply, who)
-        if not isinstance(taken, decisions.Misfit) and (misfit := decisions.unconfirmed(ticket.decision, reply, digest)):
-            return misfit
-        match taken:
-            case decisions.Misfit():
-                return taken
-            case decisions.Proposed():
-                self._state.take_down(ticket.id)
-                return self._propose(ticket.decision, taken, key)
-            case decisions.Counted(vote):
-                return self._count(ticket, vote, key)
-            case decisions.Closing():
-                return self.close(ticket.id, taken, key)
-            case _ as other:
-                assert_never(other)
-
-    def judge(self, permission: Permission, edit: Proposal, ruling: Ruling) -> decisions.Then | None:
-        """Write what a recorded edit leads to, given what the rules say about the new arguments."""
-        who, poll = edit.answered_by or AnsweredBy("user"), permission.poll
-        barred = poll.barred(who) if poll is not None else ""
-        taken = decisions.Misfit.barring(barred) if barred else permission.judge(edit.arguments, who, ruling)
-        match taken:
-            case decisions.Misfit():
-                self._state.write(permission.refuse_edit(edit, taken.why))
-                self._state.warn(self._record.request.name, f"an edit was refused: {taken.why}")
-                return self.route(permission)
-            case decisions.Proposed():
-                return self._propose(permission, taken, "")
-            case decisions.Counted(vote):
-                self._write_vote(vote, "")
-                return self.route(permission)
-            case decisions.Closing():
-                return self.close(permission.id, taken)
-            case _ as other:
-                assert_never(other)
-
-    def _propose(self, decision: decisions.Decision, proposed: decisions.Proposed, key: str) -> decisions.Then | None:
-        """Write an edit that decides nothing yet; other people are asked, or its rules are read."""
-        proposal = proposed.proposal
-        self._state.write(under_key(proposal, key) if key else proposal)
-        if proposed.vote is not None:
-            self._write_vote(proposed.vote, key)
-        if proposal.state == "unchecked":
-            return decisions.CheckEdit(decision)
-        whom = f" to {', '.join(proposal.people.ask)}" if proposal.people and proposal.people.ask else ""
-        self._state.warn(self._record.request.name, f"the edited call is put{whom}: other people decide about these arguments")
-        return self.route(decision)
-
-    def hear(self, ticket: Ticket, happened: steps.AssistantReplied | steps.AssistantFailed) -> decisions.Then | None:
-        """Close the question that a model was asked: models decide nothing else."""
-        inquiry = ticket.decision
-        if not isinstance(inquiry, Inquiry):
-            return None
-        said = inquiry.model_said(happened) if isinstance(happened, steps.AssistantReplied) else inquiry.model_failed(happened)
-        return self.close(ticket.id, said)
-
-    def note(self, ticket: Ticket, note: Note) -> decisions.Then | None:
-        """Write a note on a request that waits, and ask anew: whose it is, or what is shown of it, may be another matter now.
-
-        One that may not be made is dropped: its giver has been told, or has gone past the check of the store.
-        """
-        poll = ticket.decision.poll or Poll(ticket.decision.request_id, People())
-        try:
-            accepted = poll.accepted(note)
-        except NotAllowed:
-            return None
-        self._state.write(accepted)
-        if ticket.place == "model":
-            return None
-        self._state.take_down(ticket.id)
-        return self.route(ticket.decision)
-
-    def close(self, id: str, closing: decisions.Closing, key: str = "") -> decisions.Then:
-        """Take a decision off the desk, and write what became of it. `key` is that of a queued vote."""
-        # The last vote is written first: the response names the votes that made it, and what is counted is still on the desk then.
-        votes = () if closing.vote is None else self._voted(id, closing.vote, key)
-        self._state.take_down(id)
-        for record in closing.records:
-            by_vote = votes and isinstance(record, InquiryAnswered | Approval)
-            self._state.write(replace(record, votes=votes) if by_vote else record)
-        return closing.then
-
-    def barred_from_ending(self, ticket: Ticket, who: AnsweredBy) -> decisions.Misfit | None:
-        """Say why someone may not end the turn in place of a decision; None where they may decide everything that waits in it."""
-        poll = ticket.decision.poll
-        why = poll.barred(who) if poll is not None else ""
-        why = why or self._state.barred_from_ending(who)
-        return decisions.Misfit.barring(why) if why else None
-
-    def _put(self, decision: decisions.Decision, place: DeskPlace) -> None:
-        walk = self._forms.walk(decision.id)
-        screen = walk.screen if walk else None
-        if place == "inbox" and screen is not None:
-            self._state.desk.leave(screen)
-        self._state.desk.put(Ticket(decision, self._record.request.event_id, screen, place, self._state.written))
-
-    def _count(self, ticket: Ticket, vote: Vote, key: str) -> decisions.Then | None:
-        """Write a vote that does not decide yet; the decision waits for the next person."""
-        self._state.take_down(ticket.id)
-        self._write_vote(vote, key)
-        return self.route(ticket.decision)
-
-    def _voted(self, id: str, last: Vote, key: str) -> tuple[str, ...]:
-        """Write the vote that decides, and return all that make the decision."""
-        ticket = self._state.desk.find(id)
-        poll = ticket.decision.poll if ticket is not None else None
-        before = poll.votes if poll is not None and last.answer and last.arguments is UNSET else ()
-        return (*(vote.event_id for vote in before), self._write_vote(last, key).event_id)
-
-    def _write_vote(self, vote: Vote, key: str) -> Vote:
-        """Write a vote, with the key of a queued one, so that its sender finds it on record."""
-        return self._state.write(under_key(vote, key) if key else vote)
-
-
-class Children:
-    """Turns of other agents inside the tool of a call, as far as this process has heard of them."""
-
-    def __init__(self, state: TurnState, record: CallRecord) -> None:
-        self._state = state
-        self._record = record
-        self._heard: dict[str, str] = {}
+        self._state_of: dict[str, str] = {}
 
     @property
     def are_moving(self) -> bool:
-        """Whether one of them goes on without an absent person."""
-        return "moving" in self._heard.values()
+        """Whether one of these turns can continue without an absent person."""
+        return "moving" in self._state_of.values()
 
     @property
     def are_resting(self) -> bool:
-        """Whether one of them waits for an absent person."""
-        return "resting" in self._heard.values()
+        """Whether one of these turns waits for an absent person."""
+        return "resting" in self._state_of.values()
 
     def forget(self) -> None:
-        """Begin anew: the tool runs again, and asks for them again."""
-        self._heard = {}
+        """Forget all states, because the tool runs again and requests the turns again."""
+        self._state_of = {}
 
-    def run(self, wanted: steps.ChildWanted) -> None:
-        """Have another agent run a turn: the one that was recorded before, else a new one."""
+    def start(self, wanted: steps.ChildTurnRequested) -> None:
+        """Start the turn of another agent: the recorded one, or a new one."""
         known = self._record.child_like(wanted.child)
-        child = known if known and known.event_id != wanted.lost else self._state.write(wanted.child)
-        self._heard[child.event_id] = "moving"
-        self._state.want(steps.RunChild(wanted.number, child))
+        child = (
+            known if known and known.event_id != wanted.lost else self._output.write(wanted.child)
+        )
+        self._state_of[child.event_id] = "moving"
+        self._output.want(steps.RunChild(wanted.number, child))
 
-    def hear(self, child: str, now: str) -> None:
-        """Take note of what one of them does."""
-        self._heard[child] = now
+    def set_state(self, child: str, state: str) -> None:
+        """Remember the state of a turn."""
+        self._state_of[child] = state
 
     def leave(self) -> None:
-        """Record which of them wait for people, as this turn does from now on, and which are over."""
+        """Record which nested turns wait for people and which nested turns are over.
+
+        Called when this turn is suspended.
+        """
         for child, known in tuple(self._record.children.items()):
-            state = "waiting" if self._heard.get(child) == "resting" else "done"
+            state = "waiting" if self._state_of.get(child) == "resting" else "done"
             if state == "waiting" or known.state != state:
                 event = self._record.request.event_id
-                self._state.write(Child(call=event, conversation=known.began.conversation, of=child, state=state))
+                self._output.write(
+                    Child(call=event, conversation=known.began.conversation, of=child, state=state)
+                )

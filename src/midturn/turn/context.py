@@ -1,4 +1,6 @@
-"""What an approval of a call shows: the call as it would run, who edited it, who refused an equal call before, and why it is asked."""
+"""The context of a permission: the call as it would run, its edits, refusals of equal calls, and
+the reason for asking a person.
+"""
 
 from __future__ import annotations
 
@@ -11,45 +13,67 @@ from msgspec.structs import replace
 from midturn.events.open_question import CallSubject, Refusal, fenced
 from midturn.events.types import AnsweredBy
 from midturn.question.json_value import Json, json_equal
+from midturn.turn.call_record import CallRecord
 from midturn.turn.edits import Edits
-from midturn.turn.people import Poll
-from midturn.turn.record import CallRecord
 from midturn.turn.view import describe
+from midturn.turn.votes import Poll
 
 
 def call_subject(call: CallRecord, arguments: Json, edits: Edits, poll: Poll | None) -> CallSubject:
-    """Return a call with the arguments that are decided on and, if they are not those of the model, with the original and the editor."""
+    """Return a call with the arguments that people decide on. If a person edited the arguments,
+    the call also contains the original arguments and the editor.
+    """
     subject = CallSubject(replace(call.call, arguments=arguments))
     if json_equal(arguments, call.arguments):
         return subject
     editor = edits.proposal.answered_by if edits.proposal else None
-    return replace(subject, original=call.arguments, proposed_by=(poll.editor if poll else None) or editor)
+    return replace(
+        subject, original=call.arguments, proposed_by=(poll.editor if poll else None) or editor
+    )
 
 
-def call_context(subject: CallSubject, edits: Edits, refusals: Sequence[Refusal], why: str | None) -> str:
-    """Return the context of a call that waits for permission, in Markdown; empty if there is nothing to say.
+def call_context(
+    subject: CallSubject, edits: Edits, refusals: Sequence[Refusal], why: str | None
+) -> str:
+    """Return the context of a call that waits for permission, in Markdown; may be empty.
 
     Args:
         subject: The call as it would run.
         edits: The edits of the call.
         refusals: Refusals of equal calls earlier in the turn.
-        why: Why it is asked, or the context of what its tool would ask.
+        why: The reason for asking a person, or the context of the question that the tool would
+            ask.
     """
     return "\n\n".join(_parts(subject, edits, refusals, why))
 
 
-def _parts(subject: CallSubject, edits: Edits, refusals: Sequence[Refusal], why: str | None) -> Iterator[str]:
+def _parts(
+    subject: CallSubject, edits: Edits, refusals: Sequence[Refusal], why: str | None
+) -> Iterator[str]:
     if why:
         yield why
     if refusals:
         yield "\n".join(map(_refused, refusals))
     if subject.original is not UNSET:
-        yield _changed(subject.proposed_by, "has proposed other arguments than the model", subject.original, subject.call.arguments)
+        yield _changed(
+            subject.proposed_by,
+            "has proposed other arguments than the model",
+            subject.original,
+            subject.call.arguments,
+        )
     if edits.unchecked is not None:
-        said = "has edited the call. The edit counts once the rules for it are checked, when the turn goes on"
-        yield _changed(edits.unchecked.answered_by, said, subject.call.arguments, edits.unchecked.arguments)
+        said = (
+            "has edited the call. The edit counts after its rules are checked, when the turn"
+            " continues"
+        )
+        yield _changed(
+            edits.unchecked.answered_by, said, subject.call.arguments, edits.unchecked.arguments
+        )
     if edits.refused is not None:
-        yield f"An edit by {_name(edits.refused.answered_by)} was refused. {edits.refused.reason or ''}".strip()
+        yield (
+            f"An edit by {_name(edits.refused.answered_by)} was refused."
+            f" {edits.refused.reason or ''}".strip()
+        )
 
 
 def _refused(refusal: Refusal) -> str:
@@ -66,9 +90,12 @@ def _name(who: AnsweredBy | None) -> str:
 
 
 def difference(before: Json, after: Json) -> str:
-    """Return the difference of two JSON values, line by line as they are written with indentation."""
+    """Return the difference between two JSON values as a unified diff of their indented text."""
     from difflib import unified_diff  # a list of open questions needs it only if a call was edited
 
-    old, new = (msgspec.json.format(msgspec.json.encode(value), indent=2).decode().split("\n") for value in (before, after))
+    old, new = (
+        msgspec.json.format(msgspec.json.encode(value), indent=2).decode().split("\n")
+        for value in (before, after)
+    )
     lines = [*unified_diff(old, new, n=3, lineterm="")][2:]
     return "\n".join(lines)

@@ -1,24 +1,27 @@
-"""A decision that waits for an answer, as a value: who is asked, what is shown, and what a reply leads to.
+"""Open decisions as frozen values: their route, their prompt, and the result of a reply.
 
-A decision never changes anything. `going` says who decides, `prompt` what a person sees, and `take` what a reply leads to: a `Closing`
-with the records to write and what the call does **then**. `Docket` takes the decision off the desk and writes, `Call.follow` does the rest.
-Replay (`turn/walk.py`) reads the same `Then` out of the record, so a live reply and a recorded one cannot come to differ.
+A decision changes nothing. `route` returns the responder, and `prompt` returns the prompt for a
+person. `take` evaluates a reply and returns a `Resolution` with the events to write and the next
+action of the call. `DecisionQueue` (`turn/queue.py`) removes the decision and writes the events,
+and `Call.follow` performs the action. Replay (`turn/replay.py`) derives the same actions from the
+record, so a live reply and a recorded one lead to the same result.
 
-| decision | what comes back | recorded | then |
+| decision | reply | recorded | next action |
 | --- | --- | --- | --- |
-| `Inquiry` | a valid answer, from whatever source | answered or redacted | `Give` |
-| | Back; Reply | cancelled `back`, `reply` | `GoBack`, `Leave` |
+| `QuestionDecision` | a valid answer, from any source | answered or redacted | `UseAnswer` |
+| | Back; words for the model | cancelled `back`, `reply` | `StepBack`, `LeaveForm` |
 | | a model's "no" that a person reviews | answered by assistant | `Escalate` |
-| | failure of the model or prompter, a refusing route, a limit | cancelled, with the reason | `Refuse`, `Escalate` |
-| `Permission` | yes or remembered; edit; no | approved, edited, skipped | `Run`, `Run`, `Respond` |
-| `Delivery` | yes; edit; no | approved, edited, skipped | `Respond` |
-| `ReviewStep` | send; Back; Reply | approved where it had waited | `Send`, `GoBack`, `Leave` |
-| any | a misfit, or a person who may not decide it | nothing | shown again; the third one fails |
-| any with people | a yes, while more are needed | vote | waits for the next person |
-| `Permission` | an edit that its editor may not decide alone | proposal | waits for others, or `CheckEdit` |
+| | failure of the model or prompter, a limit, a route that denies | cancelled, with the reason | `FailQuestion`, `Escalate` |
+| `PermissionDecision` | yes or remembered; edit; no | approved, edited, skipped | `StartTool`, `StartTool`, `Respond` |
+| `DeliveryDecision` | yes; edit; no | approved, edited, skipped | `Respond` |
+| `ReviewDecision` | send; Back; words for the model | approved if it was recorded as waiting | `SubmitForm`, `StepBack`, `LeaveForm` |
+| any | an invalid reply, or a person who may not decide | nothing | shown again; fails at the third |
+| any with people | a yes, while more are needed | vote | routed again, to the next person |
+| `PermissionDecision` | an edit that its editor may not decide alone | proposal | routed again, or `CheckEdit` |
 
-End Turn is the turn's business (`turn/state.py`). Where no one is attached after all, the same decision is routed again (`unattended`).
-So is one that a person leaves for later (`left_open`).
+Ending the turn is not a reply to a decision: see `turn/queue.py`. If a prompt cannot be shown,
+the decision is routed again as `unattended`. If a person leaves the decision for later, it is
+routed again as `left_open`.
 """
 
 from __future__ import annotations
@@ -37,17 +40,21 @@ from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBac
 from midturn.question.walker import Ask
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
-from midturn.turn.people import Poll, needs_digest
-from midturn.turn.record import CallRecord, TurnRecord
-from midturn.turn.step import TurnSettings
+from midturn.turn.call_record import CallRecord
+from midturn.turn.record import TurnRecord
+from midturn.turn.settings import TurnSettings
+from midturn.turn.votes import Poll, needs_digest
 
 BY_DEFAULT = AnsweredBy("default")
-Spoken: TypeAlias = Answered | WentBack | Replied | Edited | Submitted
-"""What a decision can be told. Ending the turn is the turn's business, and that no one was there is a matter of the route."""
+DecisionReply: TypeAlias = Answered | WentBack | Replied | Edited | Submitted
+"""Replies that a decision accepts.
+
+The queue handles `EndedTurn`, `Unavailable` and `Deferred`.
+"""
 
 
-class View(Struct, frozen=True):
-    """What a decision looks at, and never changes."""
+class DecisionContext(Struct, frozen=True):
+    """The settings and records that a decision reads. A decision never changes them."""
 
     settings: TurnSettings
     turn: TurnRecord
@@ -56,20 +63,30 @@ class View(Struct, frozen=True):
 
     @property
     def rules_are_fixed(self) -> bool:
-        """Whether the rules of the tool are the same for all arguments, and known here."""
+        """Whether the rules of the tool are the same for all arguments, and known to this
+        process.
+        """
         depend = (rule for origin in self.policy.rules for rule in origin.rules if rule.when)
         return self.knows_rules and next(depend, None) is None
 
     @property
     def knows_rules(self) -> bool:
-        """Whether the rules for other arguments can be read at once: a rule that is a function of the program has to be called."""
+        """Whether this process can evaluate the rules for other arguments without calling a rule
+        that is a Python function.
+        """
         return self.settings.knows_rules and self.tool not in self.settings.own_rules
 
     def ruling_on_edit(self, arguments: Json) -> Ruling | None:
-        """Return what the rules say about an edit; None if they cannot be read at once, or are not known here."""
+        """Return the ruling on an edit; None if this process does not know the rules, or a rule
+        is a Python function.
+        """
         if self.knows_rules:
             return self.policy.ruling(arguments)
-        return None if self.settings.rules_of_edits is None else self.settings.rules_of_edits(arguments)
+        return (
+            None
+            if self.settings.rules_of_edits is None
+            else self.settings.rules_of_edits(arguments)
+        )
 
     @property
     def tool(self) -> str:
@@ -77,11 +94,14 @@ class View(Struct, frozen=True):
         return self.call.request.name
 
 
-# What a call does when a decision has closed -----------------------------------------------------------------------------
+# Next actions of a call, after a decision has closed
+# --------------------------------------------------------------------------------------------------
 
 
-class Give(Struct, frozen=True):
-    """Walk on with an answer, as the question's check has returned it; `inquiry` is the one that it came from, `by` who gave it."""
+class UseAnswer(Struct, frozen=True):
+    """Continue the form with a checked answer; `inquiry` is the id of the question's request,
+    `by` the tag of the responder.
+    """
 
     question_id: str
     answered: Answered
@@ -89,24 +109,27 @@ class Give(Struct, frozen=True):
     by: str
 
 
-class GoBack(Struct, frozen=True):
-    """Walk back to the previous answered question."""
+class StepBack(Struct, frozen=True):
+    """Go back to the previous question that a person answered."""
 
 
-class Leave(Struct, frozen=True):
-    """Cancel the form: the person says something to the model instead."""
+class LeaveForm(Struct, frozen=True):
+    """Cancel the form, because the person replied to the model instead of answering."""
 
     replied: Replied
 
 
-class Send(Struct, frozen=True):
+class SubmitForm(Struct, frozen=True):
     """Complete a form whose answers were reviewed."""
 
 
-class Refuse(Struct, frozen=True):
-    """Go without the answer: a coroutine that wants to know hears `reason`, every other call fails with `message`.
+class FailQuestion(Struct, frozen=True):
+    """Continue without an answer.
 
-    `reply` is what the person said instead, `on_record` the event that says so where it is not said just now.
+    A tool that handles missing answers gets `reason`; otherwise the call fails with `message`.
+
+    `reply` is the text that the person sent instead. `on_record` is the event of the refusal, if
+    an earlier run recorded the refusal.
     """
 
     reason: str
@@ -116,9 +139,9 @@ class Refuse(Struct, frozen=True):
 
 
 class Escalate(Struct, frozen=True):
-    """Ask a person in place of the model: record `question` as the next link, and answer it with `default` where there is one.
+    """Ask a person after a model: record `question` as the next attempt.
 
-    `error` is what the model failed with, if it did.
+    `default` answers the question if a default is set; `error` is the model's failure.
     """
 
     ask: Ask
@@ -129,12 +152,12 @@ class Escalate(Struct, frozen=True):
 
 
 class CheckEdit(Struct, frozen=True):
-    """Read the rules for the last edit of the call that `permission` is about, and say what it leads to."""
+    """Evaluate the rules for the last edit of the call that `permission` is about."""
 
     permission: Decision
 
 
-class Run(Struct, frozen=True):
+class StartTool(Struct, frozen=True):
     """Run the tool."""
 
 
@@ -146,170 +169,214 @@ class Respond(Struct, frozen=True):
     images: tuple[Image, ...] = ()
 
 
-Then: TypeAlias = Give | GoBack | Leave | Send | Refuse | Escalate | CheckEdit | Run | Respond
+NextAction: TypeAlias = (
+    UseAnswer
+    | StepBack
+    | LeaveForm
+    | SubmitForm
+    | FailQuestion
+    | Escalate
+    | CheckEdit
+    | StartTool
+    | Respond
+)
 
 
-# What becomes of a decision ----------------------------------------------------------------------------------------------
+# Results of routing and of a reply
+# --------------------------------------------------------------------------------------------------
 
 
-class AwaitPerson(Struct, frozen=True):
-    """A person decides, at a prompt or later. `record` is written first, `warning` told once."""
+class AskPerson(Struct, frozen=True):
+    """A person decides, at the prompt or later. `record` is written first; `warning` is shown
+    once.
+    """
 
     whom: Literal["person", "inbox"]
     record: Event | None = None
     warning: str | None = None
 
 
-class Consult(Struct, frozen=True):
-    """A model decides, on the side."""
+class AskModel(Struct, frozen=True):
+    """A model decides, in a side request."""
 
     request: InquiryRequest
     warning: str | None = None
 
 
-class Closing(Struct, frozen=True):
-    """The decision has closed: the records to write, and what its call does then. `vote` is the last that was needed, written first."""
+class Resolution(Struct, frozen=True):
+    """The decision is closed: the events to write and the next action. `vote` is the last
+    required vote, which is written first.
+    """
 
-    then: Then
+    action: NextAction
     records: tuple[Event, ...] = ()
     warning: str | None = None
     vote: Vote | None = None
 
 
-class Counted(Struct, frozen=True):
-    """A yes counts, and more are needed: it is recorded, and the decision waits for another person."""
+class VoteRecorded(Struct, frozen=True):
+    """A valid yes vote, but more votes are needed.
+
+    The vote is recorded, and the decision is routed to another person.
+    """
 
     vote: Vote
 
 
-class Proposed(Struct, frozen=True):
-    """An edit is recorded and decides nothing yet: other people decide, or its rules have to be read first. `vote` is its editor's yes."""
+class ProposalRecorded(Struct, frozen=True):
+    """An edit that is recorded but not yet decided: other people decide, or the rules for the new
+    arguments are evaluated first. `vote` is the editor's yes vote.
+    """
 
     proposal: Proposal
     vote: Vote | None = None
 
 
-class Misfit(Struct, frozen=True):
-    """The reply does not fit: nothing has happened."""
+class InvalidReply(Struct, frozen=True):
+    """The reply is not accepted; nothing was recorded.
+
+    Args:
+        problems: The problems of the reply.
+        is_barred: Whether the reply itself is valid, but this person may not give it.
+        digest: The current digest, if the digest of the reply is different.
+    """
 
     problems: tuple[Problem, ...]
     is_barred: bool = False
-    """Whether the reply would fit, and is not for this person to give."""
     digest: str = ""
-    """The current digest, if the reply does not name what is decided on."""
 
     @classmethod
-    def barring(cls, message: str) -> Misfit:
-        """Return a misfit of the person."""
+    def barring(cls, message: str) -> InvalidReply:
+        """Return the result of a reply from a person without the right to decide."""
         return cls((Problem("", message),), is_barred=True)
 
-    @property
-    def error(self) -> AnswerError | NotAllowed:
-        """The error that an interface raises for it."""
-        if self.digest:
-            return DigestMismatch(self.problems, digest=self.digest)
-        return NotAllowed(self.problems[0].message) if self.is_barred else AnswerError(self.problems)
-
     @classmethod
-    def because(cls, message: str) -> Misfit:
-        """Return a misfit of the whole reply."""
+    def because(cls, message: str) -> InvalidReply:
+        """Return the result for a reply with one problem that concerns the whole reply."""
         return cls((Problem("", message),))
 
     @property
+    def error(self) -> AnswerError | NotAllowed:
+        """The error that an interface raises for the reply."""
+        if self.digest:
+            return DigestMismatch(self.problems, digest=self.digest)
+        return (
+            NotAllowed(self.problems[0].message) if self.is_barred else AnswerError(self.problems)
+        )
+
+    @property
     def why(self) -> str:
-        """All problems, as a person reads them."""
+        """All problems, as text for a person."""
         return str(AnswerError(self.problems))
 
 
-Taken: TypeAlias = Closing | Counted | Proposed | Misfit
-"""What a reply leads to."""
-Going: TypeAlias = AwaitPerson | Consult | Closing
+ReplyResult: TypeAlias = Resolution | VoteRecorded | ProposalRecorded | InvalidReply
+DecisionRoute: TypeAlias = AskPerson | AskModel | Resolution
 
 
 class Decision(Protocol):
-    """An inquiry, a permission, a delivery, a review. No method changes anything: what is to be written stands in what it returns."""
+    """A question, a permission, a delivery or a review. No method changes anything: the result
+    contains the events to write.
+    """
 
     @property
     def id(self) -> str:
-        """Its name inside the turn: the `event_id` of a question's request; an approval, which may be on no record yet, has its own."""
+        """The id of the decision inside the turn: the `event_id` of a question's request, or the
+        id of an approval. The approval may not be recorded yet.
+        """
         ...
 
     @property
     def event(self) -> str:
-        """The `event_id` of what says that this is waited for; empty where nothing is recorded."""
+        """The `event_id` of the recorded request or `waiting` event; empty if there is none."""
         ...
 
     @property
     def request_id(self) -> str:
-        """The id of its inquiry, or of its approval: what notes on it, and its response, name."""
+        """The id of the inquiry or approval. Notes and responses contain this id."""
         ...
 
-    def going(self) -> Going:
-        """Say who decides, or close at once. It is asked again when a prompt's turn comes: much may have been decided meanwhile."""
+    @property
+    def context(self) -> DecisionContext:
+        """Settings and records that the decision reads, including the record of the call."""
+        ...
+
+    def route(self) -> DecisionRoute:
+        """Return the responder, or the resolution. Called again before the decision is shown,
+        because the answer to an equal question may have been remembered in the meantime.
+        """
         ...
 
     def prompt(self) -> Prompt:
-        """Return what a person is shown."""
+        """Return the prompt for a person."""
         ...
 
     @property
     def poll(self) -> Poll | None:
-        """Whose decision it is; None where it is anyone's."""
+        """The people who decide; None if anybody may decide."""
         ...
 
     @property
     def digest(self) -> str:
-        """Digest of what is decided on; empty if it cannot change."""
+        """Digest of the subject of the decision; empty if the subject cannot change."""
         ...
 
     @property
     def was_changed(self) -> bool:
-        """Whether what is decided on was changed since it was put to people."""
+        """Whether the subject was changed after people were asked."""
         ...
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Taken:
-        """Say what a person's reply leads to."""
+    def take(self, reply: DecisionReply, who: AnsweredBy) -> ReplyResult:
+        """Evaluate a reply."""
         ...
 
-    def fail(self, error: str) -> Closing:
-        """Say what it leads to that the prompter failed."""
+    def fail(self, error: str) -> Resolution:
+        """Return the resolution after the prompter has failed."""
         ...
 
     def unattended(self) -> Self:
-        """Return the same decision as if no one was attached."""
+        """Return the same decision for a run in which nobody is attached."""
         ...
 
     def left_open(self) -> Self:
-        """Return the same decision as one that waits for a person, who is not attached: no detached policy closes it."""
+        """Return the same decision, left open for a person who decides later. No detached policy
+        closes the decision.
+        """
         ...
 
 
-# What is the same of every decision that belongs to people -----------------------------------------------------------------
+# Rules for decisions that only certain people may make
+# --------------------------------------------------------------------------------------------------
 
 
-def put_to_people(poll: Poll, settings: TurnSettings, record: Event | None = None, *, attached: bool) -> AwaitPerson:
-    """Put a decision to the person who is attached, if it is theirs and they have not had their say; else to those who come by later."""
+def ask_people(
+    poll: Poll, settings: TurnSettings, record: Event | None = None, *, attached: bool
+) -> AskPerson:
+    """Return the route of a decision that only certain people may make: the attached person, if
+    that person may decide and has not voted, or the inbox.
+    """
     who = settings.at_prompt
-    theirs = attached and not poll.barred(who) and not poll.why_no_vote(who)
-    warning = poll.barred(who) if attached and not theirs and not who.user else ""
-    return AwaitPerson("person" if theirs else "inbox", record, warning or None)
+    is_theirs = attached and not poll.barred(who) and not poll.why_no_vote(who)
+    warning = poll.barred(who) if attached and not is_theirs and not who.user else ""
+    return AskPerson("person" if is_theirs else "inbox", record, warning or None)
 
 
-def counted(poll: Poll, vote: Vote, closing: Closing) -> Closing | Counted:
-    """Return what a vote comes to: the decision, where it was the last that was needed or a no; else that it counts."""
+def with_vote(poll: Poll, vote: Vote, resolution: Resolution) -> Resolution | VoteRecorded:
+    """Return the resolution if this vote decides; otherwise record the vote."""
     if not vote.answer:
-        return replace(closing, vote=vote)
+        return replace(resolution, vote=vote)
     standing = 1 if vote.arguments is not UNSET else len(poll.votes) + 1
-    return replace(closing, vote=vote) if standing >= poll.needed else Counted(vote)
+    return replace(resolution, vote=vote) if standing >= poll.needed else VoteRecorded(vote)
 
 
-def unconfirmed(decision: Decision, reply: Spoken, digest: str) -> Misfit | None:
-    """Say why a yes or an edit does not count for what is decided on now; None if it does. A no counts whatever was seen.
+def unconfirmed(decision: Decision, reply: DecisionReply, digest: str) -> InvalidReply | None:
+    """Return the reason why an approval or an edit does not count for the current subject, or
+    None. A refusal always counts.
 
     Args:
         decision: The open decision.
         reply: The reply.
-        digest: Digest of what its sender saw; empty if the sender did not say.
+        digest: Digest of the subject that the sender saw; empty if the sender gave none.
     """
     is_yes = isinstance(reply, Submitted) or (isinstance(reply, Answered) and reply.value is True)
     if not (is_yes or isinstance(reply, Edited)):
@@ -318,21 +385,23 @@ def unconfirmed(decision: Decision, reply: Spoken, digest: str) -> Misfit | None
     if not current or digest == current:
         return None
     if digest:
-        return Misfit((Problem("", CHANGED.format(current)),), digest=current)
+        return InvalidReply((Problem("", CHANGED.format(current)),), digest=current)
     is_needed = is_yes and needs_digest(decision.poll, was_changed=decision.was_changed)
-    return Misfit((Problem("", UNNAMED.format(current)),), digest=current) if is_needed else None
+    return (
+        InvalidReply((Problem("", UNNAMED.format(current)),), digest=current) if is_needed else None
+    )
 
 
 CHANGED: Final = (
-    "What you decided on was changed since you saw it. Look at it again; a yes to what is asked now has its digest: "
-    "`--digest {0}` (`digest` in a program and over HTTP)."
+    "This was changed after you saw it. Review it again; a yes to the current version needs its"
+    " digest: `--digest {0}` (`digest` in a program and over HTTP)."
 )
 UNNAMED: Final = (
-    "Others may edit or vote on this, so a yes has to name what you saw. Look at it, and answer with its digest: "
-    "`--digest {0}` (`digest` in a program and over HTTP)."
+    "Others may edit or vote on this, so a yes must name the version that you saw. Review it, and"
+    " answer with its digest: `--digest {0}` (`digest` in a program and over HTTP)."
 )
 
 
 def labelled(label: str | None, poll: Poll) -> str | None:
-    """Return what stands beside who asks: a configured label, and how many have said yes."""
+    """Return a configured label together with the number of votes."""
     return " · ".join(filter(None, (label, poll.tally))) or None

@@ -1,24 +1,30 @@
-"""Edits of a call that waits for permission: what is decided on now, and which edit has not been checked yet.
+"""Edits of a call that waits for permission: the edit that people decide on now, and the edit
+that is not checked yet.
 
 Theory of operation
 ===================
 
-An edit replaces the arguments of a call. It is checked as if the model had made the edited call: the rules of the tool, `skip`, remembered
-permissions, people, `only` and `approvals` are evaluated for the new arguments (`Permission.judge`).
+An edit replaces the arguments of a call. It is checked as if the model had made the edited call:
+the rules of the tool, `skip`, remembered permissions, people, `only` and `approvals` are evaluated
+for the new arguments (`PermissionDecision.judge`).
 
 - If the editor may decide the edited call alone, the edit is the decision: the call runs.
-- If the editor is one of several people who have to say yes, the edit is the first vote for the edited call.
-- Otherwise the edit is a `Proposal`: votes before it are void, and the people for the edited call decide.
+- If several people have to approve and the editor is one of them, the edit is the first vote for
+  the edited call.
+- Otherwise the edit is a `Proposal`. Earlier votes are void, and the people who may decide the
+  edited call decide.
 - If a rule refuses the edited call, nothing changes, and the editor gets the reason.
 
-Only a person who may decide the call that waits may edit it: an edit drops that call.
+Only a person who may decide the waiting call may edit it, because the edit replaces that call.
 
-A process outside of the turn (a page, a command, a channel) does not know the rules of the agent's tools. If the waiting approval does not
-say that the rules depend on no arguments (`Approval.any_arguments`), such a process records the edit as an `unchecked` proposal. It decides
-nothing. The turn is then ready, and the process that runs it checks the edit first (`Call.check_edit`). The same happens in a running turn
-if the tool has a rule that is a function of the program. Until then a yes is refused; a no still counts.
+A process outside of the turn (a page, a command, a channel) does not know the rules of the
+agent's tools. Unless the waiting approval says that the rules are the same for all arguments
+(`Approval.any_arguments`), such a process records the edit as an `unchecked` proposal, which
+decides nothing. The turn is then ready, and the process that runs it checks the edit first
+(`Call._check_edit`). The same happens in a running turn if the tool has a rule that is a Python
+function (`@tool(run=…)`). Until the check, an approval is not accepted. A refusal still counts.
 
-`read_edits` reads this state from the notes on an approval. It is the only reader.
+Only `read_edits` reads this state from the notes on an approval.
 """
 
 from __future__ import annotations
@@ -38,10 +44,11 @@ class Edits(Struct, frozen=True):
     """Edits of one call.
 
     Args:
-        proposal: The proposal that people decide on; None if they decide on the call as the model made it.
-        unchecked: The edit whose rules have not been read yet.
+        proposal: The proposal that people decide on; None if they decide on the call as the model
+            made it.
+        unchecked: The last edit, if it was not checked against the rules yet.
         refused: The last edit, if a rule refused it.
-        first_note: Index of the first note that counts for what is decided on now.
+        first_note: Index of the first note that counts for the current subject.
         any: Whether the call was ever edited while it waited.
     """
 
@@ -68,26 +75,43 @@ def read_edits(notes: Sequence[Note]) -> Edits:
             case Proposal(state="refused"):
                 unchecked, refused = None, note
             case Proposal():
-                proposal, unchecked, refused, first_note, was_edited = note, None, None, place + 1, True
+                proposal, unchecked, refused, first_note, was_edited = (
+                    note,
+                    None,
+                    None,
+                    place + 1,
+                    True,
+                )
             case _:
                 pass
-    return Edits(proposal, unchecked, refused, first_note, was_edited) if was_edited or refused else _NO_EDITS
+    return (
+        Edits(proposal, unchecked, refused, first_note, was_edited)
+        if was_edited or refused
+        else _NO_EDITS
+    )
 
 
 def has_unchecked_edit(turn: Sequence[Event]) -> bool:
-    """Say whether an edit in a turn may wait to be checked: a cheap look, before the turn is read."""
+    """Return whether a turn may contain an unchecked edit.
+
+    A cheap test, done before the turn is decoded.
+    """
     return any(isinstance(event, Proposal) and event.state == "unchecked" for event in turn)
 
 
 def proposed_arguments(edits: Edits, voted: Json | UnsetType, made: Json) -> Json:
-    """Return the arguments that are decided on: those of the last edit that was voted for, else of the proposal, else of the call."""
+    """Return the arguments that people decide on: from the last edit that has a vote, else from
+    the proposal, else from the call.
+    """
     if not isinstance(voted, UnsetType):
         return voted
     return made if edits.proposal is None else edits.proposal.arguments
 
 
 def with_edit(question: OpenQuestion, value: Json) -> OpenQuestion:
-    """Return an open question with the arguments or the content that an edit would lead to, for rules about who may answer it."""
+    """Return an open question with the edited arguments or content, so that rules about the people
+    who may answer are evaluated for the edit.
+    """
     if question.kind == "run":
         return replace(question, arguments=value, digest=arguments_sha256(value))
     request = question.request

@@ -1,4 +1,4 @@
-"""The end of a turn: its last batch, which closes every open question and call."""
+"""The end of a turn: the closing batch, which closes every open question and call."""
 
 from __future__ import annotations
 
@@ -7,14 +7,33 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.events.types import INTERRUPTED, AnsweredBy, CancelReason, Event, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
+from midturn.events.types import (
+    INTERRUPTED,
+    AnsweredBy,
+    CancelReason,
+    Event,
+    InquiryCancelled,
+    ToolCallResponse,
+    TurnEnd,
+    TurnStatus,
+)
 from midturn.question.json_value import Json
 from midturn.routing import messages
-from midturn.turn.record import CallRecord, TurnRecord
+from midturn.turn.call_record import CallRecord
+from midturn.turn.record import TurnRecord
 
 
-class Ending(Struct, frozen=True):
-    """How a turn ends: what the model reads of each call that is open, and why open questions close."""
+class TurnEnding(Struct, frozen=True):
+    """The end of a turn: its status, and the events that close its calls and questions.
+
+    Args:
+        status: The status of the turn.
+        content: Returns the response of an open call.
+        reason: Reason for which open questions are closed.
+        metadata: Metadata of the responses to these questions.
+        error: Message about the failure, if the turn has failed.
+        by: The person who ended the turn; None if no person did.
+    """
 
     status: TurnStatus
     content: Callable[[CallRecord], str]
@@ -24,24 +43,31 @@ class Ending(Struct, frozen=True):
     by: AnsweredBy | None = None
 
     def events(self, turn: TurnRecord) -> Iterator[Event]:
-        """Yield the last batch, without ids; each event is to be taken into `turn` before the next is asked for."""
-        for attempt in list(turn.inquiries.values()):
-            if attempt.response is None:
-                yield InquiryCancelled(id=attempt.request.id, reason=self.reason, metadata=self.metadata)
+        """Yield the closing batch, without ids. The caller has to apply each event to `turn`
+        before it requests the next.
+        """
+        for request in turn.open_requests:
+            yield InquiryCancelled(id=request.id, reason=self.reason, metadata=self.metadata)
         for call in turn.open_calls():
             request = call.request
-            yield ToolCallResponse(id=request.id, content=self.content(call), is_error=True, call=request.event_id)
+            yield ToolCallResponse(
+                id=request.id, content=self.content(call), is_error=True, call=request.event_id
+            )
         yield TurnEnd(status=self.status, error=self.error, ended_by=self.by)
 
 
 class TurnLeft(Struct, frozen=True):
-    """A person leaves a turn that is not theirs alone to end: it stays open, and waits for the others. `why` says for whom."""
+    """A person wants to end a turn, but other people have to decide a question of it. The turn
+    stays open for these people. `why` names them.
+    """
 
     why: str
 
 
-def ending_batch(turn: Sequence[Event], ending: Ending, ids: Iterator[str]) -> tuple[Event, ...]:
-    """Return the last batch of an open turn that no process runs."""
+def ending_batch(
+    turn: Sequence[Event], ending: TurnEnding, ids: Iterator[str]
+) -> tuple[Event, ...]:
+    """Return the closing batch of an open turn that no process runs."""
     record = TurnRecord()
     for event in turn:
         record.apply(event)
@@ -52,31 +78,46 @@ def ending_batch(turn: Sequence[Event], ending: Ending, ids: Iterator[str]) -> t
     return tuple(batch)
 
 
-def as_it_ended(status: str, error: str | None) -> Ending:
-    """Return the end of a turn inside a tool: it ends as the one around it."""
-    return ended_by_user(set()) if status == "ended_by_user" else failed(error or "the turn around it is over", "superseded")
+def as_it_ended(status: str, error: str | None) -> TurnEnding:
+    """Return the ending of a nested turn that ends in the same way as its outer turn."""
+    return (
+        ended_by_user(set())
+        if status == "ended_by_user"
+        else failed(error or "the outer turn is over", "superseded")
+    )
 
 
-def left_by_its_call() -> Ending:
-    """Return the end of a turn inside a tool that went on without it."""
-    return failed("the tool that began it went on without it", "superseded")
+def left_by_its_call() -> TurnEnding:
+    """Return the ending of a nested turn whose tool no longer waits for the turn."""
+    return failed("the tool that began this turn continued without it", "superseded")
 
 
-def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> Ending:
-    """Return the end of a turn that a person wants, who was `asked` in these calls; `by` says who, where it was at a question."""
-    return Ending(
+def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> TurnEnding:
+    """Return the ending of a turn that a person ends.
+
+    Args:
+        asked: The calls in which a question was open.
+        by: The person, if they ended the turn instead of answering a question.
+    """
+    return TurnEnding(
         "ended_by_user",
-        lambda call: messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED,
+        lambda call: (
+            messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED
+        ),
         "user",
         by=by,
     )
 
 
-def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> Ending:
-    """Return the end of a turn for a reason other than an answer."""
-    return Ending("failed", lambda _: INTERRUPTED, reason, metadata, error)
+def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> TurnEnding:
+    """Return the ending of a turn that has failed."""
+    return TurnEnding("failed", lambda _: INTERRUPTED, reason, metadata, error)
 
 
-def out_of_time(seconds: float) -> Ending:
-    """Return the end of a turn that has worked for as long as it may."""
-    return failed(f"stopped after {seconds:g} seconds; raise limits.seconds to allow more", "limit_exceeded", {"limit": "seconds"})
+def out_of_time(seconds: float) -> TurnEnding:
+    """Return the ending of a turn that has reached its limit of seconds."""
+    return failed(
+        f"stopped after {seconds:g} seconds; raise limits.seconds to allow more",
+        "limit_exceeded",
+        {"limit": "seconds"},
+    )

@@ -1,4 +1,6 @@
-"""Notices about an open question: which one is due, given the recorded outcomes of earlier ones. Nothing here sends or answers anything."""
+"""Select the notice about an open question that is due, given the recorded outcomes of earlier
+notices.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,19 @@ from msgspec import Struct
 
 from midturn.events.types import Escalated, Notified, Reassigned, Reminded
 from midturn.question.people import MOST_REMINDERS, after
-from midturn.turn.people import Poll
+from midturn.turn.votes import Poll
 
 RETRY_DELAYS: Final = (10.0, 60.0, 300.0, 1800.0)
-"""Seconds between a failed attempt and the next one. After the last delay and one more failure, nothing is tried again."""
+"""Seconds between a failed attempt to send a notice and the next attempt. After the last delay and
+one more failure, the notice is not sent again.
+"""
 
 
 class DueNotice(Struct, frozen=True):
-    """A message that is due to people: `about` is the reason, and `number` counts the notices for this reason (0: there is only one)."""
+    """A notice that has to be sent to people.
+
+    `about` is the reason; `number` counts the notices for this reason (0 if there is only one).
+    """
 
     about: Literal["asked", "reassigned", "reminded", "escalated"]
     to: tuple[str, ...]
@@ -34,15 +41,16 @@ def escalation_due(poll: Poll, asked_at: str, now: str) -> Escalated | None:
 
 
 def notice_due(poll: Poll, asked_at: str, now: str, *, has_waited: bool) -> DueNotice | None:
-    """Return the notice that is to be sent first.
+    """Return the next notice to send.
 
-    A reminder that a later one overtook is not sent. After a reminder, the failed notice that the question was asked is not tried again.
+    If a later reminder is also due, the earlier reminder is not sent. The first notice, that the
+    question was asked, is not sent again after a reminder.
 
     Args:
-        poll: The people of the question, and the notes on it, including notes that were queued for the holder of the conversation.
-        asked_at: Time at which it was asked (RFC 3339).
+        poll: The people of the question, and the notes on it, including queued ones.
+        asked_at: Time at which the question was asked (RFC 3339).
         now: The current time (RFC 3339).
-        has_waited: Whether it was open long enough for the first notice.
+        has_waited: Whether the question was open long enough for the first notice.
     """
     for notice, since in _candidates(poll, asked_at, now):
         is_first = notice.about in ("asked", "reassigned")
@@ -52,7 +60,9 @@ def notice_due(poll: Poll, asked_at: str, now: str, *, has_waited: bool) -> DueN
 
 
 def _candidates(poll: Poll, asked_at: str, now: str) -> Iterator[tuple[DueNotice, int]]:
-    """Yield notices in the order in which they are sent, each with the position in the notes from which its outcomes are found."""
+    """Yield notices in the order in which they are sent, each with the position in the notes at
+    which the search for its outcomes starts.
+    """
     yield _first_notice(poll)
     for position, note in enumerate(poll.notes):
         if isinstance(note, Escalated):
@@ -62,8 +72,12 @@ def _candidates(poll: Poll, asked_at: str, now: str) -> Iterator[tuple[DueNotice
 
 
 def _first_notice(poll: Poll) -> tuple[DueNotice, int]:
-    """Return the notice that the question was asked or, later, the last one that it was reassigned."""
-    reassigned = [position for position, note in enumerate(poll.notes) if isinstance(note, Reassigned)]
+    """Return the notice that the question was asked; after a reassignment, the notice of the last
+    reassignment.
+    """
+    reassigned = [
+        position for position, note in enumerate(poll.notes) if isinstance(note, Reassigned)
+    ]
     if reassigned:
         return DueNotice("reassigned", poll.asked, len(reassigned)), reassigned[-1]
     return DueNotice("asked", poll.asked), 0
@@ -72,20 +86,30 @@ def _first_notice(poll: Poll) -> tuple[DueNotice, int]:
 def _is_due(poll: Poll, notice: DueNotice, since: int, now: str) -> bool:
     notes = poll.notes[since:]
     outcomes = [note for note in notes if isinstance(note, Notified) and note.about == notice.about]
-    # Versions before 0.3 recorded no number: a note of theirs after the event is its outcome. They recorded reminders before sending.
+    # Versions before 0.3 recorded no number: their first `Notified` after the event is the
+    # outcome. They recorded reminders before sending them.
     numbers = {notice.number} if notice.about == "reminded" else {0, notice.number}
     last = next((note for note in reversed(outcomes) if note.number in numbers), None)
     if last is None:
         return bool(notice.to)
-    was_reminded = notice.about in ("asked", "reassigned") and any(isinstance(note, Reminded) for note in notes)
+    was_reminded = notice.about in ("asked", "reassigned") and any(
+        isinstance(note, Reminded) for note in notes
+    )
     return last.error is not None and "" < last.retry_at <= now and not was_reminded
 
 
 def _reminder_due(poll: Poll, asked_at: str, now: str) -> int:
-    """Return the number of the reminder that is due; 0 if none is. Reminders that were missed count as one."""
+    """Return the number of the reminder that is due; 0 if none is. Reminders that were missed
+    count as one.
+    """
     every = poll.people.remind_after
     if every is None:
         return 0
     seconds = (datetime.fromisoformat(now) - datetime.fromisoformat(asked_at)).total_seconds()
     number = min(int(seconds // every), MOST_REMINDERS)
-    return number if number > max((note.number for note in poll.notes if isinstance(note, Reminded)), default=0) else 0
+    return (
+        number
+        if number
+        > max((note.number for note in poll.notes if isinstance(note, Reminded)), default=0)
+        else 0
+    )

@@ -1,4 +1,6 @@
-"""Permission for a call: may it run with these arguments? Edits of the arguments are checked here, see `turn/edits.py`."""
+"""Permission for a call as a decision: may it run with these arguments? Edits of the arguments
+are checked here, see `turn/edits.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,186 +17,245 @@ from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.reply import Answered, Edited, Replied, Scope, Submitted, WentBack
 from midturn.question.schema import check_schema
-from midturn.question.schema_check import misfits
+from midturn.question.schema_check import foreign_schema_problems
 from midturn.question.whole_numbers import whole_numbers
 from midturn.routing import messages
 from midturn.routing.rules import Ruling
-from midturn.turn import decision as decisions, standing
-from midturn.turn.approval import NOT_AN_APPROVAL, Approving, control_problem
+from midturn.turn import decision as decisions, standing_decisions
+from midturn.turn.approvals import NOT_AN_APPROVAL, ApprovalDecision, control_problem
+from midturn.turn.call_record import CallRecord
 from midturn.turn.context import call_context, call_subject
 from midturn.turn.edits import Edits, proposed_arguments, read_edits
-from midturn.turn.people import Poll, open_poll
-from midturn.turn.record import CallRecord
+from midturn.turn.votes import Poll, open_poll
 
 
-class Foretelling(Struct, frozen=True):
-    """What the tool of a call would ask first: who is asked about the call sees it in place of our own words, and a yes answers both."""
+class Preview(Struct, frozen=True):
+    """The question that the tool of a call would ask first. A person who is asked for permission
+    sees this question, and the answer yes also answers the question.
+    """
 
     question_id: str
     question: PersistedQuestion
 
     def fields(self) -> dict[str, Any]:
-        """Return it as a record keeps it."""
+        """Return the fields of an approval that record the preview."""
         return {"question_id": self.question_id, "question": self.question}
 
 
-def foretold_by(waiting: Approval | None) -> Foretelling | None:
-    """Return what was foretold when an approval began to wait."""
-    return Foretelling(waiting.question_id, waiting.question) if waiting is not None and waiting.question is not None else None
+def recorded_preview(waiting: Approval | None) -> Preview | None:
+    """Return the preview that was recorded when an approval began to wait."""
+    return (
+        Preview(waiting.question_id, waiting.question)
+        if waiting is not None and waiting.question is not None
+        else None
+    )
 
 
-NOT_CHECKED: Final = "An edit of this call is not checked yet: its rules are read when the turn goes on. Until then only a no counts."
+NOT_CHECKED: Final = (
+    "An edit of this call is not checked yet: its rules are evaluated when the turn continues."
+    " Until then, only the answer no counts."
+)
 
 
-class Permission(Approving, frozen=True):
-    """May this call run, with exactly these arguments?
+class PermissionDecision(ApprovalDecision, frozen=True):
+    """The decision whether a call may run with exactly these arguments.
 
-    `foretold` is what it would ask first, `ruling` what rules say about it, `until` the deadline of one that is asked now.
+    Args:
+        preview: The question that the tool of the call would ask first.
+        ruling: The result of the tool's rules for the call.
+        until: The deadline if the permission is requested now (RFC 3339); empty if there is none.
     """
 
     kind: ClassVar[PromptKind] = "run"
 
-    foretold: Foretelling | None = None
+    preview: Preview | None = None
     ruling: Ruling = Ruling("ask")
     until: str = ""
 
     @staticmethod
     def was_given(record: CallRecord) -> bool:
-        """Whether the call was approved before, for the very arguments that would run now."""
+        """Return whether the call was approved before, for the arguments that would run now."""
         decision = record.decided("run")
         if decision is None or record.waiting("run"):
             return False
-        return decision.state == "edited" or decision.arguments_sha256 == arguments_sha256(record.arguments)
+        return decision.state == "edited" or decision.arguments_sha256 == arguments_sha256(
+            record.arguments
+        )
 
-    # What is decided on ---------------------------------------------------------------------------------------------
+    # Subject
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def edits(self) -> Edits:
         """The edits of the call while it waited."""
-        notes = self.view.turn.notes.get(self.id, ())
+        notes = self.context.turn.notes.get(self.id, ())
         return read_edits(notes)
 
     @property
     def arguments(self) -> Json:
-        """The arguments that are decided on: those of the model, or of the last edit that others decide on."""
-        if not self.view.turn.notes.get(self.id):  # as usual
-            return self.view.call.arguments
+        """The arguments that people decide on: the arguments of the model, or of the last edit
+        that other people have to decide.
+        """
+        if not self.context.turn.notes.get(self.id):  # without notes there is no edit
+            return self.context.call.arguments
         poll = self.poll
-        return proposed_arguments(self.edits, UNSET if poll is None else poll.arguments, self.view.call.arguments)
+        return proposed_arguments(
+            self.edits, UNSET if poll is None else poll.arguments, self.context.call.arguments
+        )
 
     @property
     def digest(self) -> str:
-        """Digest of the arguments that are decided on."""
+        """Digest of the arguments that people decide on."""
         return arguments_sha256(self.arguments)
 
     @property
     def was_changed(self) -> bool:
-        """Whether the arguments were edited since the call was put to people."""
+        """Whether the arguments were edited since people were asked."""
         return self.edits.any
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
         """Refusals of equal calls earlier in the turn."""
-        return self.view.turn.refusals_before(self.view.call, self.arguments)
+        return self.context.turn.refusals_before(self.context.call, self.arguments)
 
-    # Who decides ----------------------------------------------------------------------------------------------------
+    # Route
+    # ----------------------------------------------------------------------------------------------
 
-    def going(self) -> decisions.AwaitPerson | decisions.Closing:
-        """Use what was remembered, else the rule that holds; else ask, else follow the detached policy."""
-        if (closing := self._settled() or self._refused_too_often()) is not None:
-            return closing
+    def route(self) -> decisions.AskPerson | decisions.Resolution:
+        """Apply a remembered permission, then the rule; otherwise ask, or apply the detached
+        policy.
+        """
+        if (resolution := self._without_asking() or self._refused_too_often()) is not None:
+            return resolution
         if (poll := self.poll) is not None:
-            return self._of_people(poll)
+            return self._route_to_people(poll)
         if self.attached:
-            return decisions.AwaitPerson("person", self._waits_for_a_yes())
-        match self._policy(self.view.policy.detached.run):
+            return decisions.AskPerson("person", self._waits_for_a_yes())
+        match self._policy(self.context.policy.detached.run):
             case "auto" | "defaults":
                 return self._approve(decisions.BY_DEFAULT)
             case "deny":
-                return self._denied(messages.not_allowed(self.view.tool))
+                return self._denied(messages.not_allowed(self.context.tool))
             case "defer":
-                return decisions.AwaitPerson("inbox", self._waits_for_a_yes())
+                return decisions.AskPerson("inbox", self._waits_for_a_yes())
             case _ as other:
                 assert_never(other)
 
-    def _refused_too_often(self) -> decisions.Closing | None:
-        """Ask nobody about a call that people have refused as often as a tool may ask the same question."""
+    def _refused_too_often(self) -> decisions.Resolution | None:
+        """Return the resolution if people have refused equal calls too often. The limit is the
+        number of times that a tool may ask an equal question.
+        """
         refusals = self.refusals if self.waiting is None else ()
-        if len(refusals) < self.view.settings.limits.repeats:
+        if len(refusals) < self.context.settings.limits.repeats:
             return None
-        message = messages.refused_too_often(self.view.tool, len(refusals))
-        return decisions.Closing(decisions.Respond(message), (self._record("skipped", answered_by=AnsweredBy("cached")),))
+        message = messages.refused_too_often(self.context.tool, len(refusals))
+        return decisions.Resolution(
+            decisions.Respond(message), (self._record("skipped", answered_by=AnsweredBy("cached")),)
+        )
 
     def _waits_for_a_yes(self) -> Approval | None:
-        policy = self.view.policy
+        policy = self.context.policy
         bound = {
             "definition": policy.definition,
             "is_local": policy.is_local,
-            "arguments_schema": policy.schema_for(self.view.call.arguments),
+            "arguments_schema": policy.schema_for(self.context.call.arguments),
         }
-        return self._waits(reason=self._reason, deadline=self.until, **bound, **self._as_foretold())
+        return self._waits(
+            reason=self._reason, deadline=self.until, **bound, **self._preview_fields()
+        )
 
     @property
     def _reason(self) -> str | None:
-        """Why a person is asked: the reason of a rule, or that a rule does not apply any more."""
+        """The reason for asking a person: the reason of a rule, or the message that a rule no
+        longer applies.
+        """
         changed = "" if self.ruling.place else self.ruling.changed
-        return standing.changed(self.view.tool, changed) if changed else self.ruling.reason
+        return (
+            standing_decisions.changed(self.context.tool, changed)
+            if changed
+            else self.ruling.reason
+        )
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The scopes that a yes may have. It may have none if certain people decide, if a rule has a person asked, or after an edit."""
-        if self.poll is not None or self._rule or self.foretold is not None or self.was_changed:
+        """The scopes that an approval may have. There are none if certain people decide, if a
+        rule requires a person, or after an edit.
+        """
+        if self.poll is not None or self._rule or self.preview is not None or self.was_changed:
             return ()
         waiting = self.waiting
-        is_local = self.view.policy.is_local or (waiting is not None and waiting.is_local)
-        return standing.scopes_for(self.view.call.arguments, is_local=is_local)
+        is_local = self.context.policy.is_local or (waiting is not None and waiting.is_local)
+        return standing_decisions.scopes_for(self.context.call.arguments, is_local=is_local)
 
     @property
     def _definition(self) -> str:
-        """The fingerprint of the tool; a process that only answers knows it from the record."""
+        """The fingerprint of the tool's definition. A process that only records answers reads it
+        from the record.
+        """
         waiting = self.waiting
-        return self.view.policy.definition or (waiting.definition if waiting else "")
+        return self.context.policy.definition or (waiting.definition if waiting else "")
 
     @property
     def deadline(self) -> str:
-        """Until when a person may allow the call; empty where that is without end, or no one waits for it."""
+        """The deadline for the permission (RFC 3339); empty if there is no deadline, or if the
+        permission does not wait.
+        """
         return waiting.deadline if (waiting := self.waiting) else ""
 
-    def expire(self) -> decisions.Closing:
-        """Close, because no one has allowed the call in time."""
-        return decisions.Closing(decisions.Respond(messages.not_allowed_in_time(self.view.tool)), (self._record("expired"),))
+    def expire(self) -> decisions.Resolution:
+        """Return the resolution after the deadline has passed."""
+        return decisions.Resolution(
+            decisions.Respond(messages.not_allowed_in_time(self.context.tool)),
+            (self._record("expired"),),
+        )
 
     @property
     def poll(self) -> Poll | None:
-        """Whose decision it is: as recorded, or as a rule says before anything is."""
+        """The people who decide: the recorded people, or the people of a rule if nothing is
+        recorded.
+        """
         if self.waiting is not None or self.ruling.people is None:
             return super().poll
-        asked = self._record("waiting", people=self._people(self.ruling), configured=self._is_configured(self.ruling))
-        return open_poll(asked, {}, self.view.settings.known_people)
+        asked = self._record(
+            "waiting", people=self._people(self.ruling), configured=self._is_configured(self.ruling)
+        )
+        return open_poll(asked, {}, self.context.settings.known_people)
 
     def _is_configured(self, ruling: Ruling) -> bool:
-        return ruling.people is not None and self.view.settings.names_people
+        return ruling.people is not None and self.context.settings.names_people
 
     def _people(self, ruling: Ruling) -> People | None:
-        return self.view.settings.filled_in(ruling.people) if ruling.people else None
+        return self.context.settings.filled_in(ruling.people) if ruling.people else None
 
-    def _of_people(self, poll: Poll) -> decisions.AwaitPerson | decisions.Closing:
-        """Put it to a person who is attached and may decide; else leave it to those who come by later, unless that is denied."""
+    def _route_to_people(self, poll: Poll) -> decisions.AskPerson | decisions.Resolution:
+        """Return the route to an attached person who may decide, or to people who decide later.
+        With the policy `deny`, a call is denied instead of waiting for people.
+        """
         if why := poll.why_never:
-            return replace(self._denied(messages.too_few(self.view.tool, self._text, why)), warning=why)
-        if not self.attached and self._policy(self.view.policy.detached.run) == "deny":
-            return self._denied(messages.not_allowed(self.view.tool))
-        return decisions.put_to_people(poll, self.view.settings, self._waits_for_a_yes(), attached=self.attached)
+            return replace(
+                self._denied(messages.too_few(self.context.tool, self._text, why)), warning=why
+            )
+        if not self.attached and self._policy(self.context.policy.detached.run) == "deny":
+            return self._denied(messages.not_allowed(self.context.tool))
+        return decisions.ask_people(
+            poll, self.context.settings, self._waits_for_a_yes(), attached=self.attached
+        )
 
     def _waits(self, **fields: Any) -> Approval | None:
-        """Return the record that this is waited for, with those whose decision it is."""
-        whose = {"people": self._people(self.ruling), "configured": self._is_configured(self.ruling)}
-        return super()._waits(**fields, **whose, any_arguments=self.view.rules_are_fixed)
+        """Return a new `waiting` event with the people who decide, or None if one is recorded
+        already.
+        """
+        whose = {
+            "people": self._people(self.ruling),
+            "configured": self._is_configured(self.ruling),
+        }
+        return super()._waits(**fields, **whose, any_arguments=self.context.rules_are_fixed)
 
-    def _settled(self) -> decisions.Closing | None:
-        """Decide without asking: by a rule that stops the call, by what was remembered, by a rule that lets it run.
+    def _without_asking(self) -> decisions.Resolution | None:
+        """Return the resolution if nobody has to be asked, because a rule skips or runs the call
+        or a decision was remembered.
 
-        What a rule puts to people, only people decide.
+        If a rule names people, only people decide.
         """
         if self.ruling.run == "skip":
             return self._skip(self._ruler, self.ruling.reason)
@@ -202,53 +263,79 @@ class Permission(Approving, frozen=True):
             return None
         remembered = self._remembered(self.ruling)
         if remembered is not None:
-            return self._approve(AnsweredBy("cached")) if remembered == "y" else self._skip(AnsweredBy("cached"))
-        if not self._rule and self.view.turn.memory.allows(self.view.tool, self.view.call.arguments, self._definition):
+            return (
+                self._approve(AnsweredBy("cached"))
+                if remembered == "y"
+                else self._skip(AnsweredBy("cached"))
+            )
+        if not self._rule and self.context.turn.memory.allows(
+            self.context.tool, self.context.call.arguments, self._definition
+        ):
             return self._approve(AnsweredBy("cached", origin="conversation"))
-        return self._approve(self._ruler, self.ruling.reason) if self.ruling.run == "unattended" else None
+        return (
+            self._approve(self._ruler, self.ruling.reason)
+            if self.ruling.run == "unattended"
+            else None
+        )
 
     def _remembered(self, ruling: Ruling) -> str | None:
-        return self.view.turn.memory.permission(self.view.tool, ruling.place if ruling.run == "ask" else "")
+        return self.context.turn.memory.permission(
+            self.context.tool, ruling.place if ruling.run == "ask" else ""
+        )
 
-    # What is shown --------------------------------------------------------------------------------------------------
+    # Prompt
+    # ----------------------------------------------------------------------------------------------
 
     def prompt(self) -> Prompt:
-        """Return what a person is shown."""
+        """Return the prompt for a person."""
         poll, edits, arguments = self.poll, self.edits, self.arguments
-        subject = call_subject(self.view.call, arguments, edits, poll)
-        shown = replace(self._shown(subject, may_remember=poll is None), arguments=arguments, refusals=self.refusals)
+        subject = call_subject(self.context.call, arguments, edits, poll)
+        shown = replace(
+            self._shown(subject, may_remember=poll is None),
+            arguments=arguments,
+            refusals=self.refusals,
+        )
         shown = replace(shown, scopes=self.scopes, definition=self._definition)
-        foretold = None if subject.original is not UNSET or self.foretold is None else self.foretold.question
-        context = call_context(subject, edits, shown.refusals, foretold.context if foretold else self._why)
+        preview = (
+            None if subject.original is not UNSET or self.preview is None else self.preview.question
+        )
+        context = call_context(
+            subject, edits, shown.refusals, preview.context if preview else self._why
+        )
         return replace(shown, question=replace(shown.question, context=context or None))
 
     @property
     def _text(self) -> str:
-        """What is asked: what the tool has foretold, unless an edit has changed the arguments that it was foretold for."""
-        if self.foretold is None or not json_equal(self.arguments, self.view.call.arguments):
+        """The text of the question. The text of the preview is used unless the arguments were
+        edited after the preview.
+        """
+        if self.preview is None or not json_equal(self.arguments, self.context.call.arguments):
             return super()._text
-        return self.foretold.question.text
+        return self.preview.question.text
 
-    def _as_foretold(self) -> dict[str, Any]:
-        """Return what a person who decides has seen, for the record."""
-        return {} if self.foretold is None else self.foretold.fields()
+    def _preview_fields(self) -> dict[str, Any]:
+        """Return the fields of an event that record the prompt a person saw."""
+        return {} if self.preview is None else self.preview.fields()
 
     @property
     def _why(self) -> str | None:
-        """The reason why a rule has a person asked: that of the proposal, of the record, or of the rule."""
+        """The reason why a person is asked: from the proposal, the record, or the rule."""
         waiting, proposal = self.waiting, self.edits.proposal
         return proposal.reason if proposal else waiting.reason if waiting else self._reason
 
-    # What is recorded -----------------------------------------------------------------------------------------------
+    # Events
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def _ruler(self) -> AnsweredBy:
-        """Who decides where a rule does."""
+        """The responder to record if a rule decides."""
         by, place = self.ruling.by, self.ruling.place
         return AnsweredBy(by, name=place) if by == "policy" else AnsweredBy(by, origin=place)
 
     def _record(self, state: ApprovalState, **fields: Any) -> Approval:
-        """Return a record; what a person is asked, and says, is under the rule that had them asked."""
+        """Return an event of the approval. If a person is asked or has decided, the event names
+        the rule that required a person.
+        """
         who: AnsweredBy | None = fields.get("answered_by")
         is_asked = who is None or who.was_asked
         rule: str = fields.pop("rule", self._rule)
@@ -261,19 +348,22 @@ class Permission(Approving, frozen=True):
             return proposal.rule
         return waiting.rule if waiting else self.ruling.place if self.ruling.run == "ask" else ""
 
-    # What a reply leads to ------------------------------------------------------------------------------------------
+    # Replies
+    # ----------------------------------------------------------------------------------------------
 
-    def take(self, reply: decisions.Spoken, who: AnsweredBy) -> decisions.Taken:
-        """Run, run with other arguments, or skip."""
+    def take(self, reply: decisions.DecisionReply, who: AnsweredBy) -> decisions.ReplyResult:
+        """Evaluate a reply: run the call, run it with other arguments, or skip it."""
         poll = self.poll
         if poll is not None and (why := poll.barred(who)):
-            return decisions.Misfit.barring(why)
+            return decisions.InvalidReply.barring(why)
         who = poll.named(who) if poll is not None else who
         match reply:
             case Edited(value):
                 return self._edited(value, who)
-            case Answered(value=True) if self.edits.unchecked is not None:  # nobody knows yet who may say yes to it
-                return decisions.Misfit.because(NOT_CHECKED)
+            case Answered(value=True) if (
+                self.edits.unchecked is not None
+            ):  # the rules for the edit are not evaluated yet
+                return decisions.InvalidReply.because(NOT_CHECKED)
             case Answered(scope=scope) if scope is not None:
                 return self._allowed(reply, who)
             case Answered(value=True | False as is_yes, reason=reason, remember=remember):
@@ -283,56 +373,81 @@ class Permission(Approving, frozen=True):
             case _ as other:
                 assert_never(other)
 
-    def _said(self, is_yes: bool, who: AnsweredBy, reason: str | None, poll: Poll | None, *, remember: bool | str) -> decisions.Taken:  # noqa: FBT001  what was said
+    def _said(
+        self,
+        is_yes: bool,  # noqa: FBT001  the person's answer
+        who: AnsweredBy,
+        reason: str | None,
+        poll: Poll | None,
+        *,
+        remember: bool | str,
+    ) -> decisions.ReplyResult:
         if poll is None:
-            return self._approve(who, reason, remember=remember) if is_yes else self._skip(who, reason, remember=remember)
-        closing = self._approved_as_shown(who, reason) if is_yes else self._skip(who, reason)
+            return (
+                self._approve(who, reason, remember=remember)
+                if is_yes
+                else self._skip(who, reason, remember=remember)
+            )
+        resolution = self._approved_as_shown(who, reason) if is_yes else self._skip(who, reason)
         if poll.needed == 1:
-            return closing
+            return resolution
         if is_yes and (why := poll.why_no_vote(who)):
-            return decisions.Misfit.barring(why)
+            return decisions.InvalidReply.barring(why)
         vote = Vote(id=self.id, answer=is_yes, reason=reason, answered_by=who, sha256=self.digest)
-        return decisions.counted(poll, vote, closing)
+        return decisions.with_vote(poll, vote, resolution)
 
-    def _allowed(self, reply: Answered, who: AnsweredBy) -> decisions.Closing | decisions.Misfit:
-        """Take a yes that counts for later calls, too."""
+    def _allowed(
+        self, reply: Answered, who: AnsweredBy
+    ) -> decisions.Resolution | decisions.InvalidReply:
+        """Process an approval that also counts for later calls."""
         scope = reply.scope or "conversation"
-        if why := standing.refusal(scope, self.scopes, self._rule, has_people=self.poll is not None):
-            return decisions.Misfit.because(why)
-        event = standing.permission_event(self.id, self.view.tool, self.view.call.arguments, reply, self._definition, who)
+        if why := standing_decisions.refusal(
+            scope, self.scopes, self._rule, has_people=self.poll is not None
+        ):
+            return decisions.InvalidReply.because(why)
+        event = standing_decisions.permission_event(
+            self.id, self.context.tool, self.context.call.arguments, reply, self._definition, who
+        )
         if isinstance(event, str):
-            return decisions.Misfit.because(event)
-        closing = self._approve(who, reply.reason)
-        return replace(closing, records=(*closing.records, event))
+            return decisions.InvalidReply.because(event)
+        resolution = self._approve(who, reply.reason)
+        return replace(resolution, records=(*resolution.records, event))
 
-    def _edited(self, arguments: Json, who: AnsweredBy) -> decisions.Taken:
-        """Take an edit: check it, or record it for the process that can."""
+    def _edited(self, arguments: Json, who: AnsweredBy) -> decisions.ReplyResult:
+        """Process an edit: check it, or record it for a process that can check it."""
         if not isinstance(arguments, dict):
-            return decisions.Misfit.because("Arguments are a JSON object.")
-        if self.view.policy.is_program and (problem := control_problem(arguments)):
-            return decisions.Misfit.because(f"{problem}. Only line ends and tabs are allowed in what a program is given.")
+            return decisions.InvalidReply.because("Arguments are a JSON object.")
+        if self.context.policy.is_program and (problem := control_problem(arguments)):
+            return decisions.InvalidReply.because(
+                f"{problem}. Only line ends and tabs are allowed in the arguments of a program."
+            )
         schema = self._arguments_schema
         if schema is not None and not check_schema(schema):
-            if problems := misfits(schema, arguments):
-                return decisions.Misfit(problems)
+            if problems := foreign_schema_problems(schema, arguments):
+                return decisions.InvalidReply(problems)
             arguments = dict(members(whole_numbers(schema, arguments)))
-        if (ruling := self.view.ruling_on_edit(arguments)) is not None:
+        if (ruling := self.context.ruling_on_edit(arguments)) is not None:
             return self.judge(arguments, who, ruling)
-        if (waiting := self.waiting) is not None and waiting.any_arguments:  # the rules say the same about the edited call
-            return self.judge(arguments, who, Ruling("ask", waiting.rule, waiting.reason, people=waiting.people))
-        return decisions.Proposed(self._proposal("unchecked", arguments, who))
+        if (
+            waiting := self.waiting
+        ) is not None and waiting.any_arguments:  # the rules are the same for all arguments
+            return self.judge(
+                arguments, who, Ruling("ask", waiting.rule, waiting.reason, people=waiting.people)
+            )
+        return decisions.ProposalRecorded(self._proposal("unchecked", arguments, who))
 
-    def judge(self, arguments: Json, who: AnsweredBy, ruling: Ruling) -> decisions.Taken:
-        """Say what an edit leads to, given the ruling on the edited call: as if the model had made that call.
+    def judge(self, arguments: Json, who: AnsweredBy, ruling: Ruling) -> decisions.ReplyResult:
+        """Return the result of an edit, given the ruling on the edited call. The edited call is
+        treated as if the model had made it.
 
         Args:
             arguments: The new arguments, a JSON object.
-            who: The editor, who may decide what waits.
-            ruling: What the rules say about the new arguments.
+            who: The editor, who may decide the open call.
+            ruling: The ruling on the new arguments.
         """
         people = self._people(ruling)
         if why := self._why_not_edited(ruling, people):
-            return decisions.Misfit.because(why)
+            return decisions.InvalidReply.because(why)
         rule = ruling.place if ruling.run == "ask" else ""
         if people is None:
             return self._ran_edited(arguments, who, rule)
@@ -341,37 +456,70 @@ class Permission(Approving, frozen=True):
         result = same or self._poll_for(people, ruling)
         if result.needed == 1 and not result.barred(who):
             return self._ran_edited(arguments, who, rule)
-        vote = None if result.barred(who) else Vote(id=self.id, answered_by=result.named(who), sha256=arguments_sha256(arguments))
+        vote = (
+            None
+            if result.barred(who)
+            else Vote(id=self.id, answered_by=result.named(who), sha256=arguments_sha256(arguments))
+        )
         if same is not None and vote is not None:
-            return decisions.counted(same, replace(vote, arguments=arguments), self._ran_edited(arguments, who, self._rule))
-        return decisions.Proposed(self._proposal("open", arguments, who, people, ruling), vote)
+            return decisions.with_vote(
+                same,
+                replace(vote, arguments=arguments),
+                self._ran_edited(arguments, who, self._rule),
+            )
+        return decisions.ProposalRecorded(
+            self._proposal("open", arguments, who, people, ruling), vote
+        )
 
     @property
     def _arguments_schema(self) -> JsonObject | None:
-        """The schema that an edit has to fit: the one on record, which a process that only answers knows as well."""
+        """The JSON Schema for edits.
+
+        The schema is read from the record, so that a process without the tool also has it.
+        """
         waiting = self.waiting
-        return waiting.arguments_schema if waiting else self.view.policy.schema_for(self.view.call.arguments)
+        return (
+            waiting.arguments_schema
+            if waiting
+            else self.context.policy.schema_for(self.context.call.arguments)
+        )
 
     def _poll_for(self, people: People, ruling: Ruling) -> Poll:
-        known, configured = self.view.settings.known_people, self._is_configured(ruling)
-        return Poll(self.id, people, needed=people.approvals, directory=known, configured=configured)
+        known, configured = self.context.settings.known_people, self._is_configured(ruling)
+        return Poll(
+            self.id, people, needed=people.approvals, directory=known, configured=configured
+        )
 
     def _why_not_edited(self, ruling: Ruling, people: People | None) -> str:
-        """Say why the edited call could not run, whoever says yes; empty if it could."""
+        """Return the reason why nobody could allow the edited call; empty if somebody could allow
+        it.
+        """
         if ruling.run == "skip":
             return _refused(ruling)
         if people is not None:
             why = self._poll_for(people, ruling).why_never
             return f"The edited call could not be decided: {why}." if why else ""
         is_refused = self._remembered(ruling) == "n"
-        return "A no to every call of this tool is remembered for this turn." if is_refused else ""
+        return "All calls of this tool are refused for the rest of this turn." if is_refused else ""
 
     def refuse_edit(self, edit: Proposal, why: str) -> Proposal:
-        """Return the record that an edit was refused."""
-        return Proposal(id=edit.id, state="refused", arguments=edit.arguments, answered_by=edit.answered_by, reason=why, requires=PROPOSALS)
+        """Return the event that records the refusal of an edit."""
+        return Proposal(
+            id=edit.id,
+            state="refused",
+            arguments=edit.arguments,
+            answered_by=edit.answered_by,
+            reason=why,
+            requires=PROPOSALS,
+        )
 
     def _proposal(
-        self, state: str, arguments: Json, who: AnsweredBy, people: People | None = None, ruling: Ruling | None = None
+        self,
+        state: str,
+        arguments: Json,
+        who: AnsweredBy,
+        people: People | None = None,
+        ruling: Ruling | None = None,
     ) -> Proposal:
         place, reason = (ruling.place, ruling.reason) if ruling else ("", None)
         return Proposal(
@@ -386,41 +534,61 @@ class Permission(Approving, frozen=True):
             requires=PROPOSALS,
         )
 
-    def _approved_as_shown(self, who: AnsweredBy, reason: str | None) -> decisions.Closing:
-        """Approve the call with the arguments that are decided on."""
+    def _approved_as_shown(self, who: AnsweredBy, reason: str | None) -> decisions.Resolution:
+        """Approve the call with the arguments that people decided on."""
         arguments = self.arguments
-        if json_equal(arguments, self.view.call.arguments):
+        if json_equal(arguments, self.context.call.arguments):
             return self._approve(who, reason)
         return self._ran_edited(arguments, who, self._rule, reason)
 
-    def _ran_edited(self, arguments: Json, who: AnsweredBy, rule: str, reason: str | None = None) -> decisions.Closing:
-        return decisions.Closing(decisions.Run(), (self._record("edited", answered_by=who, arguments=arguments, rule=rule, reason=reason),))
+    def _ran_edited(
+        self, arguments: Json, who: AnsweredBy, rule: str, reason: str | None = None
+    ) -> decisions.Resolution:
+        return decisions.Resolution(
+            decisions.StartTool(),
+            (
+                self._record(
+                    "edited", answered_by=who, arguments=arguments, rule=rule, reason=reason
+                ),
+            ),
+        )
 
-    def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> decisions.Closing:
-        digest = arguments_sha256(self.view.call.arguments)
-        seen = self._as_foretold() if who.by == "user" else {}
+    def _approve(
+        self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False
+    ) -> decisions.Resolution:
+        digest = arguments_sha256(self.context.call.arguments)
+        seen = self._preview_fields() if who.by == "user" else {}
         kept = {"remembered": bool(remember), "kept": remember if isinstance(remember, str) else ""}
-        record = self._record("approved", answered_by=who, reason=reason, arguments_sha256=digest, **kept, **seen)
-        return decisions.Closing(decisions.Run(), (record,))
+        record = self._record(
+            "approved", answered_by=who, reason=reason, arguments_sha256=digest, **kept, **seen
+        )
+        return decisions.Resolution(decisions.StartTool(), (record,))
 
-    def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> decisions.Closing:
-        seen = self._as_foretold() if who.by == "user" else {}
-        record = self._record("skipped", answered_by=who, remembered=bool(remember), reason=reason, **seen)
-        return decisions.Closing(decisions.Respond(self._refusal(who, reason)), (record,))
+    def _skip(
+        self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False
+    ) -> decisions.Resolution:
+        seen = self._preview_fields() if who.by == "user" else {}
+        record = self._record(
+            "skipped", answered_by=who, remembered=bool(remember), reason=reason, **seen
+        )
+        return decisions.Resolution(decisions.Respond(self._refusal(who, reason)), (record,))
 
     def _refusal(self, who: AnsweredBy, reason: str | None) -> str:
-        """Return what the model reads."""
+        """Return the text about the refusal for the model."""
         match who.by:
             case "configuration":
-                return messages.skipped_by_rule(self.view.tool, reason)
+                return messages.skipped_by_rule(self.context.tool, reason)
             case "policy":
-                return messages.skipped_by_policy(self.view.tool, who.name or who.by, reason)
+                return messages.skipped_by_policy(self.context.tool, who.name or who.by, reason)
             case _:
-                return messages.skipped(self.view.tool, reason)
+                return messages.skipped(self.context.tool, reason)
 
 
 def _refused(ruling: Ruling) -> str:
-    """Say that a rule refuses the edited call, with its place and reason."""
+    """Return the message that a rule refuses the edited call.
+
+    The message contains the location and the reason of the rule.
+    """
     place = f" ({ruling.place})" if ruling.place else ""
     reason = f": {ruling.reason.rstrip('.')}" if ruling.reason else ""
     return f"A rule does not allow such a call{place}{reason}."

@@ -1,7 +1,8 @@
-"""One turn as its log tells it: what is open, answered, past its deadline, ready to go on. Everybody outside of the machine reads it here.
+"""A turn for readers outside of the machine: open questions, answers, deadlines, and whether it can
+continue.
 
-The view stands on the fold of the machine (`turn/record.py`) and knows no other: a list, a page, a hook and a worker see what a run that
-takes the turn up will see.
+A view reads the machine's own record (`turn/record.py`), so a list, a page, a hook and a worker
+see the same state as a run that resumes the turn.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, Answerer, DeadlinePassed, NoSuchQuestion, NotOpen
 from midturn.events import types as ev
-from midturn.events.open_question import Address, Asker, asker_of
+from midturn.events.open_question import Address, AskingAgent, asker_of
 from midturn.events.window import Window, last_turn, turns
-from midturn.turn.record import CallRecord, ChildRecord, TurnRecord
+from midturn.turn.call_record import CallRecord, ChildRecord
+from midturn.turn.record import TurnRecord
 
 E = TypeVar("E", bound=ev.Event)
 CallPair: TypeAlias = tuple[ev.ToolCallRequest, ev.ToolCallResponse | None]
 
 
 class Exchange(NamedTuple):
-    """A question with what closed it: `response` is None while it is open."""
+    """A question with its response. `response` is None while the question is open."""
 
     request: ev.InquiryRequest
     response: ev.InquiryResponse | None
@@ -33,10 +35,12 @@ _NO_TURN: Final = Window(())
 
 
 class TurnView:
-    """A turn, open or over, and who asks in it. Where there is none, nothing is open in it."""
+    """A view of an open or finished turn. A view without a turn has no open questions."""
 
     def __init__(self, window: Window | None, record: TurnRecord | None = None) -> None:
-        """View the events of one turn; a run of it has its durable state already."""
+        """Create a view of the events of one turn; `record` is the state of the turn, if it is
+        already known.
+        """
         self.events = (window or _NO_TURN).events
         self.is_open = window is not None and window.open
         if record is not None:
@@ -44,101 +48,134 @@ class TurnView:
 
     @classmethod
     def last(cls, events: Sequence[ev.Event]) -> TurnView:
-        """View the last turn. The events may begin anywhere before its start."""
+        """Return a view of the last turn. The events may begin anywhere before its start."""
         return cls(last_turn(events))
 
     @classmethod
     def of(cls, events: Sequence[ev.Event], event_id: str) -> TurnView:
-        """View the turn that holds an event; none where it is in none."""
-        holding = (window for window in reversed(turns(events)) if any(event.event_id == event_id for event in window.events))
+        """Return a view of the turn that contains an event; an empty one if no turn does."""
+        holding = (
+            window
+            for window in reversed(turns(events))
+            if any(event.event_id == event_id for event in window.events)
+        )
         return cls(next(holding, None))
 
     @cached_property
     def record(self) -> TurnRecord:
-        """Its durable state."""
+        """The recorded state of the turn."""
         record = TurnRecord()
         for event in self.events:
             record.apply(event)
         return record
 
     @cached_property
-    def asker(self) -> Asker | None:
-        """The other agent that asks; None in a turn of ours."""
+    def asker(self) -> AskingAgent | None:
+        """The other agent that asks; None in a turn of midturn."""
         return asker_of(self.events)
 
-    # Whether it goes on ---------------------------------------------------------------------------------------------
+    # Continuing the turn
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def goes_on_here(self) -> bool:
-        """Whether it is open and a run of ours may take it up: a call of another agent goes on where it was made."""
+        """Whether the turn is open and a run of midturn may continue it. A call of another agent
+        continues in that agent.
+        """
         return self.is_open and self.asker is None
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can go on without a person who is absent."""
+        """Whether the turn can continue without an absent person."""
         return self.goes_on_here and self.record.is_ready
 
     @property
     def is_due(self) -> bool:
-        """Whether it does not wait for a person alone."""
+        """Whether the turn can continue without people."""
         return self.goes_on_here and self.record.is_due
 
-    # What is open ---------------------------------------------------------------------------------------------------
+    # Open questions
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def open_ids(self) -> list[str]:
-        """The `event_id`s of everything in it that has no answer and no decision, sorted."""
+        """The `event_id`s of all open questions and approvals, sorted."""
         return self.record.open_ids if self.is_open else []
 
     @property
     def waits(self) -> bool:
-        """Whether anything in it has no answer and no decision."""
+        """Whether a question or an approval is open."""
         return bool(self.open_ids)
 
     @property
     def deadlines(self) -> Mapping[str, str]:
-        """The deadline of each question, permission and review that waits and has one, by its `event_id`.
+        """The deadline of each open question, permission and review that has one, by its
+        `event_id`.
 
-        What another agent asks is over when its own dialog asks in place of us.
+        The deadline of another agent's question is the time at which the agent opens its own
+        dialog instead.
         """
         if self.is_open and self.asker:
             return dict.fromkeys(self.open_ids, self.asker.ends) if self.asker.ends else {}
         if not self.is_open or not any(ev.deadlines(self.events)):
             return {}
-        return {event_id: deadline for call in self.record.open_calls() for event_id, deadline in waiting_until(call)}
+        return {
+            event_id: deadline
+            for call in self.record.open_calls()
+            for event_id, deadline in waiting_until(call)
+        }
 
     @property
     def first_deadline(self) -> str:
-        """When the first of what waits is over; empty where nothing of it has a deadline, or no worker would go on with it."""
+        """The earliest deadline; empty if no open question has a deadline, or if no worker would
+        continue the turn.
+        """
         return min(self.deadlines.values(), default="") if self.goes_on_here else ""
 
     def on_record(self, event: E) -> E:
-        """Return an event of its state as it is on record: what a run has written itself has no time in there."""
+        """Return the recorded version of an event. Events that a run itself wrote have no
+        timestamp in the state of the run.
+        """
         if event.timestamp:
             return event
-        return cast("E", next((each for each in reversed(self.events) if each.event_id == event.event_id), event))
+        return cast(
+            "E",
+            next(
+                (each for each in reversed(self.events) if each.event_id == event.event_id), event
+            ),
+        )
 
-    # What was asked and answered ------------------------------------------------------------------------------------
+    # Questions and answers
+    # ----------------------------------------------------------------------------------------------
 
     def was_asked(self, event_id: str) -> bool:
-        """Say whether there is such a question, open or not."""
-        return self.attempt(event_id) is not None or any(approval.event_id == event_id for approval in self.record.approvals)
+        """Return whether a question with this `event_id` exists, open or closed."""
+        return self.attempt(event_id) is not None or any(
+            approval.event_id == event_id for approval in self.record.approvals
+        )
 
     def attempt(self, event_id: str) -> Exchange | None:
         """Return a question with its response."""
         return next((pair for pair in self.inquiries if pair.request.event_id == event_id), None)
 
     def decision(self, event_id: str) -> ev.InquiryResponse | ev.Approval | None:
-        """Return how a question was closed; None while it is open, or where there is none."""
+        """Return the event that closed a question; None if it is open or does not exist."""
         if found := self.attempt(event_id):
             return found[1]
-        waiting = next((approval.id for approval in self.record.approvals if approval.event_id == event_id), None)
+        waiting = next(
+            (approval.id for approval in self.record.approvals if approval.event_id == event_id),
+            None,
+        )
         return None if waiting is None else _decided(self.record.approvals, waiting)
 
     def answer(self, event_id: str) -> ev.InquiryAnswered | ev.InquiryRedacted | ev.Approval | None:
-        """Return the answer to a question; None of one that is open, was withdrawn or replied to, or was decided where that is not seen."""
+        """Return the answer to a question; None if it is open, was closed without an answer, or
+        was answered in another agent.
+        """
         match self.decision(event_id):
-            case ev.Approval() as decision if decision.state in ("superseded", "expired") or decision.is_reply:
+            case ev.Approval() as decision if (
+                decision.state in ("superseded", "expired") or decision.is_reply
+            ):
                 return None
             case ev.InquiryCancelled():
                 return None
@@ -147,58 +184,89 @@ class TurnView:
 
     @property
     def inquiries(self) -> list[Exchange]:
-        """Every question in order, with its response (`None` where it has none)."""
+        """Every question in order, with its response (None if it is open)."""
         return [Exchange(attempt.request, attempt.response) for attempt in self.record.attempts]
 
     @property
     def answered(self) -> list[tuple[ev.InquiryRequest, ev.InquiryAnswered]]:
-        """Every question with its answer, in order; one whose answer is a secret is not among them."""
-        return [(request, response) for request, response in self.inquiries if isinstance(response, ev.InquiryAnswered)]
+        """Every question with its answer, in order, without secrets."""
+        return [
+            (request, response)
+            for request, response in self.inquiries
+            if isinstance(response, ev.InquiryAnswered)
+        ]
 
     @property
     def answerers(self) -> list[ev.AnsweredBy | None]:
-        """Who has answered its questions, in order. A model's no that someone has overruled is not among them."""
-        found = [(request, given) for request, given in self.inquiries if isinstance(given, ev.InquiryAnswered | ev.InquiryRedacted)]
+        """The responders to the questions of the turn, in order, without models that a person has
+        overruled.
+        """
+        found = [
+            (request, given)
+            for request, given in self.inquiries
+            if isinstance(given, ev.InquiryAnswered | ev.InquiryRedacted)
+        ]
         overruled = {request.escalates for request, _ in found if request.escalates}
         return [given.answered_by for request, given in found if request.id not in overruled]
 
     @property
-    def decided(self) -> Iterator[tuple[ev.InquiryRequest | ev.Approval, ev.InquiryResponse | ev.Approval]]:
-        """Everything that was put to people in it and is closed, with what closed it: questions first, then approvals that had to wait."""
-        yield from ((request, response) for request, response in self.inquiries if response is not None)
-        waiting = {approval.id: approval for approval in self.record.approvals if approval.state == "waiting"}
-        yield from ((asked, decision) for id, asked in waiting.items() if (decision := _decided(self.record.approvals, id)))  # noqa: A001  the wire's word
+    def decided(
+        self,
+    ) -> Iterator[tuple[ev.InquiryRequest | ev.Approval, ev.InquiryResponse | ev.Approval]]:
+        """Every closed question and approval that people were asked, with the event that closed
+        it; questions come first.
+        """
+        yield from (
+            (request, response) for request, response in self.inquiries if response is not None
+        )
+        waiting = {
+            approval.id: approval
+            for approval in self.record.approvals
+            if approval.state == "waiting"
+        }
+        yield from (
+            (asked, decision)
+            for id, asked in waiting.items()  # noqa: A001  named like the field of the event
+            if (decision := _decided(self.record.approvals, id))
+        )
 
     @property
     def cancel_reasons(self) -> set[str]:
-        """Why questions of it were closed without an answer."""
-        return {response.reason for _, response in self.inquiries if isinstance(response, ev.InquiryCancelled)}
+        """The reasons for which questions were closed without an answer."""
+        return {
+            response.reason
+            for _, response in self.inquiries
+            if isinstance(response, ev.InquiryCancelled)
+        }
 
     @property
     def permissions(self) -> list[ev.Approval]:
-        """What was asked and decided about whether its calls may run, in order."""
+        """The approvals of permissions, in order."""
         return [approval for approval in self.record.approvals if approval.kind == "run"]
 
     @property
     def result(self) -> str | None:
-        """What the first call of it that is done has returned; None where none is."""
+        """The result of the first call that is done; None if no call is done."""
         return next((response.content for _, response in self.calls if response), None)
 
     @property
     def calls(self) -> list[CallPair]:
-        """Every tool call in order, with its response (`None` where it has none)."""
+        """Every tool call in order, with its response (None if it has none)."""
         return [(call.request, call.response) for call in self.record.calls.values()]
 
-    # Turns of other agents inside of its calls ----------------------------------------------------------------------
+    # Turns of other agents inside of its calls
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def open_children(self) -> list[ev.Child]:
-        """The turns inside of calls that have no response yet. Which of them are over, only they know."""
+        """The turns inside of open calls. Only the conversations of these turns record whether
+        they are over.
+        """
         return [child.began for child in self._children()]
 
     @property
     def awaited_children(self) -> list[ev.Child]:
-        """Those of them that the turn had not taken in when it was left."""
+        """The open children whose end this turn has not recorded."""
         return [child.began for child in self._children() if child.state != "done"]
 
     def _children(self) -> Iterator[ChildRecord]:
@@ -209,70 +277,91 @@ class TurnView:
 
 
 def _decided(approvals: Iterable[ev.Approval], id: str) -> ev.Approval | None:
-    return next((approval for approval in approvals if approval.id == id and approval.state != "waiting"), None)
+    return next(
+        (approval for approval in approvals if approval.id == id and approval.state != "waiting"),
+        None,
+    )
 
 
-# The same of a whole stream -------------------------------------------------------------------------------------------
+# Functions for all turns of a log
+# --------------------------------------------------------------------------------------------------
 
 
 def views(events: Iterable[ev.Event]) -> list[TurnView]:
-    """View every turn."""
+    """Return a view of every turn."""
     return [*map(TurnView, turns(events))]
 
 
 def pairs(events: Iterable[ev.Event]) -> list[Exchange]:
-    """Return every inquiry of a turn, or of a whole stream, with its response (`None` where it has none)."""
+    """Return every inquiry of a turn or a log, with its response (None if it is open)."""
     return [pair for view in views(events) for pair in view.inquiries]
 
 
 def calls(events: Iterable[ev.Event]) -> list[CallPair]:
-    """Return every tool call of a turn, or of a whole stream, with its response (`None` where it has none)."""
+    """Return every tool call of a turn or a log, with its response (None if it has none)."""
     return [pair for view in views(events) for pair in view.calls]
 
 
-# Deadlines ------------------------------------------------------------------------------------------------------------
+# Deadlines
+# --------------------------------------------------------------------------------------------------
 
 
 def waiting_until(call: CallRecord) -> Iterator[tuple[str, str]]:
-    """Yield what waits until a deadline, by its `event_id`: questions, the permission, and the review of a form of such questions."""
+    """Yield the `event_id` and the deadline of each open question, permission and review of a
+    call.
+    """
     for each in _waiting(call):
         if each.deadline:
             yield each.event_id, each.deadline
 
 
 def expired_requests(turn: TurnView, now: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
-    """Return the events that close what no one has answered in time; its call goes on when the turn does."""
+    """Return the events that close questions whose deadline has passed; their calls continue when
+    the turn continues.
+    """
     over = {event_id for event_id, deadline in turn.deadlines.items() if deadline <= now}
     if not over:
         return ()
     if turn.asker:
         return closed_call(turn, turn.asker.in_own_dialog, ids)
     place = {event.event_id: place for place, event in enumerate(turn.events)}
-    waiting = [each for call in turn.record.open_calls() for each in _waiting(call) if each.event_id in over]
-    return tuple(_expired(each, next(ids)) for each in sorted(waiting, key=lambda each: place[each.event_id]))
+    waiting = [
+        each
+        for call in turn.record.open_calls()
+        for each in _waiting(call)
+        if each.event_id in over
+    ]
+    return tuple(
+        _expired(each, next(ids)) for each in sorted(waiting, key=lambda each: place[each.event_id])
+    )
 
 
 def closed_call(turn: TurnView, content: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
-    """Return the events that end the call of another agent: what still waits is superseded, and `content` is what the agent reads."""
+    """Return the events that end the call of another agent: open questions are superseded, and
+    the agent reads `content`.
+    """
     call = next(iter(turn.record.calls.values()), None)
     if call is None or not turn.is_open:
         return ()
     asked = [attempt.request for attempt in turn.record.attempts if attempt.response is None]
-    events: list[ev.Event] = [ev.InquiryCancelled(id=request.id, reason="superseded") for request in asked]
+    events: list[ev.Event] = [
+        ev.InquiryCancelled(id=request.id, reason="superseded") for request in asked
+    ]
     if waiting := call.waiting("run"):
         events.append(ev.Approval(id=waiting.id, call=waiting.call, kind="run", state="superseded"))
     if call.response is None:
-        events.append(ev.ToolCallResponse(id=call.request.id, call=call.request.event_id, content=content))
+        events.append(
+            ev.ToolCallResponse(id=call.request.id, call=call.request.event_id, content=content)
+        )
     events.append(ev.TurnEnd(status="completed"))
     return tuple(replace(event, event_id=next(ids)) for event in events)
 
 
 def _waiting(call: CallRecord) -> list[ev.InquiryRequest | ev.Approval]:
-    return [*(chain.last.request for chain in call.open_chains), *call.open_approvals]
+    return [*(thread.last.request for thread in call.open_threads), *call.open_approvals]
 
 
 def _expired(waiting: ev.InquiryRequest | ev.Approval, event_id: str) -> ev.Event:
-    """Return the event that closes what waits."""
     if isinstance(waiting, ev.InquiryRequest):
         return ev.InquiryCancelled(event_id=event_id, id=waiting.id, reason="deadline")
     return ev.Approval(
@@ -286,8 +375,8 @@ def _expired(waiting: ev.InquiryRequest | ev.Approval, event_id: str) -> ev.Even
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Reasons why a question is closed, read from the record: the answer to a late answer, in the same words at every door
+# --------------------------------------------------------------------------------------------------
+# Errors for answers that come too late, with the same words in every interface
 
 
 _CANCELLED: Final[Mapping[str, str]] = {
@@ -300,9 +389,13 @@ _CANCELLED: Final[Mapping[str, str]] = {
 
 
 def why_closed(events: Sequence[ev.Event], at: Address, now: str = "") -> AlreadyAnswered | NotOpen:
-    """Return the error for an answer that comes too late, or to no question: `events` are of its conversation, or of its turn alone.
+    """Return the error for an answer that comes too late, or to a question that does not exist.
 
-    A deadline that has passed by `now` counts, whether or not that is on record.
+    Args:
+        events: The events of the conversation, or of the turn.
+        at: The address of the question.
+        now: The current time (RFC 3339). A passed deadline counts even if its expiry is not
+            recorded. Empty to ignore deadlines.
     """
     turn = TurnView.of(events, at.event_id)
     deadline = turn.deadlines.get(at.event_id) if now else None
@@ -319,40 +412,56 @@ def why_closed(events: Sequence[ev.Event], at: Address, now: str = "") -> Alread
 
 
 def past_deadline(at: Address, deadline: str) -> DeadlinePassed:
-    """Return the error for an answer that comes after its question's deadline, whether or not that is on record."""
-    return DeadlinePassed(f"The question {at} is closed: its deadline has passed, at {deadline}.", id=str(at), deadline=deadline)
+    """Return the error for an answer that comes after the deadline of its question."""
+    return DeadlinePassed(
+        f"The question {at} is closed: its deadline has passed, at {deadline}.",
+        id=str(at),
+        deadline=deadline,
+    )
 
 
 def _passed(turn: TurnView, event_id: str) -> str:
-    """Return the deadline at which a question is on record as over; empty where it is not."""
+    """Return the recorded deadline that has closed a question; empty if no deadline has closed
+    it.
+    """
     decision = turn.decision(event_id)
     expired = isinstance(decision, ev.InquiryCancelled) and decision.reason == "deadline"
-    if decision is None or (not expired and not (isinstance(decision, ev.Approval) and decision.state == "expired")):
+    if decision is None or (
+        not expired and not (isinstance(decision, ev.Approval) and decision.state == "expired")
+    ):
         return ""
     asked = turn.attempt(event_id)
     return asked[0].deadline if asked and asked[0].deadline else decision.timestamp
 
 
 def went_on(events: Sequence[ev.Event], at: Address) -> NotOpen:
-    """Return the error for a question that is not what its turn waits for, whatever was answered."""
-    return NotOpen(f"The question {at} is closed: {_how_it_ended(TurnView.of(events, at.event_id))}.")
+    """Return the error for a question whose turn no longer waits for an answer."""
+    return NotOpen(
+        f"The question {at} is closed: {_how_it_ended(TurnView.of(events, at.event_id))}."
+    )
 
 
 def no_question(id: str) -> NoSuchQuestion:
-    """Return the error for the id of no question."""
+    """Return the error for an unknown question id."""
     return NoSuchQuestion(f"There is no question {id!r}.", id=id)
 
 
 def answered_before(at: Address, by: ev.AnsweredBy | None, when: str) -> AlreadyAnswered:
-    """Return the error for an answer that comes after that of `by`."""
+    """Return the error for a question that `by` has answered before."""
     who = describe(by)
-    answerer = Answerer(by.user or by.model or by.name or by.by if by else "", by.via if by else None, when)
+    answerer = Answerer(
+        by.user or by.model or by.name or by.by if by else "", by.via if by else None, when
+    )
     first = f", by {who}" if who else ""
-    return AlreadyAnswered(f"The question {at} was answered before{first}. That answer stands.", who, answered_by=answerer)
+    return AlreadyAnswered(
+        f"The question {at} was answered before{first}. That answer stands.",
+        who,
+        answered_by=answerer,
+    )
 
 
 def describe(by: ev.AnsweredBy | None) -> str:
-    """Say who answered, for a person; empty where that is not on record."""
+    """Return the responder as a phrase; empty if it is not recorded."""
     match by:
         case None:
             return ""
@@ -367,17 +476,21 @@ def describe(by: ev.AnsweredBy | None) -> str:
         case ev.AnsweredBy(by="owner"):
             name = f"{by.user or 'a user'}, who owns the store,"
         case _:
-            name = {"assistant": by.model or "an assistant", "cached": "an earlier answer", "default": "the default"}.get(by.by, by.by)
+            name = {
+                "assistant": by.model or "an assistant",
+                "cached": "an earlier answer",
+                "default": "the default",
+            }.get(by.by, by.by)
     return f"{name} ({by.via})" if by.via else name
 
 
 def cancelled(reason: str) -> str:
-    """Say why a question was cancelled, in words that stand after a colon."""
+    """Return why a question was cancelled, as a clause to follow a colon."""
     return _CANCELLED.get(reason, f"it was cancelled ({reason})")
 
 
 def why_unanswered(turn: TurnView, event_id: str) -> str:
-    """Say why a question is closed that has no answer, in words that stand after a colon."""
+    """Return why a question was closed without an answer, as a clause to follow a colon."""
     if elsewhere := why_superseded(turn, event_id):
         return elsewhere
     match turn.decision(event_id):
@@ -392,9 +505,11 @@ def why_unanswered(turn: TurnView, event_id: str) -> str:
 
 
 def why_superseded(turn: TurnView, event_id: str) -> str:
-    """Say why a question of another agent is over that was not answered here; empty where it is not, or was not one.
+    """Return the reason why a question of another agent was closed without an answer here; empty
+    if the question is open, or does not belong to another agent.
 
-    It may be over with nothing on record: once its hook must have ended, the agent's own dialog has it.
+    The question may be closed without an event: after the time limit of its hook, the agent opens
+    its own dialog.
     """
     if turn.asker is None or not turn.was_asked(event_id):
         return ""
@@ -411,6 +526,12 @@ def why_superseded(turn: TurnView, event_id: str) -> str:
 def _how_it_ended(turn: TurnView) -> str:
     end = turn.record.ended
     if end is None:
-        return "its turn goes on with something else"
+        return "its turn has continued without the answer"
     by = describe(end.ended_by)
-    return f"its turn was ended by {by}" if by else "its turn was ended" if end.status == "ended_by_user" else "its turn is over"
+    return (
+        f"its turn was ended by {by}"
+        if by
+        else "its turn was ended"
+        if end.status == "ended_by_user"
+        else "its turn is over"
+    )

@@ -1,4 +1,6 @@
-"""An open turn, visited to answer from outside: the machine says what is asked, and which events an answer leads to."""
+"""Answers to an open turn from outside a run: the open decisions, and the events that record an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -7,46 +9,75 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, MidturnError, NotOpen, Problem
+from midturn.errors import (
+    AlreadyAnswered,
+    AnswerError,
+    DigestMismatch,
+    MidturnError,
+    NotOpen,
+    Problem,
+)
 from midturn.events.open_question import Address, asker_of, shown
 from midturn.events.prompt import FormSubject, Prompt, reviewed_places
-from midturn.events.types import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
+from midturn.events.types import (
+    AnsweredBy,
+    Approval,
+    Event,
+    InquiryRequest,
+    Source,
+    call_requests,
+    put_to_people,
+)
 from midturn.question.form import Form
 from midturn.question.json_value import Json, SecretValue
 from midturn.question.people import Directory
-from midturn.question.reply import Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
+from midturn.question.reply import (
+    Answered,
+    Deferred,
+    EndedTurn,
+    Reply,
+    Scope,
+    Unavailable,
+    WentBack,
+)
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn.call import Call
-from midturn.turn.decision import CHANGED, Spoken
+from midturn.turn.call_record import CallRecord, QuestionThread
+from midturn.turn.decision import CHANGED, DecisionReply
 from midturn.turn.ending import ended_by_user
-from midturn.turn.forms import TELLS_REPLIES
-from midturn.turn.record import CallRecord, Chain
-from midturn.turn.standing import refusal
-from midturn.turn.state import Ticket, TurnState
-from midturn.turn.step import FormWanted, OnFailure, Record, TurnSettings
+from midturn.turn.inputs import FormWanted, OnFailure, Record
+from midturn.turn.queue import DecisionQueue, OpenDecision, not_for_agents
+from midturn.turn.replay import Replay
+from midturn.turn.requests import REPORTS_REPLIES
+from midturn.turn.settings import TurnSettings
+from midturn.turn.standing_decisions import refusal
+from midturn.turn.step_output import StepOutput
 from midturn.turn.view import TurnView, went_on, why_closed
-from midturn.turn.walk import Replay
 
 _EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
 
 
 class Visit:
-    """One call of an open turn, brought up to what it waits for by replaying its record. Nothing runs, and whatever else there is waits.
+    """One call of an open turn, replayed up to its open decision.
 
-    `prompt` is what a person is shown, `take` returns the batch that a reply appends. A visitor may go on: `prompt` then shows the next
-    question of the form, Back included. What one reply leads to (a next request) is held back, because the next run's settings may answer
-    it; it goes out in front of the visitor's next reply. Not so after a map of answers, where what is left out is to stay open, nor
-    after Back at a review, which is on record only as the request that it leads to.
+    No tool runs, and other calls are not changed.
+
+    `prompt` returns the prompt for a person, and `take` returns the batch to append for a reply.
+    After a reply, `prompt` returns the next question of the form, also after Back. The request for
+    the next question is not part of this batch, because the settings of the next run may answer
+    it. It is part of the batch for the next reply. In two cases the batch contains it: after a map
+    of answers, because the unanswered questions have to stay open, and after Back at a review,
+    because only this request records that the person chose Back.
 
     Args:
         window: The events of the last turn.
-        event_id: The request that is to be answered.
+        event_id: The request to answer.
         ids: Gives the new events their ids.
-        conversation: What prompts say of where they are from, and the first part of their ids.
-        directory: The people that are configured where the answer is taken; None where that is not known.
-        rules: Returns the ruling on other arguments of the call, if this process knows the rules. Without it, an edit is left to the
-            process that runs the turn.
+        conversation: The conversation, for prompts and their ids.
+        directory: The configured people of the process that receives the answer, or None.
+        rules: Returns the ruling on other arguments of the call, if this process knows the rules.
+            Without this function, the process that runs the turn checks edits.
 
     Raises:
         NotOpen: No such request waits in this turn.
@@ -68,10 +99,15 @@ class Visit:
         self._event_id = event_id
         self._directory = directory
         self._rules = rules
-        self._walk: tuple[int, FormWanted] | None = None
-        request = next((asked for asked in put_to_people(window) if asked.event_id == event_id), None)
-        self._state = self._loaded()
-        if request is None or self._state.record.ended or not self._state.record.started:
+        self._form: tuple[int, FormWanted] | None = None
+        """The form of the request, with the number of threads before it; None for a permission
+        or a delivery.
+        """
+        request = next(
+            (asked for asked in put_to_people(window) if asked.event_id == event_id), None
+        )
+        self._load()
+        if request is None or self._output.record.ended or not self._output.record.started:
             raise self._closed([event_id])
         if isinstance(request, InquiryRequest):
             self._call = self._at_question(request)
@@ -81,74 +117,107 @@ class Visit:
 
     @property
     def request(self) -> Event | None:
-        """The request that is to be answered."""
-        return next((asked for asked in put_to_people(self._window) if asked.event_id == self._event_id), None)
+        """The request to answer."""
+        return next(
+            (asked for asked in put_to_people(self._window) if asked.event_id == self._event_id),
+            None,
+        )
 
     @property
     def form(self) -> Form | None:
-        """The form that the question belongs to, alone or not; None at a call's permission or delivery."""
-        return self._walk[1].form if self._walk else None
+        """The form that the question belongs to; None for a permission or a delivery."""
+        return self._form[1].form if self._form else None
 
     @property
     def answers(self) -> Mapping[str, Json]:
-        """The answers of a form that is complete, without secrets."""
-        return {key: value for key, value in self._call.forms.answers.items() if not isinstance(value, SecretValue)}
+        """The answers of a complete form, without secrets."""
+        return {
+            key: value
+            for key, value in self._call.answers.items()
+            if not isinstance(value, SecretValue)
+        }
+
+    @property
+    def answers_so_far(self) -> Mapping[str, Json]:
+        """The answers to earlier questions of the form, without secrets."""
+        each = self._open()
+        run = self._call.form_run(each.id) if each else None
+        known = run.walker.collected if run else {}
+        return {key: value for key, value in known.items() if not isinstance(value, SecretValue)}
+
+    @property
+    def barred_for_programs(self) -> str:
+        """The reason why only people may decide; empty if a program may answer on its own
+        behalf.
+        """
+        each = self._open()
+        return not_for_agents(each.decision, Answered(None)) if each else ""
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The ids of the questions that a secret has answered, as far as the form has come."""
-        ticket = self._ticket()
-        walk = self._call.forms.walk(ticket.decision.id) if ticket else None
-        known = walk.walker.collected if walk else self._call.forms.answers
+        """The ids of the questions that were answered with a secret so far."""
+        each = self._open()
+        run = self._call.form_run(each.id) if each else None
+        known = run.walker.collected if run else self._call.answers
         return frozenset(key for key, value in known.items() if isinstance(value, SecretValue))
 
     def prompt(self) -> Prompt | None:
-        """Return what a person is shown; None when the visit is over."""
-        ticket = self._ticket()
-        prompt = ticket.decision.prompt() if ticket else None
+        """Return the prompt for a person; None if the visit is over."""
+        each = self._open()
+        prompt = each.decision.prompt() if each else None
         asker = asker_of(self._window)
         if prompt is None or asker is None:
             return prompt
         always = asker.always if prompt.kind == "run" else ()
         scopes: tuple[Scope, ...] = tuple(scope for scope in prompt.scopes if scope == "project")
-        return replace(prompt, may_remember=bool(always), always=always, scopes=scopes)  # a call of another agent is a turn of its own
+        return replace(
+            prompt, may_remember=bool(always), always=always, scopes=scopes
+        )  # a call of another agent is its own turn, so the scope `conversation` is not offered
 
     def checked(self) -> tuple[Event, ...]:
-        """Return the events that an edit leads to which was recorded unchecked, given `rules`; none if there is no such edit."""
+        """Return the events for an edit that was recorded unchecked, given `rules`; none if
+        there is no such edit.
+        """
         batch, self._held = self._held, ()
         return batch
 
     def take(self, reply: Reply, who: AnsweredBy, digest: str = "") -> tuple[Event, ...]:
-        """Return the batch that a reply appends, durably, before the next question is shown.
+        """Return the batch to append for a reply. It has to be durable before the next question is
+        shown.
 
-        For a form of several questions, `Answered` may hold a map of answers by question id: every pair is recorded, and the form counts
-        as reviewed. `digest` is that of the subject that was shown (see `OpenQuestion.digest`).
+        Args:
+            reply: The reply. For a form of several questions, `Answered` may hold a map of answers
+                by question id: every answer is recorded, and the form counts as reviewed.
+            who: The person or program that replied.
+            digest: Digest of the subject that was shown (see `OpenQuestion.digest`).
 
         Raises:
-            AnswerError: The reply does not fit; nothing has happened.
-            NotAllowed: It is not for this person to answer.
+            AnswerError: The reply is invalid; nothing has changed.
+            NotAllowed: This person may not answer.
         """
-        ticket = self._ticket()
-        if ticket is None:
+        each = self._open()
+        if each is None:
             raise self._closed([])
-        reply = self._naming_what_is_kept(reply)
+        reply = self._with_kept_choice(reply)
         self._check_scope(reply)
         keeps_all = isinstance(reply, WentBack)
         match reply:
-            case EndedTurn() if misfit := self._call.docket.barred_from_ending(ticket, who):
-                raise misfit.error
+            case EndedTurn() if barred := self._queue.barred_from_ending(each, who):
+                raise barred.error
             case EndedTurn():
-                self._state.end(ended_by_user({self._call.event}, who))
+                self._output.end(ended_by_user({self._call.event}, who))
                 self._call.abandon()
             case Unavailable():
-                raise AnswerError([Problem("", "Nobody was there to answer.")])
+                raise AnswerError([Problem("", "No one was there to answer.")])
             case Deferred():
-                raise AnswerError([Problem("", "The question was left open, so there is nothing to record.")])
-            case _ if (answers := self._call.forms.answers_to(ticket.decision.id, reply)) is not None:
-                self._call.take_all(ticket.decision.id, answers, who)
+                raise AnswerError(
+                    [Problem("", "The question was left open, so there is nothing to record.")]
+                )
+            case _ if (answers := self._call.answers_to_form(each.id, reply)) is not None:
+                self._call.take_all(each.id, answers, who)
                 keeps_all = True
             case _:
-                self._decide(ticket, reply, who, digest)
+                self._decide(each, reply, who, digest)
         self._call.advance()
         events = self._drained()
         asked = next((place for place, event in enumerate(events) if _asks(event)), len(events))
@@ -156,91 +225,147 @@ class Visit:
         batch, self._held = (*self._held, *events[:now]), events[now:]
         return batch
 
-    def _naming_what_is_kept(self, reply: Reply) -> Reply:
-        """Have a yes that another agent is to keep name one of the things that it offers; it offers none of them with another.
+    def _with_kept_choice(self, reply: Reply) -> Reply:
+        """Return an approval with the name of the permission that the other agent should
+        remember.
 
         Raises:
-            AnswerError: It names none of them, or none where there are several.
+            AnswerError: The reply names an unknown permission, or several permissions are offered
+                and the reply names none.
         """
         prompt = self.prompt()
         if prompt is None or not isinstance(reply, Answered) or not reply.remember:
             return reply
         if not prompt.always and isinstance(reply.remember, str):
-            raise AnswerError([Problem("", "Nothing is offered here that could be kept by name.")])
+            raise AnswerError(
+                [
+                    Problem(
+                        "",
+                        "This agent offers no permission to remember, so `remember` cannot name"
+                        " one.",
+                    )
+                ]
+            )
         if not prompt.always:
             return reply
         if reply.value is not True:
-            raise AnswerError([Problem("", "Only a yes can be kept: this agent offers nothing for a no.")])
-        kept = prompt.always[0] if reply.remember is True and len(prompt.always) == 1 else reply.remember
+            raise AnswerError(
+                [
+                    Problem(
+                        "",
+                        "Only the answer yes can be remembered: this agent does not offer to"
+                        " remember a refusal.",
+                    )
+                ]
+            )
+        kept = (
+            prompt.always[0]
+            if reply.remember is True and len(prompt.always) == 1
+            else reply.remember
+        )
         if kept not in prompt.always:
-            raise AnswerError([Problem("", f"Say which of these is to be kept: {'; '.join(map(repr, prompt.always))}.")])
+            raise AnswerError(
+                [
+                    Problem(
+                        "",
+                        "Name the permission to remember, one of:"
+                        f" {'; '.join(map(repr, prompt.always))}.",
+                    )
+                ]
+            )
         return replace(reply, remember=kept)
 
     def _check_scope(self, reply: Reply) -> None:
-        """Refuse a scope that is not offered.
-
-        Raises:
-            AnswerError: It is not.
-        """
+        """Raise an `AnswerError` if the reply has a scope that is not offered."""
         prompt = self.prompt()
-        if prompt is None or not isinstance(reply, Answered) or reply.scope is None or asker_of(self._window) is None:
+        if (
+            prompt is None
+            or not isinstance(reply, Answered)
+            or reply.scope is None
+            or asker_of(self._window) is None
+        ):
             return
         if why := refusal(reply.scope, prompt.scopes, has_people=prompt.people is not None):
             raise AnswerError([Problem("", why)])
 
     def catch_up(self, window: Sequence[Event]) -> None:
-        """Bring the same call up anew: another process has written to the turn since the visit began.
+        """Replay the same call again, because another process has written to the turn since the
+        visit began.
 
         Raises:
-            AlreadyAnswered: What is shown was answered.
-            NotOpen: The call waits for something else now.
-            DigestMismatch: What is shown was edited: it is open, and the prompt shows what is asked now.
+            AlreadyAnswered: The shown question was answered.
+            NotOpen: The call is waiting for another decision now.
+            DigestMismatch: The call was edited after it was shown. The permission is still open,
+                and the prompt shows the edited call.
         """
         shown, waited = self.prompt(), self._call.waiting
         self._window = window
-        self._state = self._loaded()
-        call = self._state.record.calls.get(self._call.event)
-        if call is None or call.response or self._state.record.ended:
+        self._load()
+        call = self._output.record.calls.get(self._call.event)
+        if call is None or call.response or self._output.record.ended:
             raise self._closed(waited)
-        self._call = self._brought_up(call)
+        self._call = self._replayed(call)
         self._held = self._drained()
         now = self.prompt()
         if shown is None or now is None:
             raise self._closed(waited)
-        is_as_shown = (shown.kind, shown.question, shown.subject) == (now.kind, now.question, now.subject)
-        if now.digest and shown.event == now.event and not (is_as_shown and shown.digest == now.digest):
+        is_as_shown = (shown.kind, shown.question, shown.subject) == (
+            now.kind,
+            now.question,
+            now.subject,
+        )
+        if (
+            now.digest
+            and shown.event == now.event
+            and not (is_as_shown and shown.digest == now.digest)
+        ):
             raise DigestMismatch([Problem("", CHANGED.format(now.digest))], digest=now.digest)
         if not is_as_shown:
             raise self._closed(waited)
 
     def _closed(self, waited: Sequence[str]) -> AlreadyAnswered | NotOpen:
-        """Return the error for what does not wait any more; of what was held back, only the turn can tell."""
+        """Return the error for a question that is not open any more.
+
+        Requests that were not written yet are not in the log.
+        """
         turn = TurnView.last(self._window)
-        asked = next((event_id for event_id in waited if event_id == self._event_id or turn.was_asked(event_id)), None)
+        asked = next(
+            (
+                event_id
+                for event_id in waited
+                if event_id == self._event_id or turn.was_asked(event_id)
+            ),
+            None,
+        )
         if asked is None:
             return went_on(self._window, Address(self._conversation, self._event_id))
         return why_closed(self._window, Address(self._conversation, asked))
 
-    def _decide(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, digest: str) -> None:
-        misfit = self._call.decided(ticket, reply, who, digest)
-        if misfit is not None:
-            raise misfit.error
-        if (still := self._state.desk.find(ticket.id)) is not None and still.decision is ticket.decision:
-            self._state.take_down(ticket.id)  # a vote: the next person has a visit of their own
+    def _decide(
+        self, each: OpenDecision, reply: DecisionReply, who: AnsweredBy, digest: str
+    ) -> None:
+        invalid = self._call.take(each, reply, who, digest)
+        if invalid is not None:
+            raise invalid.error
+        if (still := self._queue.find(each.id)) is not None and still.decision is each.decision:
+            self._queue.withdraw(each.id)  # a vote was recorded: the next voter needs a new `Visit`
 
-    def _ticket(self) -> Ticket | None:
+    def _open(self) -> OpenDecision | None:
         waiting = self._call.waiting
-        return self._state.desk.find(waiting[0]) if waiting else None
+        return self._queue.find(waiting[0]) if waiting else None
 
     def _drained(self) -> tuple[Event, ...]:
-        return tuple(effect.event for effect in self._state.drain() if isinstance(effect, Record))
+        return tuple(effect.event for effect in self._output.drain() if isinstance(effect, Record))
 
-    # Bringing a call up ---------------------------------------------------------------------------------------------
+    # Replaying the call
+    # ----------------------------------------------------------------------------------------------
 
-    def _loaded(self) -> TurnState:
-        """Return the state of the turn, under settings where nothing is decided but by the visitor."""
+    def _load(self) -> None:
+        """Load the record of the turn, with settings under which a person makes every decision."""
         names = {call.name for call in call_requests(self._window)}
-        policies = {name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names}
+        policies = {
+            name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names
+        }
         settings = TurnSettings(
             tools=policies,
             conversation=self._conversation,
@@ -249,52 +374,72 @@ class Visit:
             knows_rules=False,
             rules_of_edits=self._rules,
         )
-        state = TurnState(settings, self._ids)
+        self._output = StepOutput(settings, self._ids)
+        self._queue = DecisionQueue(self._output)
         for event in self._window:
-            state.record.apply(event)
-        return state
+            self._output.record.apply(event)
 
     def _at_question(self, request: InquiryRequest) -> Call:
-        """Walk the form of a question up to it.
+        """Replay the form of a question up to this question.
 
-        A question that a tool asks alone after it has asked the same in a form looks like one of that form; whether it is, the walk knows.
+        If a tool has asked an equal question in a form and also alone, the request may belong to
+        either of them. Replay determines the right one.
         """
-        record, chain = self._open_chain(request)
-        for first, form in _forms(record, chain):
-            self._walk = first, FormWanted(form, request.source, _on_failure(request))
-            call = self._brought_up(self._state.record.calls[record.request.event_id])
+        record, thread = self._open_thread(request)
+        for first, form in _forms(record, thread):
+            self._form = first, _wanted(form, request)
+            call = self._replayed(self._output.record.calls[record.request.event_id])
             if request.event_id in call.waiting:
                 return call
-            self._state = self._loaded()  # a walk that has come elsewhere leaves its marks
+            self._load()  # the form run did not reach the question and has changed the record
         raise self._closed([request.event_id])
 
-    def _open_chain(self, request: InquiryRequest) -> tuple[CallRecord, Chain]:
-        """Return the call and the chain that a request belongs to, if it still waits."""
-        call, chain = self._state.record.place_of(request.id)
-        if self._state.record.inquiries[request.id].response or call is None or chain is None or call.response is not None:
+    def _open_thread(self, request: InquiryRequest) -> tuple[CallRecord, QuestionThread]:
+        """Return the call and the thread that a request belongs to, if the request still waits."""
+        entry = self._output.record.inquiries[request.id]
+        if (
+            entry.attempt.response
+            or entry.call is None
+            or entry.thread is None
+            or entry.call.response is not None
+        ):
             raise self._closed([request.event_id])
-        return call, chain
+        return entry.call, entry.thread
 
     def _at_approval(self, request: Approval) -> Call:
-        call = self._state.record.calls.get(request.call)
-        if call is None or call.response is not None or any(a.id == request.id and a.state != "waiting" for a in call.approvals):
+        call = self._output.record.calls.get(request.call)
+        if (
+            call is None
+            or call.response is not None
+            or any(a.id == request.id and a.state != "waiting" for a in call.approvals)
+        ):
             raise self._closed([request.event_id])
         if request.kind == "review":
-            self._walk = self._reviewed(call, request)
-        return self._brought_up(call)
+            self._form = self._reviewed(call, request)
+        return self._replayed(call)
 
     def _reviewed(self, call: CallRecord, request: Approval) -> tuple[int, FormWanted]:
-        """Return the form that a review is about, with the place at which its walk began."""
-        first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
+        """Return the form that a review is about, with the number of threads before it."""
+        first = next(
+            (
+                thread
+                for thread in reversed(call.threads)
+                if thread.asked.form and request.form in (None, thread.asked.id)
+            ),
+            None,
+        )
         if first is None or first.asked.form is None:
             raise self._closed([request.event_id])
         form = Form.from_record(list(first.asked.form.questions), review=first.asked.form.review)
-        return first.place, FormWanted(form, first.asked.source, _on_failure(first.asked))
+        return first.place, _wanted(form, first.asked)
 
-    def _brought_up(self, record: CallRecord) -> Call:
-        """Return the call at what it waits for: its approval, or the place that its form has come to."""
-        first, asking = self._walk or (0, None)
-        call = Call(self._state, record, self._state.settings.tools[record.request.name], Replay(record, first))
+    def _replayed(self, record: CallRecord) -> Call:
+        """Return the call, replayed up to its open decision: an approval, or a question of a
+        form.
+        """
+        first, asking = self._form or (0, None)
+        policy = self._output.settings.tools[record.request.name]
+        call = Call(self._output, self._queue, record, policy, Replay(record, first))
         if asking is None:
             call.begin()
         else:
@@ -304,21 +449,28 @@ class Visit:
 
 
 def reviewed_answers(turn: Sequence[Event], call: CallRecord, review: Approval) -> str:
-    """List the answers of a form that would be sent, below each other, as a visitor of the turn sees them; secrets are not among them.
+    """Return the answers of a form under review as a list in Markdown, without secrets.
 
-    Where no visit is possible, because another program or another version asked, they are listed as they were recorded.
+    If another program or another version asked, so that the form cannot be replayed, the recorded
+    answers are listed.
     """
     try:
         prompt = Visit(turn, review.event_id, map(str, count())).prompt()
     except MidturnError:
         prompt = None
-    subject = prompt.subject if prompt and isinstance(prompt.subject, FormSubject) else _recorded(call)
+    subject = (
+        prompt.subject if prompt and isinstance(prompt.subject, FormSubject) else _recorded(call)
+    )
     questions = [subject.questions[place] for place in reviewed_places(subject)]
-    return "\n".join(f"- {question.text}: {shown(subject.answers[question.id])}" for question in questions)
+    return "\n".join(
+        f"- {question.text}: {shown(subject.answers[question.id])}" for question in questions
+    )
 
 
 def review_digest(turn: Sequence[Event], review: Approval) -> str:
-    """Return the digest of the answers under review; empty if another program or another version asked."""
+    """Return the digest of the answers under review; empty if another program or another version
+    asked.
+    """
     try:
         prompt = Visit(turn, review.event_id, map(str, count())).prompt()
     except MidturnError:
@@ -327,27 +479,53 @@ def review_digest(turn: Sequence[Event], review: Approval) -> str:
 
 
 def _recorded(call: CallRecord) -> FormSubject:
-    """Return the questions of a call, and the answers that it has had."""
-    asked = [link for chain in call.chains for link in chain.links]
-    answers = {link.request.question_id: link.response.answer for link in asked if link.response and link.response.outcome == "answered"}
-    questions = {link.request.question_id: link.request.question.asked(link.request.question_id) for link in asked}
+    """Return the questions of a call and their recorded answers."""
+    asked = [attempt for thread in call.threads for attempt in thread.attempts]
+    answers = {
+        each.request.question_id: each.response.answer
+        for each in asked
+        if each.response and each.response.outcome == "answered"
+    }
+    questions = {
+        each.request.question_id: each.request.question.asked(each.request.question_id)
+        for each in asked
+    }
     return FormSubject(tuple(questions.values()), answers)
 
 
-def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
-    """Yield the forms that a question may belong to, at last the question alone, each with the place at which its walk began."""
-    question_id = chain.asked.question_id or "answer"  # another program may not have said
-    for first in range(chain.place, -1, -1):
-        asked = call.chains[first].asked.form
+def _forms(call: CallRecord, thread: QuestionThread) -> Iterator[tuple[int, Form]]:
+    """Yield the forms that a question may belong to, each with the number of threads before it;
+    the question alone comes last.
+    """
+    question_id = (
+        thread.asked.question_id or "answer"
+    )  # requests of other programs may have no question id
+    for first in range(thread.place, -1, -1):
+        asked = call.threads[first].asked.form
         if asked and any(question.get("id") == question_id for question in asked.questions):
-            yield first, Form.from_record(list(asked.questions), review=asked.review)  # of several at once, an earlier one
-    yield chain.place, Form((chain.asked.question.asked(question_id),))
+            yield (
+                first,
+                Form.from_record(list(asked.questions), review=asked.review),
+            )  # an earlier one of several concurrent forms
+    yield thread.place, Form((thread.asked.question.asked(question_id),))
+
+
+def _wanted(form: Form, request: InquiryRequest) -> FormWanted:
+    """Return a form as the tool asked it."""
+    source = request.source
+    agent = source.name if source.source == "other" else None
+    return FormWanted(form, source, _on_failure(request), on_behalf_of=agent)
 
 
 def _on_failure(request: InquiryRequest) -> OnFailure:
-    """Say what becomes of a reply: its coroutine asked to hear of it."""
-    return "report_all" if (request.metadata or {}).get("reply") == TELLS_REPLIES["reply"] else "fail_call"
+    return (
+        "report_all"
+        if (request.metadata or {}).get("reply") == REPORTS_REPLIES["reply"]
+        else "fail_call"
+    )
 
 
 def _asks(event: Event) -> bool:
-    return isinstance(event, InquiryRequest) or (isinstance(event, Approval) and event.state == "waiting")
+    return isinstance(event, InquiryRequest) or (
+        isinstance(event, Approval) and event.state == "waiting"
+    )

@@ -1,11 +1,10 @@
-"""The ASGI application: routes, and who is let through to them."""
+"""The ASGI application: routes, access checks, server-sent events and error responses."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
-import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -25,55 +24,76 @@ from starlette.types import ASGIApp
 from midturn.agent.agent import Agent
 from midturn.errors import NoConversation, StoreError
 from midturn.http_body import BodyRefused
-from midturn.inbox.open_questions import Board
+from midturn.inbox.open_questions import OpenQuestionList
 from midturn.inbox.resuming import Resuming
 from midturn.inbox.store_access import Port
 from midturn.stores.authorization import MayAnswer
 from midturn.stores.store import ConversationStore
 from midturn.stores.watching import StoreChange, Watch, happened_and_recorded
-from midturn.web import api, gate
-from midturn.web.app_state import Site
-from midturn.web.conversation_cache import Library
+from midturn.web import api, request_checks
+from midturn.web.app_state import AppState, is_server_stopping
+from midturn.web.conversation_cache import ConversationCache
 from midturn.web.installed import manifest, press, subscribe, worker
 from midturn.web.openapi import openapi
 from midturn.web.pages import conversation, conversations, export, question, several, stats, waiting
 from midturn.web.sign_in import devices, enter, leave, stranger
 from midturn.web.templating import STATIC, page, version
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What happens, as it happens: server-sent events
+# --------------------------------------------------------------------------------------------------
+# Server-sent events
 
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_STILL_HERE = b": still here\n\n"
-_QUIET = 15.0  # seconds after which something is sent, so that proxies and telephones keep the line
-_LONGEST = 600.0  # seconds after which one comes back: the program around us may have signed its user out
+_KEEPALIVE = b": still here\n\n"
+# seconds between comments in an idle stream, because proxies and phones close idle streams
+KEEPALIVE_INTERVAL = 15.0
+# maximum duration of a stream; when the browser reconnects, the sign-in is checked again
+MAX_STREAM_SECONDS = 600.0
 
 
-async def events(request: Request, visitor: gate.Visitor, site: Site) -> Response:
-    """Stream what changes from now on, or from where the browser was cut off: of all questions, or each event of one conversation."""
+async def events(request: Request, visitor: request_checks.Visitor, site: AppState) -> Response:
+    """Stream changes as server-sent events.
+
+    The stream starts now, or after the last event that the browser has received. Without
+    `conversation`, the events are about questions. With `conversation`, they are the recorded
+    events of that conversation.
+    """
     conversation = request.query_params.get("conversation")
-    found = await (_of_all(request, site) if conversation is None else _of_one(request, site, conversation))
+    found = await (
+        _all_questions(request, site)
+        if conversation is None
+        else _one_conversation(request, site, conversation)
+    )
 
     async def stream() -> AsyncGenerator[bytes]:
         yield b"retry: 1000\n\n"
         begun = said = time.monotonic()
-        async with aclosing(found) as messages:
+        async with site.streams.opened(site.board.feed), aclosing(found) as messages:
             async for message in messages:
                 now = time.monotonic()
-                if now - begun >= _LONGEST or not site.access.still(visitor) or server_ends():
+                if (
+                    now - begun >= MAX_STREAM_SECONDS
+                    or not site.access.still(visitor)
+                    or is_server_stopping()
+                ):
                     return
-                if message is not None or now - said >= _QUIET:
-                    yield _STILL_HERE if message is None else message
+                if message is not None or now - said >= KEEPALIVE_INTERVAL:
+                    yield _KEEPALIVE if message is None else message
                     said = now
 
     return StreamingResponse(stream(), media_type="text/event-stream", headers=_HEADERS)
 
 
-async def _of_all(request: Request, site: Site) -> AsyncGenerator[bytes | None]:
-    """Say what happens to questions; where too much has passed since the browser was cut off, begin with what is open."""
+async def _all_questions(request: Request, site: AppState) -> AsyncGenerator[bytes | None]:
+    """Yield the changes of questions.
+
+    If the browser was disconnected for so long that changes are missing, start with all open
+    questions.
+    """
     if "after" in request.query_params:
-        raise HTTPException(400, "`after` is a position in one conversation: name it with `conversation`, too.")
+        raise HTTPException(
+            400, "`after` is a position in a conversation. Add the parameter `conversation`."
+        )
     await site.board.fresh()
     feed = site.board.feed
     seen = request.headers.get("last-event-id")
@@ -89,44 +109,56 @@ async def _of_all(request: Request, site: Site) -> AsyncGenerator[bytes | None]:
     return messages()
 
 
-async def _of_one(request: Request, site: Site, conversation: str) -> AsyncGenerator[bytes | None]:
-    """Say what any process records in one conversation, and what that means for its questions.
+async def _one_conversation(
+    request: Request, site: AppState, conversation: str
+) -> AsyncGenerator[bytes | None]:
+    """Yield the changes of one conversation: events recorded by any process, and its questions.
 
-    The positions of events are the ids of messages: they are good for any run of any server, and as `after`.
+    The ID of a message is the position of its event. Such an ID is valid on every server, and also
+    as `after`.
     """
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     if given is not None and not re.fullmatch("[0-9]{1,9}", given):
-        raise HTTPException(400, "`after` must be the number of events that were seen.")
+        raise HTTPException(400, "`after` must be the number of events already received.")
     port = site.board.port
-    watch = Watch(port, port, conversation, happened_and_recorded, after=_END if given is None else int(given))
-    await port.stirred(0)  # it listens from now on
+    watch = Watch(
+        port,
+        port,
+        conversation,
+        happened_and_recorded,
+        after=_LAST_POSITION if given is None else int(given),
+    )
+    await port.wait_for_change(0)  # start watching before reading, so that no change is missed
     try:
         missed = await watch.begin()
     except NoConversation:
-        raise HTTPException(404, "There is no conversation with this id.") from None
+        raise HTTPException(404, "There is no conversation with this ID.") from None
 
     async def messages() -> AsyncGenerator[bytes | None]:
-        for message in _wired(missed):
+        for message in _encode_messages(missed):
             yield message
-        with suppress(StoreError):  # the browser comes back, and is told why then
-            async with aclosing(site.board.stirrings()) as stirrings:
-                async for has_stirred in stirrings:
-                    found = await watch.look() if has_stirred else []
-                    for message in _wired(found) or [None]:
+        with suppress(StoreError):  # the browser reconnects and receives the error then
+            async with aclosing(site.board.wake_ups()) as wake_ups:
+                async for has_changed in wake_ups:
+                    found = await watch.look() if has_changed else []
+                    for message in _encode_messages(found) or [None]:
                         yield message
-                    if found and not found[0].position:  # it was removed, or is not what it was: who comes back is told
+                    if (
+                        found and not found[0].position
+                    ):  # the conversation was removed or replaced; the browser reconnects
                         return
 
     return messages()
 
 
-_END = 999_999_999  # a position behind every event
+_LAST_POSITION = 999_999_999  # a number larger than every position in a conversation
 
 
-def _wired(changes: Sequence[StoreChange]) -> list[bytes]:
-    """Write changes as server-sent events. A message has an id where nothing that belongs to its event comes after it.
+def _encode_messages(changes: Sequence[StoreChange]) -> list[bytes]:
+    """Encode changes as server-sent events.
 
-    So what a browser did not get before it was cut off comes again.
+    Only the last message about a recorded event has an ID. If the connection breaks before that
+    message, the browser receives all messages about the event again.
     """
     messages: list[bytes] = []
     position = 0
@@ -135,19 +167,16 @@ def _wired(changes: Sequence[StoreChange]) -> list[bytes]:
         position = change.position or position
         is_last = later is None or later.kind == "recorded"
         number = b"id: %d\n" % position if position and is_last else b""
-        messages.append(b"%sevent: %s\ndata: %s\n\n" % (number, str(told.pop("kind")).encode(), msgspec.json.encode(told)))
+        messages.append(
+            b"%sevent: %s\ndata: %s\n\n"
+            % (number, str(told.pop("kind")).encode(), msgspec.json.encode(told))
+        )
     return messages
 
 
-def server_ends() -> bool:
-    """Say whether the server around us has been told to end: uvicorn waits for its open responses first, and tells an application later."""
-    handlers = (signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
-    return any(getattr(getattr(handler, "__self__", None), "should_exit", False) is True for handler in handlers)
-
-
-_PACKED_FROM = 4_096  # bytes of a response; less is sent as it is
+MIN_COMPRESSED_BYTES = 4_096  # minimum number of bytes of a response that is compressed
 _LOG = logging.getLogger(__name__)
-_Page: TypeAlias = Callable[[Request, gate.Visitor, Site], Awaitable[Response]]
+_Page: TypeAlias = Callable[[Request, request_checks.Visitor, AppState], Awaitable[Response]]
 _FILES = {
     "style.css": "text/css; charset=utf-8",
     "script.js": "text/javascript; charset=utf-8",
@@ -158,26 +187,55 @@ _FILES = {
 
 
 def inbox(
-    agent_or_store: Agent | ConversationStore, *, user: gate.WhoIsIt, may_answer: MayAnswer | None = None, resume: bool = True
+    agent_or_store: Agent | ConversationStore,
+    *,
+    user: request_checks.WhoIsIt,
+    may_answer: MayAnswer | None = None,
+    resume: bool = True,
 ) -> ASGIApp:
-    """Return the inbox as an application, to be mounted in Starlette, FastAPI or Django.
+    """Return the web page as an ASGI application, to mount in Starlette, FastAPI or Django.
 
     Args:
-        agent_or_store: Whose open questions are shown. With an agent, a turn goes on here when its question was answered.
-        user: Says who a visitor is, from the request (`starlette.requests.Request`); recorded with their answers. None is a stranger: they
-            get status 401. It may be a coroutine function.
-        may_answer: Has the last word on who answers what, as in `Agent`.
-        resume: Whether turns of an agent go on here; False leaves them to callers of `agent.resume`, or to a worker.
+        agent_or_store: The agent or store whose questions are shown.
+        user: Returns the name of the person who sent a request, or None for a stranger. A stranger
+            gets status 401. May be a coroutine function.
+        may_answer: Final check whether a person may answer a question, as in `Agent`.
+        resume: Whether the page resumes turns of an agent. If False, turns are resumed by callers
+            of `agent.resume` or by a worker.
     """
     store = agent_or_store.store if isinstance(agent_or_store, Agent) else agent_or_store
-    guarded = store if may_answer is None else store.guarded(may_answer)
+    guarded = store if may_answer is None else store.with_authorizer(may_answer)
     port = Port(guarded)
-    resumer = Resuming(port, agent_or_store.resume) if resume and isinstance(agent_or_store, Agent) else None
-    return application(Site(board=Board(port), library=Library(port), access=gate.ProgramAccess(user), resumer=resumer), names=None)
+    resumer = (
+        Resuming(port, agent_or_store.resume)
+        if resume and isinstance(agent_or_store, Agent)
+        else None
+    )
+    return application(
+        AppState(
+            board=OpenQuestionList(port),
+            library=ConversationCache(port),
+            access=request_checks.ProgramAccess(user),
+            resumer=resumer,
+        ),
+        names=None,
+    )
 
 
-def application(site: Site, names: gate.Names | None, peers: gate.Peers = "any") -> ASGIApp:
-    """Return the application of a site; `names` are those under which it may be asked for, `peers` whose connections it takes."""
+def application(
+    site: AppState, names: request_checks.HostNames | None, peers: request_checks.Peers = "any"
+) -> ASGIApp:
+    """Return the application.
+
+    `names` are the host names that the application accepts, and `peers` the kinds of connections.
+    See `request_checks.RequestGate`.
+    """
+
+    def resume_answered(change: StoreChange) -> None:
+        if site.resumer and change.kind == "answered":
+            site.resumer.nudge()
+
+    site.board.listeners.append(resume_answered)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -208,28 +266,35 @@ def application(site: Site, names: gate.Names | None, peers: gate.Peers = "any")
         Route("/q/{id}", _for_visitors(site, question), methods=["GET", "POST"]),
         Route("/q/{id}/alike", _for_visitors(site, several), methods=["GET", "POST"]),
         Route("/static/{version}/{name}", _static, methods=["GET"]),
-        *_sign_in(site),
-        *_installed(site),
+        *_sign_in_routes(site),
+        *_push_routes(site),
     ]
     handlers = {BodyRefused: _body_refused, HTTPException: _problem, StoreError: _unavailable}
-    packed = [Middleware(GZipMiddleware, minimum_size=_PACKED_FROM, compresslevel=4)]
-    app = Starlette(routes=routes, lifespan=lifespan, middleware=packed, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
-    return gate.RequestGate(app, names, peers)
+    packed = [Middleware(GZipMiddleware, minimum_size=MIN_COMPRESSED_BYTES, compresslevel=4)]
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=packed,
+        exception_handlers=handlers,  # type: ignore[arg-type]  # each handler gets only its own error type
+    )
+    return request_checks.RequestGate(app, names, peers)
 
 
-def _for_visitors(site: Site, show: _Page) -> Callable[[Request], Awaitable[Response]]:
+def _for_visitors(site: AppState, show: _Page) -> Callable[[Request], Awaitable[Response]]:
     async def shown(request: Request) -> Response:
-        visitor = await gate.admitted(request, site.access)
+        visitor = await request_checks.admitted(request, site.access)
         if site.resumer:
-            site.resumer.begin()  # here, too: an application that is mounted hears of no start
-        return await stranger(request, site) if visitor is None else await show(request, visitor, site)
+            site.resumer.begin()  # here too, because a mounted application gets no lifespan events
+        return (
+            await stranger(request, site) if visitor is None else await show(request, visitor, site)
+        )
 
     return shown
 
 
-def _sign_in(site: Site) -> list[Route]:
+def _sign_in_routes(site: AppState) -> list[Route]:
     access = site.access
-    if not isinstance(access, gate.CookieAccess):
+    if not isinstance(access, request_checks.CookieAccess):
         return []
 
     async def entering(request: Request) -> Response:
@@ -242,7 +307,7 @@ def _sign_in(site: Site) -> list[Route]:
     ]
 
 
-def _installed(site: Site) -> list[Route]:
+def _push_routes(site: AppState) -> list[Route]:
     if site.push is None:
         return []
     return [
@@ -254,29 +319,48 @@ def _installed(site: Site) -> list[Route]:
 
 
 async def _static(request: Request) -> Response:
-    """Return one of our files; its address changes with it, so it may be kept."""
+    """Return a static file. Browsers may cache it forever, because its URL contains a hash of all
+    files.
+    """
     name = request.path_params["name"]
     if name not in _FILES or request.path_params["version"] != version():
         raise HTTPException(404)
-    return FileResponse(str(STATIC / name), media_type=_FILES[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
+    return FileResponse(
+        str(STATIC / name),
+        media_type=_FILES[name],
+        headers={"Cache-Control": "public, max-age=31536000, immutable"},
+    )
 
 
-_WORDS = {400: "not_readable", 404: "not_found", 405: "not_allowed", 415: "no_json", 503: "unavailable"}
+_ERROR_CODES = {
+    400: "not_readable",
+    404: "not_found",
+    405: "not_allowed",
+    415: "no_json",
+    503: "unavailable",
+}
 
 
 async def _body_refused(request: Request, refused: BodyRefused) -> Response:
-    return gate.body_refused(request.scope, refused)
+    return request_checks.body_refused(request.scope, refused)
 
 
 async def _unavailable(request: Request, error: StoreError) -> Response:
-    """Say that the store cannot be read now: that is not the same as an empty one."""
-    _LOG.info("a page cannot be shown: %r", str(error))  # its visitor is told
+    """Return status 503 if the store cannot be read.
+
+    The page must not look like an empty inbox.
+    """
+    _LOG.info("the store cannot be read: %r", str(error))  # the response also contains the message
     return await _problem(request, HTTPException(503, str(error)))
 
 
 async def _problem(request: Request, error: HTTPException) -> Response:
-    if gate.is_for_programs(request.scope):
-        return api.problem(error.status_code, _WORDS.get(error.status_code, "refused"), error.detail)
+    if request_checks.is_for_programs(request.scope):
+        return api.problem(
+            error.status_code, _ERROR_CODES.get(error.status_code, "refused"), error.detail
+        )
     if "text/html" in request.headers.get("accept", ""):
-        return page(request, "message.html", {"title": "Not here", "text": error.detail}, error.status_code)
+        return page(
+            request, "message.html", {"title": "Not found", "text": error.detail}, error.status_code
+        )
     return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)

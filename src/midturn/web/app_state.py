@@ -1,10 +1,15 @@
-"""What all pages of one inbox share; an answer that is sent again, since its sender did not hear what became of it, is recorded once."""
+"""State shared by all pages of one application, and a cache for repeated API requests.
+
+With the cache, a repeated request gets the response of the first one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -13,95 +18,168 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from midturn.events.open_question import OpenQuestion
-from midturn.inbox.open_questions import Board
-from midturn.inbox.resuming import Vault
+from midturn.inbox.open_questions import Feed, OpenQuestionList
+from midturn.inbox.resuming import SecretCache
 from midturn.question.json_value import Json, canonical
 from midturn.question.reply import Answered
 from midturn.web.body import problem
-from midturn.web.conversation_cache import Library
-from midturn.web.gate import Access, Visitor
+from midturn.web.conversation_cache import ConversationCache
+from midturn.web.request_checks import Access, Visitor
 
 if TYPE_CHECKING:
-    from midturn.web.push import Push  # its libraries are an extra
+    from midturn.web.push import Push  # needs an extra
 
 
 Name: TypeAlias = tuple[str, str, str]
-"""Whose answer it is, to which question, and the key."""
-_KEPT: Final = 1_000
-_DONE: Final = 200
+"""Key of a cached answer: user, question ID and Idempotency-Key."""
+MAX_CACHED: Final = 1_000
+_OK: Final = 200
 
 
-class Repeats:
-    """Remembers what became of the last answers that came with a key of their sender: who sends one again hears the same."""
+class IdempotencyCache:
+    """Caches the responses of recent answers by Idempotency-Key.
+
+    A repeated request with the same key gets the first response.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Name, tuple[bytes, asyncio.Task[Response]]] = OrderedDict()
+        self._cached: OrderedDict[Name, tuple[bytes, asyncio.Task[Response]]] = OrderedDict()
 
     async def once(
-        self, name: tuple[str, str, str], body: Mapping[str, Json], work: Callable[[], Coroutine[Any, Any, Response]]
+        self,
+        name: tuple[str, str, str],
+        body: Mapping[str, Json],
+        work: Callable[[], Coroutine[Any, Any, Response]],
     ) -> Response:
-        """Do work once under a name, however often it is asked for; another body under the same name is refused."""
+        """Run `work` once per name and return its response.
+
+        A request with the same name and a different body is rejected.
+        """
         written = canonical(body)
-        kept, task = self._kept.get(name, (b"", None))
+        kept, task = self._cached.get(name, (b"", None))
         if task is not None and kept != written:
-            return problem(422, "key_reused", "This Idempotency-Key was sent with another answer. Nothing was recorded.", problems=[])
+            return problem(
+                422,
+                "key_reused",
+                "This Idempotency-Key was already used with a different answer. Nothing was"
+                " recorded.",
+                problems=[],
+            )
         if task is None:
             task = asyncio.create_task(work())
-            self._kept[name] = written, task
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            self._cached[name] = written, task
+            while len(self._cached) > MAX_CACHED:
+                self._cached.popitem(last=False)
         response = await asyncio.shield(task)
-        if response.status_code != _DONE:  # it may be sent again, and fit then
-            self._kept.pop(name, None)
+        if response.status_code != _OK:  # a failed answer may be sent again
+            self._cached.pop(name, None)
         return Response(response.body, response.status_code, media_type=response.media_type)
 
 
+def is_server_stopping() -> bool:
+    """Return whether the server has received the signal to stop.
+
+    uvicorn waits for open responses before it notifies the application, so the signal handlers
+    are checked here.
+    """
+    handlers = (signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
+    return any(
+        getattr(getattr(handler, "__self__", None), "should_exit", False) is True
+        for handler in handlers
+    )
+
+
+_STOP_CHECK_INTERVAL = 0.5  # seconds between checks whether the server is stopping
+
+
+class OpenStreams:
+    """The open event streams.
+
+    While streams are open, one task checks whether the server is stopping. If so, it wakes all
+    streams.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._check: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def opened(self, feed: Feed) -> AsyncGenerator[None]:
+        """Count a stream of `feed` while it is open."""
+        self._count += 1
+        if self._check is None:
+            self._check = asyncio.create_task(self._wake_at_stop(feed))
+        try:
+            yield
+        finally:
+            self._count -= 1
+            if not self._count:
+                self._check.cancel()
+                self._check = None
+
+    async def _wake_at_stop(self, feed: Feed) -> None:
+        while not is_server_stopping():  # noqa: ASYNC110  uvicorn tells nobody
+            await asyncio.sleep(_STOP_CHECK_INTERVAL)
+        feed.look()
+
+
 class Resumer(Protocol):
-    """Goes on with turns of which a question was answered."""
+    """Resumes turns whose questions were answered."""
 
     def begin(self) -> None:
-        """Look for such turns from now on."""
+        """Start checking for turns to resume."""
         ...
 
     def nudge(self) -> None:
-        """Look for such turns now."""
+        """Check for turns to resume now."""
         ...
 
-    async def give(self, question: OpenQuestion, answers: Mapping[str, Answered], user: str | None) -> None:
-        """Go on with a turn, and hand it what was typed, secrets among it."""
+    async def give(
+        self, question: OpenQuestion, answers: Mapping[str, Answered], user: str | None
+    ) -> None:
+        """Resume a turn and pass the typed answers to it, including secrets."""
         ...
 
     def waits_for(self, question: OpenQuestion) -> bool:
-        """Say whether a turn that runs here waits for the answer to a question, and can be given a secret."""
+        """Return whether a turn in this process is waiting for this question and can receive a
+        secret.
+        """
         ...
 
     async def stop(self) -> None:
-        """Stop: a step that runs may finish, its turn stays open."""
+        """Stop resuming turns. A running step may finish; its turn stays open."""
         ...
 
 
-class Site(Struct, frozen=True, kw_only=True):
-    """`resumer` is None where turns are left to others; `signs_in` says whether the sign-in is ours, too (else the program's).
+class AppState(Struct, frozen=True, kw_only=True):
+    """State shared by all pages of one application.
 
-    `notifying` runs beside the pages; `push` is there where browsers are told whose page is closed.
-    `secrets`: True takes them over any line, False over none; None where no one else can read them.
-    `root` is the workspace, where tools keep a diff that is too long for its question.
-    `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question.
+    Args:
+        resumer: Resumes turns. None if other processes resume them.
+        signs_in: Whether midturn signs users in. False if the surrounding program signs them in.
+        secrets: True accepts secrets over any connection, and False over none. None accepts them
+            over private connections only.
+        notifying: Sends notifications while the application runs.
+        push: Sends web push notifications. None if they are not available.
+        elsewhere: The place where a secret can be entered if this page does not accept it. `{id}`
+            is replaced by the question ID.
+        root: The workspace, where tools store diffs that are too long for a question.
     """
 
-    board: Board
-    library: Library
+    board: OpenQuestionList
+    library: ConversationCache
     access: Access
     resumer: Resumer | None = None
     title: str = "midturn"
     signs_in: bool = False
     secrets: bool | None = None
-    notifying: Callable[[Board], Coroutine[Any, Any, None]] | None = None
+    notifying: Callable[[OpenQuestionList], Coroutine[Any, Any, None]] | None = None
     push: Push | None = None
     elsewhere: str = "Answer it where the turn runs, in its program or at its terminal."
     root: Path | None = None
-    vault: Vault = field(default_factory=Vault)
-    repeats: Repeats = field(default_factory=Repeats)
+    vault: SecretCache = field(default_factory=SecretCache)
+    repeats: IdempotencyCache = field(default_factory=IdempotencyCache)
+    streams: OpenStreams = field(default_factory=OpenStreams)
 
 
 Handler = Callable[[Request, Visitor], Awaitable[Response]]

@@ -1,4 +1,4 @@
-"""What a request brings, the fields of a form, or JSON; and the one shape of an error for programs."""
+"""Reads request bodies (forms and JSON), and builds error responses."""
 
 from __future__ import annotations
 
@@ -15,20 +15,29 @@ from midturn.question.json_value import Json
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
-_MOST_FIELDS = 1_000
+MAX_FIELDS = 1_000
 
 
 PROBLEM = "application/problem+json"
 
 
 def problem(status: int, error: str, message: str, **fields: Json) -> JSONResponse:
-    """Return an error (RFC 9457): a word for programs, a sentence for people, and what else belongs to it."""
-    told = {"title": error.replace("_", " ").capitalize(), "status": status, "detail": message, "error": error, "message": message}
+    """Return an error response (RFC 9457).
+
+    The response has a code for programs, a sentence for people, and additional fields.
+    """
+    told = {
+        "title": error.replace("_", " ").capitalize(),
+        "status": status,
+        "detail": message,
+        "error": error,
+        "message": message,
+    }
     return JSONResponse({**told, **fields}, status, media_type=PROBLEM)
 
 
 class Fields:
-    """The fields of a form as they were sent; a field may come several times."""
+    """The fields of a submitted form. A field may have several values."""
 
     def __init__(self, fields: Mapping[str, tuple[str, ...]]) -> None:
         self._fields = fields
@@ -37,20 +46,20 @@ class Fields:
         return name in self._fields
 
     def one(self, name: str) -> str | None:
-        """Return the first value of a field; None where it was not sent."""
+        """Return the first value of a field. None if the field was not sent."""
         values = self._fields.get(name)
         return values[0] if values else None
 
     def text(self, name: str) -> str:
-        """Return a text field as it was typed, with the line breaks of text and not those of forms."""
+        r"""Return a text field as it was typed, with `\n` line breaks."""
         return (self.one(name) or "").replace("\r\n", "\n")
 
     def all(self, name: str) -> tuple[str, ...]:
-        """Return every value of a field."""
+        """Return all values of a field."""
         return self._fields.get(name, ())
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return everything, to be sent again."""
+        """Return all fields as pairs of name and value, so that they can be submitted again."""
         return [(name, value) for name, values in self._fields.items() for value in values]
 
 
@@ -58,13 +67,18 @@ async def read_fields(request: Request) -> Fields:
     """Read a form.
 
     Raises:
-        HTTPException: The body is something else (415, 400).
+        HTTPException: The body is not a form (415) or is malformed (400).
     """
     _expect(request, FORM)
     try:
-        pairs = parse_qsl((await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+        pairs = parse_qsl(
+            (await request.body()).decode("ascii"),
+            keep_blank_values=True,
+            max_num_fields=MAX_FIELDS,
+            errors="strict",
+        )
     except ValueError:
-        raise HTTPException(400, "This is not a form that a page of ours sends.") from None
+        raise HTTPException(400, "The form is malformed.") from None
     fields: dict[str, tuple[str, ...]] = {}
     for name, value in pairs:
         fields[name] = (*fields.get(name, ()), value)
@@ -75,13 +89,13 @@ async def read_object(request: Request) -> Mapping[str, Json]:
     """Read a JSON object.
 
     Raises:
-        HTTPException: The body is something else (415, 400).
+        HTTPException: The body is not JSON (415) or is malformed (400).
     """
     _expect(request, JSON)
     try:
         value = read_json((await request.body()).decode("utf-8"))
     except (NotJson, UnicodeDecodeError) as error:
-        raise HTTPException(400, f"The body is not accepted: {error}.") from None
+        raise HTTPException(400, f"The body is not valid JSON: {error}.") from None
     if not isinstance(value, Mapping):
         raise HTTPException(400, "The body must be a JSON object.")
     return cast("Mapping[str, Json]", value)

@@ -1,4 +1,7 @@
-"""One open question in the list: what is decided, at a glance; and an answer where the card shows all of it."""
+"""Cards of the inbox: a preview of each open question.
+
+A card has buttons if it shows the whole question.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +19,29 @@ from midturn.terminal.prompts.changes import FileChanges, change_in, change_of
 from midturn.terminal.prompts.keys import scalar_text
 
 LineKind: TypeAlias = Literal["file", "add", "del", "text", "call"]
-_LINES: Final = 3
-_LONGEST: Final = 160
-_OPTIONS: Final = 4
-_SHORT: Final = 24  # characters of an option that is a button
-MANY: Final = 10
-"""From more questions than that on one searches."""
+MAX_LINES: Final = 3
+MAX_LINE_CHARS: Final = 160
+MAX_OPTIONS: Final = 4
+MAX_BUTTON_CHARS: Final = 24
+SEARCH_FROM: Final = 10
+"""Number of open questions above which the inbox has a search form."""
 
 
 class CardLine(Struct, frozen=True):
-    """One line of what a question is about."""
+    """One line of the preview."""
 
     kind: LineKind
     text: str
 
 
-class Card(Struct, frozen=True):
-    """What a card says beside the question: the beginning of what it is about, its options, and how many more there are.
+class InboxCard(Struct, frozen=True):
+    """A card of the inbox.
 
-    `buttons` are the answers that may be given without opening it, each with what it sends.
+    Args:
+        lines: Beginning of the call, result or context.
+        options: Labels of the first options.
+        more: Number of further options.
+        buttons: Answers that can be given without opening the question: sent value and label.
     """
 
     lines: tuple[CardLine, ...] = ()
@@ -43,50 +50,76 @@ class Card(Struct, frozen=True):
     buttons: tuple[tuple[str, str], ...] = ()
 
 
-def card_of(question: OpenQuestion) -> Card:
+def card_of(question: OpenQuestion) -> InboxCard:
     """Return the card of a question."""
     buttons = tuple(_buttons(question))
     options: tuple[str, ...] = ()
     kind = question.question.answer_type
     if isinstance(kind, SelectType | MultiSelectType) and not buttons:
         options = tuple(scalar_text(option.value) for option in kind.options)
-    lines = tuple(CardLine(line.kind, _cut(line.text)) for line in islice(_about(question), _LINES + 1))
-    return Card(lines, tuple(map(_cut, options[:_OPTIONS])), max(0, len(options) - _OPTIONS), buttons)
+    lines = tuple(
+        CardLine(line.kind, _truncated(line.text))
+        for line in islice(_preview_lines(question), MAX_LINES + 1)
+    )
+    return InboxCard(
+        lines,
+        tuple(map(_truncated, options[:MAX_OPTIONS])),
+        max(0, len(options) - MAX_OPTIONS),
+        buttons,
+    )
 
 
 def _buttons(question: OpenQuestion) -> Iterator[tuple[str, str]]:
-    """Yield what may be answered from the list: what has a context, arguments or other people's votes is opened first."""
+    """Yield the buttons of a card.
+
+    There are none if the question has a context or arguments, or needs several people.
+    """
     asked = question.question
     is_bare = not (asked.context or question.problem or question.form or question.asker)
     is_alone = question.whose is None or question.whose.needed == 1
-    if question.kind != "tool" or not is_bare or not is_alone or not (_says_its_arguments(question) or not question.arguments):
+    if (
+        question.kind != "tool"
+        or not is_bare
+        or not is_alone
+        or not (_shows_all_arguments(question) or not question.arguments)
+    ):
         return
     match asked.answer_type:
         case BooleanType():
             yield from (("no", "No"), ("yes", "Yes"))
-        case SelectType(options=options, allow_other=False) if len(options) <= _OPTIONS:
-            if all(len(scalar_text(option.value)) <= _SHORT and not option.description and not option.preview for option in options):
-                yield from ((str(place), scalar_text(option.value)) for place, option in enumerate(options))
+        case SelectType(options=options, allow_other=False) if len(options) <= MAX_OPTIONS:
+            if all(
+                len(scalar_text(option.value)) <= MAX_BUTTON_CHARS
+                and not option.description
+                and not option.preview
+                for option in options
+            ):
+                yield from (
+                    (str(place), scalar_text(option.value)) for place, option in enumerate(options)
+                )
         case _:
             pass
 
 
-def _says_its_arguments(question: OpenQuestion) -> bool:
-    """Say whether the question is all that the call holds: the model's own questions are their arguments."""
+def _shows_all_arguments(question: OpenQuestion) -> bool:
+    """Return whether the question contains all arguments of its call.
+
+    This is so if the model has asked the question, because the arguments are the question.
+    """
     return question.source.source == "assistant"
 
 
-def _about(question: OpenQuestion) -> Iterator[CardLine]:
+def _preview_lines(question: OpenQuestion) -> Iterator[CardLine]:
     context = question.question.context or ""
     match question.kind:
         case "run":
             yield from _call(question.arguments)
         case "deliver":
-            yield from _words(question.content or "")
+            yield from _text_lines(question.content or "")
         case _ if context:
             change = change_in(context)
-            yield from _words(context) if change is None else _change(change)
-        case _ if question.arguments and not _says_its_arguments(question):
+            yield from _text_lines(context) if change is None else _change(change)
+        case _ if question.arguments and not _shows_all_arguments(question):
             yield CardLine("call", f"{question.tool} {compact(question.arguments)}")
         case _:
             pass
@@ -111,28 +144,39 @@ def _change(change: FileChanges) -> Iterator[CardLine]:
                 yield CardLine("add" if row.kind == "add" else "del", row.text)
 
 
-def _words(text: str) -> Iterator[CardLine]:
-    """Yield lines of Markdown without its marks; of a diff, the lines that go and come."""
+def _text_lines(text: str) -> Iterator[CardLine]:
+    """Yield the lines of a Markdown text without markup.
+
+    For a diff, yield only the changed lines.
+    """
     is_diff = False
     for line in text.splitlines():
         if line.startswith("```"):
             is_diff = line.strip() == "```diff"
-        elif not is_diff and (words := line.strip().lstrip("#>").replace("**", "").replace("`", "").strip()):
+        elif not is_diff and (
+            words := line.strip().lstrip("#>").replace("**", "").replace("`", "").strip()
+        ):
             yield CardLine("text", words)
         elif is_diff and line.startswith(("+", "-")) and not line.startswith(("--- ", "+++ ")):
             yield CardLine("add" if line.startswith("+") else "del", line[1:])
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+def _truncated(text: str) -> str:
+    return text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Finding some of many
+# --------------------------------------------------------------------------------------------------
+# Filter
 
 
-class Wanted(Struct, frozen=True):
-    """Which open questions one looks for: words that stand in them, who asks, and whether only one's own."""
+class QuestionFilter(Struct, frozen=True):
+    """A filter of the inbox.
+
+    Args:
+        words: Words that the question must contain.
+        who: Name of the agent or tool.
+        mine: Only questions assigned to `user`.
+    """
 
     words: str = ""
     who: str = ""
@@ -140,31 +184,49 @@ class Wanted(Struct, frozen=True):
     user: str | None = None
 
     @classmethod
-    def of(cls, query: Mapping[str, Any], user: str | None) -> Wanted:
-        """Read it from an address."""
-        return cls(str(query.get("q", "")), str(query.get("who", "")), query.get("mine") == "yes", user)
+    def of(cls, query: Mapping[str, Any], user: str | None) -> QuestionFilter:
+        """Return the filter in a query string."""
+        return cls(
+            str(query.get("q", "")), str(query.get("who", "")), query.get("mine") == "yes", user
+        )
 
     @property
     def is_all(self) -> bool:
-        """Whether all are wanted."""
+        """Whether the filter matches every question."""
         return not (self.words.strip() or self.who or self.mine)
 
     def among(self, questions: Iterable[OpenQuestion]) -> list[OpenQuestion]:
-        """Return those that are wanted."""
-        return [question for question in questions if self._fits(question)]
+        """Return the questions that match."""
+        return [question for question in questions if self._matches(question)]
 
-    def _fits(self, question: OpenQuestion) -> bool:
-        if self.who and self.who not in names_of(question):
+    def _matches(self, question: OpenQuestion) -> bool:
+        if self.who and self.who not in search_names(question):
             return False
         if self.mine and not (question.whose and self.user and question.whose.is_for(self.user)):
             return False
         asker = question.asker
-        said = (question.question.text, question.tool, question.source.header, *(() if asker is None else (asker.name, asker.cwd)))
+        said = (
+            question.question.text,
+            question.tool,
+            question.source.header,
+            *(() if asker is None else (asker.name, asker.cwd)),
+        )
         text = " ".join(said).casefold()
         return all(word in text for word in self.words.casefold().split())
 
 
-def names_of(question: OpenQuestion) -> list[str]:
-    """Return under which names one looks for a question: its agent, where it works, and the tool or who else asks."""
+def search_names(question: OpenQuestion) -> list[str]:
+    """Return the names by which a question can be filtered.
+
+    They are its agent, its directory, and its tool or other source.
+    """
     asker = question.asker
-    return [name for name in (asker.name if asker else "", asker.cwd if asker else "", question.source.header) if name]
+    return [
+        name
+        for name in (
+            asker.name if asker else "",
+            asker.cwd if asker else "",
+            question.source.header,
+        )
+        if name
+    ]

@@ -1,4 +1,4 @@
-"""From a question to the control that answers it, and from what was typed there to the answer."""
+"""Form controls: convert a question to a control, and submitted fields to an answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from typing import Any, Literal, NoReturn, TypeAlias, assert_never
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem
-from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
+from midturn.question.answer_type import (
+    BooleanType,
+    MultiSelectType,
+    SchemaType,
+    SecretType,
+    SelectOption,
+    SelectType,
+    TextType,
+)
 from midturn.question.json_text import NotJson, read_json
 from midturn.question.json_value import Json, JsonObject, SecretValue, is_number, members
 from midturn.question.question import Question
@@ -20,13 +28,18 @@ from midturn.web.body import Fields
 from midturn.web.hints import number_hints, sentence, text_hints
 from midturn.web.schema_fields import SchemaField, fields_of
 
-ControlKind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json", "fields"]
-SEARCHED_FROM = 12  # options: more than that are searched, not read
+ControlKind: TypeAlias = Literal[
+    "boolean", "one", "several", "text", "secret", "number", "json", "fields"
+]
+SEARCHED_FROM = 12  # minimum number of options of a control with a search field
 OTHER = "other"
 
 
 class ControlOption(Struct, frozen=True):
-    """One option: its place is its name on the page."""
+    """One option.
+
+    `place` is its position among the options, which is also its value in the form.
+    """
 
     place: int
     label: str
@@ -36,9 +49,15 @@ class ControlOption(Struct, frozen=True):
 
 
 class Control(Struct, frozen=True, kw_only=True):
-    """What a page draws for a question. `text` is what a field holds, `limits` its attributes, `hint` what fits.
+    """The control of a question.
 
-    `form` is the form of a schema; JSON that could be one `has_form`.
+    Args:
+        text: Content of the field.
+        limits: HTML attributes of the field.
+        hint: Description of a valid answer.
+        is_empty_meant: Whether an empty text was submitted before. A second empty text is accepted.
+        form: Fields for an answer with a JSON Schema, if the schema can be shown as a form.
+        has_form: Whether an answer that is edited as JSON can also be edited as a form.
     """
 
     kind: ControlKind
@@ -56,12 +75,14 @@ class Control(Struct, frozen=True, kw_only=True):
 
     @property
     def is_searched(self) -> bool:
-        """Whether there are so many options that one searches."""
+        """Whether there are so many options that the control has a search field."""
         return len(self.choices) >= SEARCHED_FROM
 
 
-def control_of(question: Question[Any], start: Json | UnsetType, typed: Fields | None = None) -> Control:
-    """Return the control of a question, holding `start`, or what was typed before and did not fit."""
+def control_of(
+    question: Question[Any], start: Json | UnsetType, typed: Fields | None = None
+) -> Control:
+    """Return the control of a question. Its content is `start` or the rejected input."""
     return _drawn(question, start, typed) or _plain(question, start, typed)
 
 
@@ -73,7 +94,11 @@ def _plain(question: Question[Any], start: Json | UnsetType, typed: Fields | Non
             return Control(kind="one", **_choices(options, start, typed, allow_other=allow_other))
         case MultiSelectType(options=options, allow_other=allow_other) as several:
             hint = _how_many(several, len(options) + allow_other)
-            return Control(kind="several", hint=hint, **_choices(options, start, typed, allow_other=allow_other))
+            return Control(
+                kind="several",
+                hint=hint,
+                **_choices(options, start, typed, allow_other=allow_other),
+            )
         case TextType():
             return _text(question, start, typed)
         case SecretType():
@@ -84,8 +109,14 @@ def _plain(question: Question[Any], start: Json | UnsetType, typed: Fields | Non
             assert_never(other)
 
 
-def _drawn(question: Question[Any], start: Json | UnsetType, typed: Fields | None) -> Control | None:
-    """Return the form of a schema, or the JSON that a person would rather write; None where it is asked in another way."""
+def _drawn(
+    question: Question[Any], start: Json | UnsetType, typed: Fields | None
+) -> Control | None:
+    """Return the form for an answer with a JSON Schema, or a JSON field if the person has switched
+    to JSON.
+
+    Return None if the schema has another control.
+    """
     kind = question.answer_type
     if not isinstance(kind, SchemaType):
         return None
@@ -99,7 +130,10 @@ def _drawn(question: Question[Any], start: Json | UnsetType, typed: Fields | Non
 
 
 def _back_to_form(schema: JsonObject, typed: Fields) -> Control | None:
-    """Return the form that holds what was written as JSON, where that was asked for and can be read."""
+    """Return the form with the content of the JSON field.
+
+    Return None if the form was not requested or the JSON is invalid.
+    """
     if typed.one("act") != "as fields" or fields_of(schema, UNSET) is None:
         return None
     with suppress(NotJson):
@@ -108,8 +142,14 @@ def _back_to_form(schema: JsonObject, typed: Fields) -> Control | None:
     return None
 
 
-def native(question: Question[Any]) -> BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType:
-    """Return the type whose control fits: a schema of yes or no, of a few values or of a text is one of those."""
+def native(
+    question: Question[Any],
+) -> BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType:
+    """Return the answer type that determines the control.
+
+    It differs from the question's type for a schema of a boolean, a few values or a text, which has
+    the simpler control of these types.
+    """
     kind = question.answer_type
     if not isinstance(kind, SchemaType):
         return kind
@@ -125,11 +165,23 @@ def native(question: Question[Any]) -> BooleanType | SelectType | MultiSelectTyp
             return SchemaType(schema)
 
 
-def _choices(options: tuple[SelectOption, ...], start: Json | UnsetType, typed: Fields | None, *, allow_other: bool) -> dict[str, Any]:
+def _choices(
+    options: tuple[SelectOption, ...],
+    start: Json | UnsetType,
+    typed: Fields | None,
+    *,
+    allow_other: bool,
+) -> dict[str, Any]:
     marked = _marked(options, start) if typed is None else set(typed.all("answer"))
     other = _other(start) if typed is None else typed.text(OTHER) if OTHER in marked else None
     choices = tuple(
-        ControlOption(place, scalar_text(option.value), option.description or "", str(place) in marked, option.preview or "")
+        ControlOption(
+            place,
+            scalar_text(option.value),
+            option.description or "",
+            str(place) in marked,
+            option.preview or "",
+        )
         for place, option in enumerate(options)
     )
     return {"choices": choices, "allow_other": allow_other, "other": other}
@@ -153,17 +205,19 @@ def _values(start: Json | UnsetType) -> Sequence[Json]:
 def _how_many(kind: MultiSelectType, every: int) -> str:
     most = every if kind.max is None else kind.max
     if kind.min == most:
-        return f"Choose {most}."
+        return f"Select {most}."
     if kind.min and most < every:
-        return f"Choose {kind.min} to {most}."
+        return f"Select {kind.min} to {most}."
     if kind.min:
-        return f"Choose at least {kind.min}."
-    return f"Choose at most {most}." if most < every else "Choose any number, or none."
+        return f"Select at least {kind.min}."
+    return f"Select up to {most}." if most < every else "Select any number, or none."
 
 
 def _text(question: Question[Any], start: Json | UnsetType, typed: Fields | None) -> Control:
     text = (start if isinstance(start, str) else "") if typed is None else typed.text("answer")
-    schema: JsonObject = question.answer_type.schema if isinstance(question.answer_type, SchemaType) else {}
+    schema: JsonObject = (
+        question.answer_type.schema if isinstance(question.answer_type, SchemaType) else {}
+    )
     bounds = {"minlength": schema.get("minLength"), "maxlength": schema.get("maxLength")}
     return Control(
         kind="text",
@@ -181,7 +235,13 @@ def _of_schema(schema: JsonObject, start: Json | UnsetType, typed: Fields | None
         return Control(kind="number", text=text, hint=sentence(number_hints(schema)))
     text = ("" if start is UNSET else pretty(start)) if kept is None else kept
     has_form = fields_of(schema, UNSET) is not None
-    return Control(kind="json", text=text, placeholder=pretty(skeleton(schema)), hint=_described(schema), has_form=has_form)
+    return Control(
+        kind="json",
+        text=text,
+        placeholder=pretty(skeleton(schema)),
+        hint=_described(schema),
+        has_form=has_form,
+    )
 
 
 def _described(schema: JsonObject) -> str:
@@ -189,20 +249,24 @@ def _described(schema: JsonObject) -> str:
     return said if isinstance(said, str) else ""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# From what a page sent back to the answer
+# --------------------------------------------------------------------------------------------------
+# From submitted fields to the answer
 
 
 def sent_answer(question: Question[Any], sent: Fields) -> Json:
-    """Return the answer that was sent; a secret is the string that was typed.
+    """Return the submitted answer. A secret is the typed string.
 
     Raises:
-        AnswerError: What was sent is not an answer; the message is for its sender.
+        AnswerError: The fields are not an answer. Its message can be shown to the person.
     """
     if sent.one("act") == "skip" and question.optional:
         return None
     kind = question.answer_type
-    form = fields_of(kind.schema, UNSET, sent) if isinstance(kind, SchemaType) and sent.one("as") == "fields" else None
+    form = (
+        fields_of(kind.schema, UNSET, sent)
+        if isinstance(kind, SchemaType) and sent.one("as") == "fields"
+        else None
+    )
     return _plain_answer(question, sent) if form is None else typed_value(form)
 
 
@@ -229,13 +293,13 @@ def _yes_or_no(sent: Fields) -> bool:
         case "no":
             return False
         case _:
-            return _refuse("Choose yes or no.")
+            return _refuse("Select yes or no.")
 
 
 def _chosen(options: tuple[SelectOption, ...], sent: Fields) -> Json:
     place = sent.one("answer")
     if place is None:
-        _refuse("Choose one of the options.")
+        _refuse("Select one of the options.")
     return _option(options, place, sent)
 
 
@@ -246,45 +310,63 @@ def _all_chosen(options: tuple[SelectOption, ...], sent: Fields) -> Json:
 def _option(options: tuple[SelectOption, ...], place: str, sent: Fields) -> Json:
     if place == OTHER:
         words = sent.text(OTHER).strip()
-        return {"other": words} if words else _refuse("Write your own words into the field, or choose another option.")
-    if place.isascii() and place.isdecimal() and len(place) <= len(str(len(options))) and int(place) < len(options):
+        return (
+            {"other": words}
+            if words
+            else _refuse("Enter your own answer in the field, or select another option.")
+        )
+    if (
+        place.isascii()
+        and place.isdecimal()
+        and len(place) <= len(str(len(options)))
+        and int(place) < len(options)
+    ):
         return options[int(place)].value
-    return _refuse("Choose one of the options on this page.")
+    return _refuse("Select one of the options on this page.")
 
 
 def _typed_text(sent: Fields, question: Question[Any]) -> str:
     text = sent.text("answer")
     if not text and sent.one("empty") != "meant":
-        again = "Choose Skip to leave it out." if question.optional else "Send it once more to answer with an empty text."
-        _refuse(f"Nothing was typed. {again}")
+        again = (
+            "Select Skip to leave it empty."
+            if question.optional
+            else "Send it again to answer with an empty text."
+        )
+        _refuse(f"The field is empty. {again}")
     return text
 
 
 def _typed_json(schema: JsonObject, sent: Fields) -> Json:
     text = sent.text("answer").strip()
     if not text:
-        _refuse("A number is needed." if wants_number(schema) else "JSON is needed.")
+        _refuse("Enter a number." if wants_number(schema) else "Enter JSON.")
     try:
         return read_json(text)
     except NotJson as error:
         if wants_number(schema):
             _refuse("This is not a number.")
-        _refuse(f"This cannot be used: {error}.")
+        _refuse(f"This is not valid JSON: {error}.")
 
 
 def _refuse(message: str) -> NoReturn:
     raise AnswerError([Problem("", message)])
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What is put on the page of an open question: the question, the review of a form, or a decision
+# --------------------------------------------------------------------------------------------------
+# Content of the page of an open question: a question, the review of a form, or a decision
 
 
 class FormPage(Struct, frozen=True, kw_only=True):
-    """A question as it is put on the page; `carried` is what a form has come to, `is_draft` whether that was kept from an earlier visit.
+    """A question on its page.
 
-    `covers` says what a remembered answer covers; it is empty where none is remembered. `holds_on` says whether it may be remembered for
-    the conversation.
+    Args:
+        covers: Description of the calls or questions for which the answer can be remembered. Empty
+            if it cannot be remembered.
+        holds_on: Whether the answer can be remembered for the conversation.
+        carried: Encoded state of the form that contains the question.
+        is_draft: Whether that state was restored from an earlier visit.
+        secret_elsewhere: Reason why a secret is not accepted here. Empty if it is accepted.
     """
 
     asked: Question[Any]
@@ -300,7 +382,7 @@ class FormPage(Struct, frozen=True, kw_only=True):
 
 
 class ReviewPage(Struct, frozen=True):
-    """All answers of a form once more."""
+    """The review of a form: all answers before they are submitted."""
 
     answers: list[tuple[Question[Any], Json | SecretValue]]
     carried: str
@@ -308,16 +390,21 @@ class ReviewPage(Struct, frozen=True):
 
 
 class ScopeChoice(Struct, frozen=True):
-    """A scope that a yes to a call may have, and where the permission then holds, in words."""
+    """A scope of a permission, with a description of the scope."""
 
     scope: Scope
     where: str
 
 
 class DecisionPage(Struct, frozen=True, kw_only=True):
-    """A call, a result or recorded answers to be approved; `editable` is what may be changed, as text.
+    """A call, result or form that has to be approved.
 
-    `scopes` are the scopes that a yes may have, `allows` the calls that it would allow, and `beyond` an example that it would not.
+    Args:
+        scopes: Scopes that the permission of a call may have.
+        allows: Description of the calls that the permission would allow.
+        beyond: An example of a call that the permission would not allow.
+        editable: The text that can be edited.
+        about: Digest of the call, result or form.
     """
 
     kind: str
@@ -338,8 +425,11 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
 ShownPage: TypeAlias = FormPage | ReviewPage | DecisionPage
 
 
-class PageAgain(Exception):  # noqa: N818  it says what the answer is
-    """What was sent does not do; `shown` is the page to show again, `problems` say why."""
+class PageAgain(Exception):  # noqa: N818  the name says what happens next
+    """The submitted fields were rejected.
+
+    `shown` is the page to show again, and `problems` are the reasons.
+    """
 
     def __init__(self, shown: ShownPage, problems: tuple[Problem, ...]) -> None:
         self.shown = shown
@@ -347,15 +437,15 @@ class PageAgain(Exception):  # noqa: N818  it says what the answer is
         super().__init__("\n".join(map(str, problems)))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# From what was typed into the form of a schema to the answer
+# --------------------------------------------------------------------------------------------------
+# Conversion of a submitted schema form to the answer
 
 
 def typed_value(field: SchemaField) -> Json:
-    """Return the answer that a form holds.
+    """Return the answer that was typed into a form.
 
     Raises:
-        AnswerError: Something is missing or is not what its field takes; each problem says where.
+        AnswerError: A field is missing or invalid. Each problem has the pointer of its field.
     """
     problems: list[Problem] = []
     value = _value(field, problems)
@@ -365,12 +455,12 @@ def typed_value(field: SchemaField) -> Json:
 
 
 def as_far_as_typed(field: SchemaField) -> Json:
-    """Return what a form holds so far; what is missing or wrong is left out."""
+    """Return the content of a form, without missing and invalid fields."""
     value = _value(field, [])
     return None if value is UNSET else value
 
 
-def _value(field: SchemaField, problems: list[Problem]) -> Json | UnsetType:  # noqa: PLR0911  one for each kind
+def _value(field: SchemaField, problems: list[Problem]) -> Json | UnsetType:  # noqa: PLR0911  one return per kind
     match field.kind:
         case "group" | "list" | "several" if field.given is False:
             return None if field.is_required else UNSET
@@ -407,8 +497,10 @@ def _missing(field: SchemaField, problems: list[Problem], words: str) -> Json | 
 def _picked(field: SchemaField, problems: list[Problem]) -> Json | UnsetType:
     chosen = next((choice.value for choice in field.choices if choice.chosen and choice.value), "")
     if not chosen:
-        return _missing(field, problems, "Choose one of these.")
-    return options_of(field.schema)[int(chosen)].value if "enum" in field.schema else chosen == "yes"
+        return _missing(field, problems, "Select one.")
+    return (
+        options_of(field.schema)[int(chosen)].value if "enum" in field.schema else chosen == "yes"
+    )
 
 
 def _written(field: SchemaField, problems: list[Problem]) -> Json | UnsetType:
@@ -424,7 +516,7 @@ def _written(field: SchemaField, problems: list[Problem]) -> Json | UnsetType:
         case "json":
             value = _read(held)
             if value is UNSET:
-                problems.append(Problem(field.pointer, "This is not JSON."))
+                problems.append(Problem(field.pointer, "This is not valid JSON."))
             return value
         case "moment" if field.zone is not None:
             seconds = held if held.count(":") > 1 else f"{held}:00"

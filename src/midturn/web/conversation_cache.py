@@ -1,4 +1,7 @@
-"""What is known of every conversation, for lists, searches and sums. Reading is what costs, so what was read is kept for a while."""
+"""Summaries of conversations for lists, searches and statistics.
+
+The summaries are cached, because reading logs is slow.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,32 @@ from msgspec import Struct
 
 from midturn.errors import MidturnError
 from midturn.events.open_question import asked_text
-from midturn.events.transcript import ApprovalEntry, RequestEntry, told
+from midturn.events.transcript import ApprovalEntry, RequestEntry, transcript_entries
 from midturn.events.types import InquiryRequest, InquiryResponse, user_requests
 from midturn.inbox.store_access import Port
 from midturn.stores.conversation import Conversation
-from midturn.stores.response_times import NAMELESS, Waited, waited_for
+from midturn.stores.response_times import NAMELESS, ResponseTime, waited_for
 from midturn.turn.view import calls
 from midturn.web.timeline import waited
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What was asked in a conversation, who answered, and how long it took: what sums are made of
+# --------------------------------------------------------------------------------------------------
+# Facts for statistics: the question, the responder, and the response time
 
 
-class FormFact(Struct, frozen=True, kw_only=True):
-    """One question, or one approval that people were asked for. `by` is who answered (empty: no one, or no one yet), `person` their name.
+class QuestionFact(Struct, frozen=True, kw_only=True):
+    """One question, or one approval that was requested from people.
 
-    `closed_at` is empty while it waits. `is_refused` says, of an approval, whether it was; None of a question.
-    `overturns` says, of a person's answer after a model's no, whether it was another one; None everywhere else.
+    Args:
+        tool: Name of the tool.
+        text: Text of the question.
+        at: Time of the question in RFC 3339.
+        closed_at: Time of the answer. Empty while the question is open.
+        by: Kind of the responder, such as `user`. Empty if there is none.
+        waited: Response time in seconds.
+        overturns: Whether a person overruled the denial of a model. None in all other cases.
+        person: Name of the person who answered.
+        is_refused: Whether an approval was denied. None for a question.
+        address: Relative URL of the question in its conversation.
     """
 
     tool: str
@@ -40,10 +52,10 @@ class FormFact(Struct, frozen=True, kw_only=True):
     address: str = ""
 
 
-def asked(conversation: Conversation) -> Iterator[FormFact]:
-    """Return every question of a conversation, and every approval that waited, oldest first."""
+def question_facts(conversation: Conversation) -> Iterator[QuestionFact]:
+    """Yield all questions and approvals of a conversation, the oldest first."""
     names = {call.event_id: call.name for call, _ in calls(conversation.events)}
-    for entry in told(conversation.events):
+    for entry in transcript_entries(conversation.events):
         match entry:
             case RequestEntry():
                 yield _question(entry, names, conversation.id)
@@ -53,10 +65,10 @@ def asked(conversation: Conversation) -> Iterator[FormFact]:
                 pass
 
 
-def _question(entry: RequestEntry, names: Mapping[str, str], conversation: str) -> FormFact:
+def _question(entry: RequestEntry, names: Mapping[str, str], conversation: str) -> QuestionFact:
     request, response = entry.event, entry.response
     who = response.answered_by if response and response.outcome != "cancelled" else None
-    return FormFact(
+    return QuestionFact(
         tool=names.get(request.call) or request.source.name or request.source.header,
         text=request.question.text,
         at=request.timestamp,
@@ -69,10 +81,13 @@ def _question(entry: RequestEntry, names: Mapping[str, str], conversation: str) 
     )
 
 
-def _approval(entry: ApprovalEntry, conversation: str) -> FormFact:
+def _approval(entry: ApprovalEntry, conversation: str) -> QuestionFact:
     event, decision = entry.event, entry.decision
-    tool, who = entry.call.event.name if entry.call else "", decision.answered_by if decision else None
-    return FormFact(
+    tool, who = (
+        entry.call.event.name if entry.call else "",
+        decision.answered_by if decision else None,
+    )
+    return QuestionFact(
         tool=tool,
         text=asked_text(event, tool),
         at=event.timestamp,
@@ -92,18 +107,24 @@ def _by(response: InquiryResponse | None) -> str:
 
 
 def _overturns(request: InquiryRequest, response: InquiryResponse | None) -> bool | None:
-    if request.escalates is None or response is None or response.outcome != "answered" or _by(response) != "user":
+    if (
+        request.escalates is None
+        or response is None
+        or response.outcome != "answered"
+        or _by(response) != "user"
+    ):
         return None
     return response.answer is True
 
 
-NEWEST = 1_000  # conversations that are looked at
-_FRESH = 30.0  # seconds for which a conversation is not read again
-_OLD = 600.0  # seconds for which a finished one is not
+# maximum number of conversations in searches and statistics, starting with the newest
+NEWEST = 1_000
+OPEN_TTL = 30.0  # seconds for which an open conversation stays cached
+FINISHED_TTL = 600.0  # seconds for which a finished conversation stays cached
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """One conversation in a list, and what was asked in it."""
+    """A conversation in the list, with its questions."""
 
     id: str
     title: str
@@ -112,53 +133,64 @@ class Summary(Struct, frozen=True, kw_only=True):
     is_open: bool
     at: str
     words: str
-    asked: tuple[FormFact, ...]
-    waited: tuple[Waited, ...] = ()
+    asked: tuple[QuestionFact, ...]
+    waited: tuple[ResponseTime, ...] = ()
 
 
-class Library:
-    """Reads conversations, the newest first."""
+class ConversationCache:
+    """Reads and caches conversations."""
 
     def __init__(self, port: Port) -> None:
         self._port = port
-        self._kept: dict[str, tuple[float, Summary]] = {}
+        self._cached: dict[str, tuple[float, Summary]] = {}
 
     async def newest(self, limit: int = NEWEST) -> list[Summary]:
-        """Return the newest conversations; one that cannot be read is left out."""
+        """Return the newest conversations. Unreadable conversations are left out."""
         ids = await self._port.newest(limit)
-        found = [summary for id in ids if (summary := await self._summary(id))]  # noqa: A001  the wire's word
-        self._kept = {id: self._kept[id] for id in ids if id in self._kept}  # noqa: A001  as above
+        found = [summary for id in ids if (summary := await self._summary(id))]  # noqa: A001  the name in the API
+        self._cached = {id: self._cached[id] for id in ids if id in self._cached}  # noqa: A001  as above
         return found
 
     async def _summary(self, id: str) -> Summary | None:
-        read_at, kept = self._kept.get(id, (0.0, None))
+        read_at, kept = self._cached.get(id, (0.0, None))
         age = time.monotonic() - read_at
-        if kept and age < (_FRESH if kept.is_open else _OLD):
+        if kept and age < (OPEN_TTL if kept.is_open else FINISHED_TTL):
             return kept
         try:
             summary = _summarized(await self._port.read(id))
         except MidturnError:
             return None
-        self._kept[id] = (time.monotonic(), summary)
+        self._cached[id] = (time.monotonic(), summary)
         return summary
 
     async def newest_before(self, before: str, limit: int) -> list[Summary]:
-        """Return a page of conversations, the newest first; no other one is read."""
-        return [summary for id in await self._port.newest(limit, before) if (summary := await self._summary(id))]  # noqa: A001  as above
+        """Return a page of conversations, the newest first. Only these conversations are read."""
+        return [
+            summary
+            for id in await self._port.newest(limit, before)  # noqa: A001  as above
+            if (summary := await self._summary(id))
+        ]
 
     async def count(self) -> int:
-        """Return how many conversations there are; none of them is read."""
+        """Return the number of conversations without reading them."""
         return len(await self._port.ids())
 
     def forget(self, id: str) -> None:
-        """Read a conversation again when it is asked for: something happened in it."""
-        self._kept.pop(id, None)
+        """Drop a conversation from the cache after a change."""
+        self._cached.pop(id, None)
 
 
-def fitting(summaries: Sequence[Summary], words: str, label: str) -> list[Summary]:
-    """Return those in whose title, labels and requests all the words stand, and that have the label."""
+def matching(summaries: Sequence[Summary], words: str, label: str) -> list[Summary]:
+    """Return the conversations with the label `label` whose text contains all words.
+
+    The text is the title, the labels and the requests.
+    """
     wanted = words.casefold().split()
-    return [one for one in summaries if (not label or label in one.labels) and all(word in one.words for word in wanted)]
+    return [
+        one
+        for one in summaries
+        if (not label or label in one.labels) and all(word in one.words for word in wanted)
+    ]
 
 
 def _summarized(conversation: Conversation) -> Summary:
@@ -171,7 +203,9 @@ def _summarized(conversation: Conversation) -> Summary:
         turns=len(turns),
         is_open=bool(turns) and turns[-1].open,
         at=conversation.events[-1].timestamp if conversation.events else "",
-        words="\n".join((conversation.id, conversation.title, *conversation.metadata.labels, *requests)).casefold(),
-        asked=tuple(asked(conversation)),
+        words="\n".join(
+            (conversation.id, conversation.title, *conversation.metadata.labels, *requests)
+        ).casefold(),
+        asked=tuple(question_facts(conversation)),
         waited=tuple(waited_for(conversation.events)),
     )

@@ -1,4 +1,6 @@
-"""The page as an application of its own: its manifest, its worker, and what the worker sends (subscriptions, and pressed buttons)."""
+"""The page as an installed web app: manifest, service worker, push subscriptions and pressed
+buttons.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +10,47 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
+from midturn.errors import (
+    AlreadyAnswered,
+    AnswerError,
+    NotAllowed,
+    NotOpen,
+    PersonNeeded,
+    Problem,
+    StoreError,
+)
 from midturn.web.answering import PageVisit
-from midturn.web.api import gone, late, misfit, problem
-from midturn.web.app_state import Site
+from midturn.web.api import closed_response, invalid_answer, not_open_response, problem
+from midturn.web.app_state import AppState
 from midturn.web.body import read_object
-from midturn.web.closed import unrecorded
+from midturn.web.closed import rejection_of
 from midturn.web.controls import PageAgain
-from midturn.web.gate import Visitor, has_shared_name
+from midturn.web.request_checks import Visitor, has_shared_name
 from midturn.web.templating import STATIC, version
 
 if TYPE_CHECKING:
-    from midturn.web.push import Pressed, Push  # its libraries are an extra
+    from midturn.web.push import ButtonAction, Push  # needs an extra
 
-_COLOUR = "#1f6f5c"
-_NOT_HERE = "Notifications of a closed page are sent only where its address stays: under its own name, or the one of --url."
+_THEME_COLOR = "#1f6f5c"
+_PUSH_UNAVAILABLE = (
+    "Push notifications need a permanent address of the page: its own host name, or the one of"
+    " --url."
+)
 
 
 async def manifest(request: Request) -> Response:
-    """Say what the page is called and looks like where it is installed."""
+    """Return the web app manifest."""
     del request
     files = f"static/{version()}"
-    sizes = [{"src": f"{files}/icon-{size}.png", "sizes": f"{size}x{size}", "type": "image/png", "purpose": "any"} for size in (192, 512)]
+    sizes = [
+        {
+            "src": f"{files}/icon-{size}.png",
+            "sizes": f"{size}x{size}",
+            "type": "image/png",
+            "purpose": "any",
+        }
+        for size in (192, 512)
+    ]
     told = {
         "id": "./",
         "name": "midturn",
@@ -38,65 +59,83 @@ async def manifest(request: Request) -> Response:
         "start_url": "./",
         "scope": "./",
         "display": "standalone",
-        "background_color": _COLOUR,
-        "theme_color": _COLOUR,
+        "background_color": _THEME_COLOR,
+        "theme_color": _THEME_COLOR,
         "icons": [*sizes, {"src": f"{files}/icon.svg", "sizes": "any", "type": "image/svg+xml"}],
     }
-    return JSONResponse(told, media_type="application/manifest+json", headers={"Cache-Control": "no-cache"})
+    return JSONResponse(
+        told, media_type="application/manifest+json", headers={"Cache-Control": "no-cache"}
+    )
 
 
 async def worker(request: Request) -> Response:
-    """Return the script that shows notifications; browsers look now and then whether it has changed."""
+    """Return the service worker. Browsers check regularly whether it has changed."""
     del request
-    return FileResponse(str(STATIC / "worker.js"), media_type="text/javascript; charset=utf-8", headers={"Cache-Control": "no-cache"})
+    return FileResponse(
+        str(STATIC / "worker.js"),
+        media_type="text/javascript; charset=utf-8",
+        headers={"Cache-Control": "no-cache"},
+    )
 
 
-def push_here(request: Request, site: Site) -> Push | None:
-    """Return what sends notifications, where the page's name is its own and stays; other servers could show some under a shared one."""
+def available_push(request: Request, site: AppState) -> Push | None:
+    """Return the push sender.
+
+    Return None at a shared host name, because other servers could show notifications there.
+    """
     return None if has_shared_name(request.scope) else site.push
 
 
-async def subscribe(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Take or forget a browser that wants notifications."""
-    push = push_here(request, site)
+async def subscribe(request: Request, visitor: Visitor, site: AppState) -> Response:
+    """Add or remove a browser that receives notifications."""
+    push = available_push(request, site)
     if push is None:
-        return problem(404, "not_here", _NOT_HERE)
+        return problem(404, "not_here", _PUSH_UNAVAILABLE)
     body = await read_object(request)
     match body:
         case {"subscription": Mapping() as subscription}:
             try:
                 push.keys.add(subscription, visitor)
             except AnswerError as error:
-                return misfit(error.problems)
+                return invalid_answer(error.problems)
         case {"forget": str(endpoint)}:
             push.keys.remove(endpoint=endpoint)
         case _:
-            return misfit([Problem("", "give a `subscription`, or the endpoint to `forget`.")])
+            return invalid_answer(
+                [Problem("", "must have a `subscription`, or the endpoint to `forget`.")]
+            )
     return JSONResponse({})
 
 
-async def press(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Take a button that was pressed in a notification: what it stands for is answered as on the question's page."""
-    push = push_here(request, site)
+async def press(request: Request, visitor: Visitor, site: AppState) -> Response:
+    """Record the answer of a pressed button of a notification, with the same checks as on the page
+    of the question.
+    """
+    push = available_push(request, site)
     token = (await read_object(request)).get("token")
     pressed = push.pressed(token, visitor) if push and isinstance(token, str) else None
     if pressed is None:
-        return problem(410, "closed", "This button is good no more. Nothing was recorded; open the page to see what is asked now.")
+        return problem(
+            410,
+            "closed",
+            "This button has expired. Nothing was recorded. Open the page to see the current"
+            " questions.",
+        )
     found = await site.board.find(pressed.question)
     if found is None:
-        return await gone(pressed.question, site)
+        return await not_open_response(pressed.question, site)
     return await _answered(pressed, PageVisit(site, found, visitor), site)
 
 
-async def _answered(pressed: Pressed, visit: PageVisit, site: Site) -> Response:
+async def _answered(pressed: ButtonAction, visit: PageVisit, site: AppState) -> Response:
     try:
         await visit.act(pressed.sent)
     except PageAgain as error:
-        return misfit(error.problems)
+        return invalid_answer(error.problems)
     except (AlreadyAnswered, NotOpen) as meanwhile:
         await site.board.look_again()
-        return await late(pressed.question, meanwhile, site)
+        return await closed_response(pressed.question, meanwhile, site)
     except (StoreError, PersonNeeded, NotAllowed) as error:
-        why = unrecorded(error)
+        why = rejection_of(error)
         return problem(why.status, why.error, why.message)
     return JSONResponse({"id": pressed.question})

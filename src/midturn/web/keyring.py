@@ -1,7 +1,9 @@
-"""Who holds a key to a server: one-time codes, and the sign-ins that they become. Both are in its memory, and end with it.
+"""One-time codes and the sign-ins they create. Both are stored in memory only, and end with the
+server.
 
-No file makes a sign-in, and none says what one is. A sign-in is a cookie; at an address that other servers of this machine share, which
-are sent the same cookie, it is a key besides, and the cookie alone opens nothing.
+The browser stores a sign-in as a cookie. If the host name is shared with other servers of the
+machine, these servers also get the cookie. The sign-in then also has a key, and the cookie alone
+gives no access.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from collections.abc import Callable
 from msgspec import Struct
 
 CODE_SECONDS = 5 * 60
-SIGN_IN_SECONDS = 12 * 60 * 60  # since the page was last used
-_MOST_CODES = 100
-_LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"  # none that is mistaken for another when it is typed
-_LENGTH, _GROUP = 16, 4
+SIGN_IN_SECONDS = 12 * 60 * 60  # seconds without use after which a sign-in expires
+MAX_CODES = 100
+_CODE_ALPHABET = "ABCDEFGHJKMNPQRSTVWXYZ23456789"  # without letters and digits that look alike
+CODE_LENGTH, GROUP_LENGTH = 16, 4
 
 
 class SignIn(Struct, kw_only=True):
-    """A person who is signed in. `needs_key`: the cookie alone opens nothing."""
+    """A signed-in browser. If `needs_key` is true, the cookie alone gives no access."""
 
     id: str
     device: str
@@ -30,86 +32,102 @@ class SignIn(Struct, kw_only=True):
     used: float
 
 
-class Entered(Struct, frozen=True):
-    """What a code became: the token of the cookie, and the key of the page's script."""
+class SignInSecrets(Struct, frozen=True):
+    """The secrets of a new sign-in: the cookie token, and the key for the script of the page."""
 
     token: str
     key: str
 
     def __repr__(self) -> str:
-        return "Entered(…)"
+        return "SignInSecrets(…)"
 
 
 class Keyring:
-    """The codes and sign-ins of one server. `clock` says the time, in seconds since the epoch."""
+    """The codes and sign-ins of one server. `clock` returns the time in seconds since the epoch."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._codes: dict[str, float] = {}
         self._sign_ins: dict[str, SignIn] = {}
-        self._ids: dict[str, str] = {}  # of sign-ins, by what tokens and keys hash to
+        self._ids: dict[str, str] = {}  # IDs of sign-ins, by hash of their token and key
 
     def new_code(self) -> str:
-        """Return a code that is good once, for five minutes."""
-        letters = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
-        self._codes = dict([*self._codes.items()][1 - _MOST_CODES :])
-        self._codes[_hashed(letters)] = self._clock()
-        return "-".join(letters[start : start + _GROUP] for start in range(0, _LENGTH, _GROUP))
+        """Return a code that works once, for five minutes."""
+        letters = "".join(secrets.choice(_CODE_ALPHABET) for _ in range(CODE_LENGTH))
+        self._codes = dict([*self._codes.items()][1 - MAX_CODES :])
+        self._codes[_hash(letters)] = self._clock()
+        return "-".join(
+            letters[start : start + GROUP_LENGTH] for start in range(0, CODE_LENGTH, GROUP_LENGTH)
+        )
 
     def knows(self, code: str) -> bool:
-        """Return whether `redeem` would take a code now."""
-        made_at = self._codes.get(_typed(code))
-        return made_at is not None and self._holds(made_at, CODE_SECONDS)
+        """Return whether a code can be redeemed now."""
+        made_at = self._codes.get(_code_hash(code))
+        return made_at is not None and self._is_valid_since(made_at, CODE_SECONDS)
 
-    def redeem(self, code: str, device: str = "", *, needs_key: bool = False) -> Entered | None:
-        """Turn a code into a sign-in; None where the code is unknown, used or too old."""
-        made_at = self._codes.pop(_typed(code), None)
-        if made_at is None or not self._holds(made_at, CODE_SECONDS):
+    def redeem(
+        self, code: str, device: str = "", *, needs_key: bool = False
+    ) -> SignInSecrets | None:
+        """Exchange a code for a sign-in. Return None if the code is unknown, used or expired."""
+        made_at = self._codes.pop(_code_hash(code), None)
+        if made_at is None or not self._is_valid_since(made_at, CODE_SECONDS):
             return None
-        entered, id, now = Entered(secrets.token_urlsafe(32), secrets.token_urlsafe(32)), secrets.token_hex(8), self._clock()  # noqa: A001
+        entered, id, now = (  # noqa: A001
+            SignInSecrets(secrets.token_urlsafe(32), secrets.token_urlsafe(32)),
+            secrets.token_hex(8),
+            self._clock(),
+        )
         self._sign_ins[id] = SignIn(id=id, device=device, needs_key=needs_key, begun=now, used=now)
-        self._ids |= {_hashed(f"token {entered.token}"): id, _hashed(f"key {entered.key}"): id}
+        self._ids |= {_hash(f"token {entered.token}"): id, _hash(f"key {entered.key}"): id}
         return entered
 
     def by_token(self, token: str) -> SignIn | None:
-        """Return the sign-in of a cookie. Where it needs a key, it opens nothing by itself."""
-        return self._found(f"token {token}")
+        """Return the sign-in of a cookie.
+
+        If the sign-in needs a key, the cookie alone gives no access.
+        """
+        return self._lookup(f"token {token}")
 
     def by_key(self, key: str) -> SignIn | None:
         """Return the sign-in of a key."""
-        return self._found(f"key {key}")
+        return self._lookup(f"key {key}")
 
     def holds(self, id: str) -> bool:
-        """Say whether a sign-in still is one."""
+        """Return whether a sign-in is still valid."""
         found = self._sign_ins.get(id)
-        return found is not None and self._holds(found.used, SIGN_IN_SECONDS)
+        return found is not None and self._is_valid_since(found.used, SIGN_IN_SECONDS)
 
     def sign_ins(self) -> list[SignIn]:
-        """Return who is signed in, the last used first."""
-        return sorted((one for one in self._sign_ins.values() if self.holds(one.id)), key=lambda one: -one.used)
+        """Return the valid sign-ins, the most recently used first."""
+        return sorted(
+            (one for one in self._sign_ins.values() if self.holds(one.id)),
+            key=lambda one: -one.used,
+        )
 
     def forget(self, id: str) -> None:
-        """Sign out."""
+        """Sign a browser out."""
         self._sign_ins.pop(id, None)
         self._ids = {hashed: kept for hashed, kept in self._ids.items() if kept in self._sign_ins}
 
-    def _found(self, secret: str) -> SignIn | None:
-        """Return a sign-in that holds; one that is used lasts."""
-        id = self._ids.get(_hashed(secret), "")  # noqa: A001  as above
+    def _lookup(self, secret: str) -> SignIn | None:
+        """Return a valid sign-in, and extend its validity."""
+        id = self._ids.get(_hash(secret), "")  # noqa: A001
         if not self.holds(id):
             self.forget(id)
             return None
         self._sign_ins[id].used = self._clock()
         return self._sign_ins[id]
 
-    def _holds(self, since: float, seconds: float) -> bool:
-        return -seconds < self._clock() - since < seconds  # a clock that was set back must not make a code good for years
+    def _is_valid_since(self, since: float, seconds: float) -> bool:
+        return (
+            -seconds < self._clock() - since < seconds
+        )  # if the clock was set back, codes must not stay valid for years
 
 
-def _typed(code: str) -> str:
-    """Return the hash of a code, however it was typed."""
-    return _hashed("".join(code.split()).replace("-", "").upper())
+def _code_hash(code: str) -> str:
+    """Return the hash of a typed code. Case, spaces and hyphens do not matter."""
+    return _hash("".join(code.split()).replace("-", "").upper())
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

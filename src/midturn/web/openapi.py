@@ -1,4 +1,4 @@
-"""The document of the API, generated from its shapes."""
+"""The OpenAPI document, generated from the types of the API."""
 
 from __future__ import annotations
 
@@ -13,30 +13,41 @@ from midturn import __version__
 from midturn.events.open_question import PromptKind
 from midturn.events.types import AnsweredBy, Source
 from midturn.question.reply import Scope
-from midturn.web.app_state import Site
+from midturn.web.app_state import AppState
 from midturn.web.body import PROBLEM
-from midturn.web.gate import CookieAccess, Visitor
+from midturn.web.request_checks import CookieAccess, Visitor
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The shapes of the API: what its document is generated from, and what bodies are read as
+# --------------------------------------------------------------------------------------------------
+# Types of the API, from which the document is generated
 
 
-WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel", "pass_to", "take_back")
-"""The ways to answer; each request takes exactly one."""
+WAYS = (
+    "value",
+    "approve",
+    "arguments",
+    "content",
+    "reply",
+    "back",
+    "cancel",
+    "pass_to",
+    "take_back",
+)
+"""The ways to answer. Each request has exactly one."""
 
 
 class FormShape(Struct):
-    """The whole form that a question belongs to; `questions` are objects as tools write them."""
+    """The form that contains the question. `questions` have the format that tools write."""
 
     total: int
     questions: list[dict[str, Any]]
 
 
 class AskerShape(Struct):
-    """Another program's agent that asks; `waits` says whether its process waits for the answer.
+    """The agent of another program that asks.
 
-    `cwd` is the directory that it works in, `said` what it said last, `subagent` which of its own agents asks, `always` what it offers to
-    keep of a yes.
+    `waits` is whether the process of the agent waits for the answer. `cwd` is its working
+    directory, `said` its last message, and `subagent` the name of the sub-agent that asks. `always`
+    are the permissions that the agent offers to remember after an approval.
     """
 
     name: str
@@ -52,14 +63,16 @@ class AskerShape(Struct):
 
 
 class QuestionShape(Struct):
-    """An open question. `question` is what is asked, `arguments` those of the call that asks.
+    """An open question. `question` is the question itself, and `arguments` are the arguments of the
+    call that asks.
 
-    `answer_schema` is the JSON Schema of an answer; a result under approval has its `content`, and `is_error`. `problem` is what
-    the tool had against the answer before.
+    `answer_schema` is the JSON Schema of an answer. If a result has to be approved, `content` and
+    `is_error` describe the result. `problem` is the tool's objection to the previous answer.
 
-    An approval has the `digest` of what is decided on; `about` is its older name. `edit` is an edit of the call that people decide on: by
-    whom, the new and the original `arguments`, and whether its rules were read (`checked`). `refused_before` lists refusals of equal calls
-    earlier in the turn: by whom, the `reason`, and when.
+    An approval has the `digest` of its subject; `about` is the old name of `digest`. `edit` is a
+    proposed edit of the call: its author, the new and the original `arguments`, and whether the
+    rules were checked for the edited call (`checked`). `refused_before` lists earlier denials of
+    the same call in this turn: the responder, the `reason`, and the time.
     """
 
     id: str
@@ -85,17 +98,22 @@ class QuestionShape(Struct):
 
 
 class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An answer, in exactly one way.
+    """An answer. It has exactly one of the properties in the next paragraph.
 
-    `value` is the answer (of a form, an object by question id), `approve` a decision, `arguments` what a call shall run with instead,
-    `content` what shall be delivered instead of a result, `reply` words for the model instead of an answer, `back` asks the question before
-    this one again, `cancel` ends the turn. `pass_to` puts the question to other people or groups, `take_back` takes back a yes of the
-    visitor that waits for those of others. `remember` keeps a yes or a no for the rest of the turn; of the
-    call of another agent, it is one of what that offers to keep (`asker.always`). `digest` is that of the question as it was
-    shown, or at least its first 8 characters: a yes or an edit counts only if this is still what is asked. `about` is its older
-    name; send one of the two.
-    `scope` (`conversation`, `project`, `everywhere`) has a yes to a call count for later calls with equal arguments; with the `value` of
-    a question that allows it, `conversation` has the answer remembered for the conversation. It is refused where certain people decide.
+    `value` is the answer (for a form, an object by question ID). `approve` is a decision.
+    `arguments` are edited arguments of a call, and `content` is an edited result. `reply` is a
+    message to the model instead of an answer. `back` asks the previous question again. `cancel`
+    ends the turn. `pass_to` reassigns the question to other people or groups. `take_back` withdraws
+    the visitor's approval while others still have to approve.
+
+    `remember` applies an approval or a denial for the rest of the turn. For the call of another
+    agent, it is one of the offers in `asker.always`. `digest` is the digest of the question as it
+    was shown, or at least its first 8 characters. An approval or an edit counts only if the
+    question has not changed. `about` is the old name of `digest`; send only one of the two.
+
+    `scope` (`conversation`, `project`, `everywhere`) also allows later calls with equal arguments.
+    With the `value` of a question that allows it, the scope `conversation` remembers the answer for
+    the conversation. A scope is rejected if certain people have to decide.
     """
 
     value: Any = UNSET
@@ -115,10 +133,14 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ReceiptShape(Struct):
-    """The answer is safe; `held` says whether a process runs the turn now, `votes` how many have said yes, of how many.
+    """The answer is stored.
 
-    `standing` says where a permission for later calls was written, or why it was not. `proposed` says that an edit is recorded and decides
-    nothing yet: other people decide about it, or the process that runs the turn reads its rules first.
+    `held` is whether a process runs the turn now, and `votes` the number of people who have
+    approved. `standing` says where a permission for later calls was written, or why it was not
+    written.
+
+    `proposed` is true if an edit was recorded but is not decided yet. Other people have to decide
+    it, or the process that runs the turn has to check the rules for it first.
     """
 
     conversation: str
@@ -130,17 +152,17 @@ class ReceiptShape(Struct):
 
 
 class ProblemShape(Struct):
-    """What is wrong, and where (a JSON pointer into the body that was sent)."""
+    """One problem. `pointer` is its place, as a JSON pointer into the request body."""
 
     pointer: str
     message: str
 
 
 class ErrorShape(Struct, omit_defaults=True):
-    """An error (RFC 9457), with a word for programs.
+    """An error (RFC 9457), with a code for programs.
 
-    `problems` say why an answer does not fit, `answered_by` who was faster. With `digest_mismatch`, `question` is what is asked now, and
-    `digest` its digest.
+    `problems` are the reasons why an answer is invalid. `answered_by` is the responder of the first
+    answer. With `digest_mismatch`, `question` is the current question and `digest` its digest.
     """
 
     title: str
@@ -155,14 +177,14 @@ class ErrorShape(Struct, omit_defaults=True):
 
 
 class SummaryShape(Struct):
-    """One conversation in the list."""
+    """A conversation in the list."""
 
     id: str
     title: str
 
 
 class ConversationShape(Struct):
-    """A conversation with its events, as they are recorded."""
+    """A conversation with its recorded events."""
 
     id: str
     title: str
@@ -170,79 +192,140 @@ class ConversationShape(Struct):
     events: list[dict[str, Any]]
 
 
-_TYPES: Final = (AnswerShape, ConversationShape, ErrorShape, QuestionShape, ReceiptShape, SummaryShape)
+_TYPES: Final = (
+    AnswerShape,
+    ConversationShape,
+    ErrorShape,
+    QuestionShape,
+    ReceiptShape,
+    SummaryShape,
+)
 MOST_ON_A_PAGE: Final = 1_000
-"""How many questions a page of the API may hold."""
+"""Maximum number of questions on a page of the API."""
 _ERRORS: Final = {
-    "400": "The body, or a parameter, cannot be read.",
-    "401": "Nobody is signed in.",
-    "403": "Another site sent this; or the visitor may not answer this question; or a process would answer that a tool has started.",
-    "404": "Nothing here has this id.",
-    "409": "Somebody answered first; or a yes does not name what is asked now (`digest_mismatch`)"
-    "; or it is a secret, is asked by a turn that was not begun here, or its conversation is being written.",
-    "410": "It is closed, and has no answer: the message says why. `deadline_passed`, with the `deadline`, where no one answered in time.",
+    "400": "The body or a parameter is invalid.",
+    "401": "Not signed in.",
+    "403": (
+        "The request came from another site, the visitor may not answer this question, or the"
+        " process was started by a tool."
+    ),
+    "404": "There is no question or conversation with this ID.",
+    "409": (
+        "Another answer came first, the question has changed (`digest_mismatch`), the answer is a"
+        " secret, the turn was started elsewhere, or the conversation is locked."
+    ),
+    "410": (
+        "The question was closed without an answer. The message says why. `deadline_passed` has the"
+        " `deadline`."
+    ),
     "413": "The body is too large.",
     "415": "The body is not JSON.",
-    "422": "The answer does not fit; the question is still open.",
-    "503": "The store cannot be read or written now: an answer was not recorded, and its question is still open. Try again.",
+    "422": "The answer is invalid. The question is still open.",
+    "503": (
+        "The store is unavailable. An answer was not recorded, and its question is still open. Try"
+        " again."
+    ),
 }
 
 
-async def openapi(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Return the document."""
+async def openapi(request: Request, visitor: Visitor, site: AppState) -> Response:
+    """Return the OpenAPI document."""
     del visitor
     base = str(request.scope.get("root_path", "")).rstrip("/")
-    return JSONResponse(document(base, site.access.cookie if isinstance(site.access, CookieAccess) else None))
+    return JSONResponse(
+        document(base, site.access.cookie if isinstance(site.access, CookieAccess) else None)
+    )
 
 
 def document(base: str = "", cookie: str | None = None) -> dict[str, Any]:
-    """Return the document for an API that is found under `base`."""
-    _, components = msgspec.json.schema_components(_TYPES, ref_template="#/components/schemas/{name}")
+    """Return the OpenAPI document of an API under `base`."""
+    _, components = msgspec.json.schema_components(
+        _TYPES, ref_template="#/components/schemas/{name}"
+    )
     components["AnswerShape"]["oneOf"] = [{"required": [way]} for way in WAYS]
     components["AnswerShape"]["not"] = {"required": ["digest", "about"]}
     described: dict[str, Any] = {
         "openapi": "3.1.0",
-        "info": {"title": "midturn", "version": __version__, "description": "The open questions of agents, and the way to answer them."},
+        "info": {
+            "title": "midturn",
+            "version": __version__,
+            "description": "The open questions of agents, and the way to answer them.",
+        },
         "servers": [{"url": base or "/"}],
         "paths": _paths(),
         "components": {"schemas": components},
     }
     if cookie:
-        described["components"]["securitySchemes"] = {"cookie": {"type": "apiKey", "in": "cookie", "name": cookie}}
+        described["components"]["securitySchemes"] = {
+            "cookie": {"type": "apiKey", "in": "cookie", "name": cookie}
+        }
         described["security"] = [{"cookie": []}]
     return described
 
 
 def _paths() -> dict[str, Any]:
-    one, conversation = [_parameter("id", "path", "Its id.")], _parameter("conversation", "query", "Only those of this conversation.")
-    after = _parameter("after", "query", "The page after the question with this id: pages go by conversation, the oldest first.")
-    limit = _parameter("limit", "query", "How many questions are on a page.")
+    one, conversation = (
+        [_parameter("id", "path", "The ID.")],
+        _parameter("conversation", "query", "Only questions of this conversation."),
+    )
+    after = _parameter(
+        "after",
+        "query",
+        "Return the questions after this ID. Pages are sorted by conversation, the oldest first.",
+    )
+    limit = _parameter("limit", "query", "Maximum number of questions.")
     limit["schema"] = {"type": "integer", "minimum": 1, "maximum": MOST_ON_A_PAGE}
     paged = [conversation, after, limit]
-    before = _parameter("before", "query", "Only those that are older than this one.")
+    before = _parameter("before", "query", "Only conversations older than this one.")
     every = [code for code in _ERRORS if code != "401"]
-    repeated = _parameter("Idempotency-Key", "header", "Sent again with the same key and the same answer, it is recorded once.")
+    repeated = _parameter(
+        "Idempotency-Key",
+        "header",
+        "A retry with the same key and the same answer is recorded once.",
+    )
     repeated["schema"] = {"type": "string", "minLength": 1, "maxLength": 255}
     body = {"required": True, "content": {"application/json": {"schema": _reference(AnswerShape)}}}
     return {
-        "/api/questions": {"get": _operation("The open questions, the oldest first.", _list_of(QuestionShape), paged, "400")},
-        "/api/questions/{id}": {"get": _operation("One open question.", _reference(QuestionShape), one, "404", "409", "410")},
+        "/api/questions": {
+            "get": _operation(
+                "List the open questions, the oldest first.", _list_of(QuestionShape), paged, "400"
+            )
+        },
+        "/api/questions/{id}": {
+            "get": _operation(
+                "Get an open question.", _reference(QuestionShape), one, "404", "409", "410"
+            )
+        },
         "/api/questions/{id}/answer": {
             "post": {
-                **_operation("Answer a question.", _reference(ReceiptShape), [*one, repeated], *every),
+                **_operation(
+                    "Answer a question.", _reference(ReceiptShape), [*one, repeated], *every
+                ),
                 "requestBody": body,
             }
         },
         "/api/conversations": {
-            "get": _operation("The conversations, the newest first, a hundred at a time.", _list_of(SummaryShape), [before])
+            "get": _operation(
+                "List the conversations, the newest first, 100 per page.",
+                _list_of(SummaryShape),
+                [before],
+            )
         },
-        "/api/conversations/{id}": {"get": _operation("One conversation with its events.", _reference(ConversationShape), one, "404")},
+        "/api/conversations/{id}": {
+            "get": _operation(
+                "Get a conversation with its events.", _reference(ConversationShape), one, "404"
+            )
+        },
         "/api/events": {"get": _stream()},
     }
 
 
-def _operation(summary: str, schema: dict[str, Any], parameters: list[dict[str, Any]], *errors: str) -> dict[str, Any]:
-    answers: dict[str, Any] = {"200": {"description": "Done.", "content": {"application/json": {"schema": schema}}}}
+def _operation(
+    summary: str, schema: dict[str, Any], parameters: list[dict[str, Any]], *errors: str
+) -> dict[str, Any]:
+    answers: dict[str, Any] = {
+        "200": {"description": "Done.", "content": {"application/json": {"schema": schema}}}
+    }
     answers |= {code: _error(code) for code in dict.fromkeys(("401", *errors, "503"))}
     return {"summary": summary, "parameters": parameters, "responses": answers}
 
@@ -253,19 +336,28 @@ def _error(code: str) -> dict[str, Any]:
 
 def _stream() -> dict[str, Any]:
     said = (
-        "What changes: `asked`, `answered`, `withdrawn`, `turn_ended`, and of one conversation each event (`recorded`). "
-        "`Last-Event-ID` goes on where one was cut off."
+        "Stream changes: `asked`, `answered`, `withdrawn`, `turn_ended` and, for one conversation,"
+        " each event (`recorded`). `Last-Event-ID` continues after an interruption."
     )
-    one = _parameter("conversation", "query", "Only this conversation, with each event that is recorded.")
-    after = _parameter("after", "query", "Begin behind so many events of the conversation.")
+    one = _parameter("conversation", "query", "Only this conversation, with each recorded event.")
+    after = _parameter("after", "query", "Skip this number of events of the conversation.")
     after["schema"] = {"type": "integer", "minimum": 0}
-    streamed: dict[str, Any] = {"description": "Server-sent events.", "content": {"text/event-stream": {}}}
+    streamed: dict[str, Any] = {
+        "description": "Server-sent events.",
+        "content": {"text/event-stream": {}},
+    }
     refused = {code: _error(code) for code in ("400", "401", "404", "503")}
     return {"summary": said, "parameters": [one, after], "responses": {"200": streamed, **refused}}
 
 
 def _parameter(name: str, place: str, description: str) -> dict[str, Any]:
-    return {"name": name, "in": place, "required": place == "path", "description": description, "schema": {"type": "string"}}
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "description": description,
+        "schema": {"type": "string"},
+    }
 
 
 def _reference(kind: type[Any]) -> dict[str, Any]:

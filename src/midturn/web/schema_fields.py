@@ -1,6 +1,8 @@
-"""A schema as a form of native controls: a field for a property, a group for an object, a list with add and remove.
+"""JSON Schema as a form: a field per property, a group per object, and lists with buttons that add
+and remove items.
 
-The same tree is drawn and read: what was typed becomes the answer, or is shown again with what is wrong beside it.
+The form is drawn and read with the same tree of fields. Submitted fields become the answer, or are
+shown again next to the problems.
 """
 
 from __future__ import annotations
@@ -15,18 +17,36 @@ from msgspec.structs import replace
 from midturn.question.json_value import Json, JsonObject, items, members, pointer_to, text
 from midturn.terminal.prompts.answer_text import kind_of, options_of, written_out
 from midturn.terminal.prompts.keys import pretty, scalar_text
-from midturn.terminal.prompts.schema_controls import DEEPEST, control_of, plain_schema, properties_of, several_of
+from midturn.terminal.prompts.schema_controls import (
+    MAX_DEPTH,
+    control_of,
+    plain_schema,
+    properties_of,
+    several_of,
+)
 from midturn.web.body import Fields
 from midturn.web.hints import number_hints, sentence, text_hints
 
-FieldKind: TypeAlias = Literal["line", "text", "number", "choice", "switch", "moment", "const", "several", "group", "list", "json"]
-_MOST_FIELDS: Final = 200
-_MOST_ITEMS: Final = 100
-_SHORT: Final = 200  # characters that fit into one line
+FieldKind: TypeAlias = Literal[
+    "line",
+    "text",
+    "number",
+    "choice",
+    "switch",
+    "moment",
+    "const",
+    "several",
+    "group",
+    "list",
+    "json",
+]
+MAX_FIELDS: Final = 200
+MAX_ITEMS: Final = 100
+MAX_LINE_CHARS: Final = 200  # maximum number of characters of a text in a field with one line
 _INPUTS: Final = {"email": "email", "uri": "url"}
 _MOMENTS: Final = {"date": "date", "time": "time", "date-time": "datetime-local"}
 _ZONED: Final = re.compile(r"(?P<moment>.*?)(?P<zone>[Zz]|[+-]\d{2}:\d{2})")
-_RESHAPES: Final = ("add ", "remove ", "as ")
+_LAYOUT_ACTS: Final = ("add ", "remove ", "as ")
 
 
 class FieldChoice(Struct, frozen=True):
@@ -38,9 +58,15 @@ class FieldChoice(Struct, frozen=True):
 
 
 class SchemaField(Struct, frozen=True, kw_only=True):
-    """One field, or a group of them, where `pointer` says. `text` is what it holds, `value` what a constant is.
+    """A field of the form, or a group of fields.
 
-    `given` is None where it is always a part of the answer, else whether it is one. `limits` are attributes of its control.
+    Args:
+        kind: Kind of the control.
+        pointer: JSON pointer of the field in the answer.
+        text: Content of the field.
+        limits: HTML attributes of the control.
+        given: Whether an optional group is part of the answer. None if the group is not optional.
+        value: Value of a constant.
     """
 
     kind: FieldKind
@@ -64,22 +90,30 @@ class SchemaField(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Its name on the page."""
-        return _named(self.pointer)
+        """Name of the field in the submitted form."""
+        return _wire_name(self.pointer)
 
     @property
     def id(self) -> str:
-        """Its name for labels: no blanks, and no two alike."""
-        return "field" + "".join(letter if letter.isascii() and letter.isalnum() else f"_{ord(letter):x}_" for letter in self.pointer)
+        """HTML ID of the field: unique and without spaces."""
+        return "field" + "".join(
+            letter if letter.isascii() and letter.isalnum() else f"_{ord(letter):x}_"
+            for letter in self.pointer
+        )
 
 
-def _named(pointer: str) -> str:
-    """Return a pointer as a browser sends it back: it makes one of every end of a line, and no character of NUL."""
-    return pointer.replace("\r", "~r").replace("\n", "~n").replace("\0", "~z")  # no pointer has such
+def _wire_name(pointer: str) -> str:
+    """Return the field name for a pointer, without characters that browsers change.
+
+    Browsers change line breaks and NUL characters in field names.
+    """
+    return (
+        pointer.replace("\r", "~r").replace("\n", "~n").replace("\0", "~z")
+    )  # pointers contain `~` only in `~0` and `~1`
 
 
 class _Source(Protocol):
-    """Says what fields hold."""
+    """Source of the content of fields."""
 
     def value(self) -> Json | UnsetType: ...
     def typed(self) -> Fields | None: ...
@@ -89,7 +123,7 @@ class _Source(Protocol):
 
 
 class _AsJson(Struct, frozen=True):
-    """What an answer, or a default, is."""
+    """Content from an answer or a default."""
 
     json: Json | UnsetType = UNSET
     is_new: bool = False
@@ -110,12 +144,14 @@ class _AsJson(Struct, frozen=True):
         return _AsJson(self.json[key]) if key in self.json else _AsJson(is_left_out=True)
 
     def items(self, least: int) -> list[_Source]:
-        given: list[_Source] = [_AsJson(one) for one in items(self.json)] if self.json is not UNSET else []
+        given: list[_Source] = (
+            [_AsJson(one) for one in items(self.json)] if self.json is not UNSET else []
+        )
         return given + [_AsJson()] * (least - len(given))
 
 
 class _Typed(Struct, frozen=True):
-    """What was typed, under the names that the page had."""
+    """Content from submitted fields."""
 
     fields: Fields
     name: str = ""
@@ -131,29 +167,44 @@ class _Typed(Struct, frozen=True):
         return self.name
 
     def part(self, key: str) -> _Source:
-        return _Typed(self.fields, _named(pointer_to(self.name, key)))
+        return _Typed(self.fields, _wire_name(pointer_to(self.name, key)))
 
     def items(self, least: int) -> list[_Source]:
         del least
         count = self.fields.one(f"n{self.name}") or "0"
-        number = min(int(count), _MOST_ITEMS) if count.isascii() and count.isdecimal() and len(count) < 5 else 0  # noqa: PLR2004  digits
+        number = (
+            min(int(count), MAX_ITEMS)
+            if count.isascii() and count.isdecimal() and len(count) < 5  # noqa: PLR2004  number of digits
+            else 0
+        )
         act = self.fields.one("act") or ""
         kept: list[_Source] = [
-            _Typed(self.fields, f"{self.name}/{place}") for place in range(number) if act != f"remove {self.name}/{place}"
+            _Typed(self.fields, f"{self.name}/{place}")
+            for place in range(number)
+            if act != f"remove {self.name}/{place}"
         ]
         return [*kept, _AsJson(is_new=True)] if act == f"add {self.name}" else kept
 
 
-def reshapes(act: str | None) -> bool:
-    """Say whether what was pressed changes the form, and sends nothing."""
-    return act is not None and act.startswith(_RESHAPES)
+def changes_layout(act: str | None) -> bool:
+    """Return whether the pressed button only changes the layout of the form."""
+    return act is not None and act.startswith(_LAYOUT_ACTS)
 
 
-def fields_of(schema: JsonObject, start: Json | UnsetType, typed: Fields | None = None) -> SchemaField | None:
-    """Return the form of a schema, holding `start` or what was typed; None where it is better written as JSON, or is no form."""
+def fields_of(
+    schema: JsonObject, start: Json | UnsetType, typed: Fields | None = None
+) -> SchemaField | None:
+    """Return the form of a schema, filled with `start` or the submitted fields.
+
+    Return None if JSON or another control is better.
+    """
     whole = written_out(schema)
     kind = "moment" if _moment(whole) else kind_of(whole)
-    is_form = (kind == "object" and members(whole.get("properties"))) or (kind == "array" and "items" in whole) or kind == "moment"
+    is_form = (
+        (kind == "object" and members(whole.get("properties")))
+        or (kind == "array" and "items" in whole)
+        or kind == "moment"
+    )
     if not is_form:
         return None
     source: _Source = _AsJson(start) if typed is None else _Typed(typed)
@@ -162,13 +213,21 @@ def fields_of(schema: JsonObject, start: Json | UnsetType, typed: Fields | None 
 
 
 class _Form:
-    """Makes fields, at most `_MOST_FIELDS`: what comes after them is JSON."""
+    """Builds at most `MAX_FIELDS` fields. Further values are edited as JSON."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
-        self._left = _MOST_FIELDS
+        self._left = MAX_FIELDS
 
-    def field(self, schema: JsonObject, pointer: str, source: _Source, label: str, *, is_required: bool = True) -> SchemaField:
+    def field(
+        self,
+        schema: JsonObject,
+        pointer: str,
+        source: _Source,
+        label: str,
+        *,
+        is_required: bool = True,
+    ) -> SchemaField:
         self._left -= 1
         plain, is_nullable = plain_schema(schema, self._root)
         common = SchemaField(
@@ -182,19 +241,28 @@ class _Form:
             is_new=getattr(source, "is_new", False),
         )
         default = schema.get("default", plain.get("default", UNSET))
-        if isinstance(source, _AsJson) and source.json is UNSET and not source.is_left_out and default is not UNSET:
+        if (
+            isinstance(source, _AsJson)
+            and source.json is UNSET
+            and not source.is_left_out
+            and default is not UNSET
+        ):
             source = _AsJson(default, is_new=source.is_new)
-        if self._left < 0 or pointer.count("/") > DEEPEST:
+        if self._left < 0 or pointer.count("/") > MAX_DEPTH:
             return self._json(common, source)
         return self._of_kind(common, source)
 
-    def _of_kind(self, field: SchemaField, source: _Source) -> SchemaField:  # noqa: PLR0911  one for each kind
+    def _of_kind(self, field: SchemaField, source: _Source) -> SchemaField:  # noqa: PLR0911  one return per kind
         schema = field.schema
         control = control_of(schema)
         if control == "const":
-            return _replaced(field, kind="const", value=schema["const"], text=scalar_text(schema["const"]))
+            return _replaced(
+                field, kind="const", value=schema["const"], text=scalar_text(schema["const"])
+            )
         typed = source.typed()
-        if typed is not None and typed.one(f"k{source.at()}") == "json":  # it was too much for a control before
+        if (
+            typed is not None and typed.one(f"k{source.at()}") == "json"
+        ):  # the field was shown as JSON, because the value did not fit the control
             return self._json(field, source)
         match control:
             case "choice":
@@ -212,8 +280,10 @@ class _Form:
             case _:
                 return self._json(field, source)
 
-    def _held(self, field: SchemaField, source: _Source, fits: type | tuple[type, ...]) -> str | None:
-        """Return what a control holds; None where it holds something of another kind."""
+    def _held(
+        self, field: SchemaField, source: _Source, fits: type | tuple[type, ...]
+    ) -> str | None:
+        """Return the content of a control, or None if the value does not fit the control."""
         if (typed := source.typed()) is not None:
             return typed.text(f"f{source.at()}")
         value = source.value()
@@ -226,15 +296,26 @@ class _Form:
         schema, held = field.schema, self._held(field, source, str)
         if held is None:
             return self._json(field, source)
-        hint = _hinted(field.hint, sentence(text_hints(schema)))
+        hint = _joined_hints(field.hint, sentence(text_hints(schema)))
         named = text(schema.get("format"))
         if moment := _moment(schema):
-            return _at_a_time(_replaced(field, kind="moment", input=moment, hint=_hinted(field.hint)), held, source)
+            return _moment_field(
+                _replaced(field, kind="moment", input=moment, hint=_joined_hints(field.hint)),
+                held,
+                source,
+            )
         most = schema.get("maxLength")
-        short = isinstance(most, int) and most <= _SHORT
+        short = isinstance(most, int) and most <= MAX_LINE_CHARS
         is_line = "\n" not in held and (short or "pattern" in schema or named)
         limits = {"inputmode": {"email": "email", "uri": "url"}.get(named, "text")}
-        return _replaced(field, kind="line" if is_line else "text", text=held, hint=hint, input=_INPUTS.get(named, "text"), limits=limits)
+        return _replaced(
+            field,
+            kind="line" if is_line else "text",
+            text=held,
+            hint=hint,
+            input=_INPUTS.get(named, "text"),
+            limits=limits,
+        )
 
     def _number(self, field: SchemaField, source: _Source) -> SchemaField:
         held = self._held(field, source, (int, float))
@@ -245,18 +326,22 @@ class _Form:
         limits = {attribute: scalar_text(schema[key]) for key, attribute in named if key in schema}
         limits["step"] = "1" if schema.get("type") == "integer" else "any"
         limits["inputmode"] = "numeric" if schema.get("type") == "integer" else "decimal"
-        hint = _hinted(field.hint, sentence(number_hints(schema)))
+        hint = _joined_hints(field.hint, sentence(number_hints(schema)))
         return _replaced(field, kind="number", text=held, input="number", limits=limits, hint=hint)
 
     def _boolean(self, field: SchemaField, source: _Source) -> SchemaField:
         typed, value = source.typed(), source.value()
-        if field.is_required and not field.is_nullable and (typed is not None or value is UNSET or isinstance(value, bool)):
+        if (
+            field.is_required
+            and not field.is_nullable
+            and (typed is not None or value is UNSET or isinstance(value, bool))
+        ):
             chosen = typed.one(f"f{source.at()}") == "yes" if typed is not None else value is True
             return _replaced(field, kind="switch", text="yes" if chosen else "")
         given = {True: "yes", False: "no"}[value] if isinstance(value, bool) else ""
         held = typed.one(f"f{source.at()}") if typed is not None else given
         choices = [
-            FieldChoice("", _nothing(field), not held),
+            FieldChoice("", _empty_label(field), not held),
             FieldChoice("yes", "yes", held == "yes"),
             FieldChoice("no", "no", held == "no"),
         ]
@@ -265,61 +350,100 @@ class _Form:
     def _choice(self, field: SchemaField, source: _Source) -> SchemaField:
         options = options_of(field.schema)
         typed, value = source.typed(), source.value()
-        places = {str(place) for place, option in enumerate(options) if value is not UNSET and _same(option.value, value)}
+        places = {
+            str(place)
+            for place, option in enumerate(options)
+            if value is not UNSET and _same(option.value, value)
+        }
         held = (typed.one(f"f{source.at()}") or "") if typed is not None else next(iter(places), "")
         if typed is None and value is not UNSET and value is not None and not places:
             return self._json(field, source)
-        every = [FieldChoice("", _nothing(field), not held)]
-        every += [FieldChoice(str(place), scalar_text(option.value), held == str(place)) for place, option in enumerate(options)]
+        every = [FieldChoice("", _empty_label(field), not held)]
+        every += [
+            FieldChoice(str(place), scalar_text(option.value), held == str(place))
+            for place, option in enumerate(options)
+        ]
         return _replaced(field, kind="choice", choices=every)
 
     def _group(self, field: SchemaField, source: _Source) -> SchemaField:
         schema = field.schema
         known, value = properties_of(schema), source.value()
-        if not known or (value is not UNSET and value is not None and not (isinstance(value, Mapping) and value.keys() <= known.keys())):
+        if not known or (
+            value is not UNSET
+            and value is not None
+            and not (isinstance(value, Mapping) and value.keys() <= known.keys())
+        ):
             return self._json(field, source)
         required = items(schema.get("required"))
         parts = [
-            self.field(members(part), pointer_to(field.pointer, name), source.part(name), name, is_required=name in required)
+            self.field(
+                members(part),
+                pointer_to(field.pointer, name),
+                source.part(name),
+                name,
+                is_required=name in required,
+            )
             for name, part in known.items()
         ]
         return _replaced(field, kind="group", parts=parts, given=_is_given(field, source))
 
     def _list(self, field: SchemaField, source: _Source) -> SchemaField:
         schema, value = field.schema, source.value()
-        if "prefixItems" in schema or "items" not in schema or not (value is UNSET or value is None or isinstance(value, list | tuple)):
+        if (
+            "prefixItems" in schema
+            or "items" not in schema
+            or not (value is UNSET or value is None or isinstance(value, list | tuple))
+        ):
             return self._json(field, source)
         each = members(schema["items"])
         if several_of(schema):
             return self._several(field, source, each)
         least, most = (schema.get(key) for key in ("minItems", "maxItems"))
         lowest = least if isinstance(least, int) else 0
-        given = source.items(min(lowest, _MOST_ITEMS) if field.is_required else 0)
-        parts = [self.field(each, f"{field.pointer}/{place}", one, f"{place + 1}.") for place, one in enumerate(given)]
-        highest = most if isinstance(most, int) else _MOST_ITEMS
+        given = source.items(min(lowest, MAX_ITEMS) if field.is_required else 0)
+        parts = [
+            self.field(each, f"{field.pointer}/{place}", one, f"{place + 1}.")
+            for place, one in enumerate(given)
+        ]
+        highest = most if isinstance(most, int) else MAX_ITEMS
         return _replaced(
             field,
             kind="list",
             parts=[_replaced(part, can_remove=True) for part in parts],
             given=_is_given(field, source),
-            hint=_hinted(field.hint, _count(lowest, most if isinstance(most, int) else None)),
-            can_add=len(parts) < min(highest, _MOST_ITEMS),
+            hint=_joined_hints(
+                field.hint, _count_hint(lowest, most if isinstance(most, int) else None)
+            ),
+            can_add=len(parts) < min(highest, MAX_ITEMS),
         )
 
     def _several(self, field: SchemaField, source: _Source, each: JsonObject) -> SchemaField:
         options, typed = options_of(each), source.typed()
         held = items(source.value()) if source.value() is not UNSET else ()
-        places = {str(place) for place, option in enumerate(options) if any(_same(option.value, one) for one in held)}
+        places = {
+            str(place)
+            for place, option in enumerate(options)
+            if any(_same(option.value, one) for one in held)
+        }
         if len(places) < len(held):
             return self._json(field, source)
         chosen = set(typed.all(f"f{source.at()}")) if typed is not None else places
-        every = [FieldChoice(str(place), scalar_text(option.value), str(place) in chosen) for place, option in enumerate(options)]
+        every = [
+            FieldChoice(str(place), scalar_text(option.value), str(place) in chosen)
+            for place, option in enumerate(options)
+        ]
         return _replaced(field, kind="several", choices=every, given=_is_given(field, source))
 
     def _json(self, field: SchemaField, source: _Source) -> SchemaField:
         typed, value = source.typed(), source.value()
-        held = typed.text(f"f{source.at()}") if typed is not None else "" if value is UNSET else pretty(value)
-        return _replaced(field, kind="json", text=held, hint=_hinted("JSON.", field.hint))
+        held = (
+            typed.text(f"f{source.at()}")
+            if typed is not None
+            else ""
+            if value is UNSET
+            else pretty(value)
+        )
+        return _replaced(field, kind="json", text=held, hint=_joined_hints("JSON.", field.hint))
 
 
 def _replaced(field: SchemaField, **changes: object) -> SchemaField:
@@ -330,39 +454,50 @@ def _same(one: Json, other: Json | UnsetType) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and one == other
 
 
-def _nothing(field: SchemaField) -> str:
-    return "Choose…" if field.is_required and not field.is_nullable else "(none)"
+def _empty_label(field: SchemaField) -> str:
+    return "Select…" if field.is_required and not field.is_nullable else "Not set"
 
 
 def _is_given(field: SchemaField, source: _Source) -> bool | None:
     if field.is_required and not field.is_nullable:
         return None
     typed = source.typed()
-    return typed.one(f"g{source.at()}") == "yes" if typed is not None else source.value() is not UNSET and source.value() is not None
+    return (
+        typed.one(f"g{source.at()}") == "yes"
+        if typed is not None
+        else source.value() is not UNSET and source.value() is not None
+    )
 
 
 def _moment(schema: JsonObject) -> str:
-    """Return the kind of input that takes a time; empty where it is none, or keeps to other rules, too."""
+    """Return the HTML input type of a date or time.
+
+    Return an empty string if the schema is neither, or has additional rules.
+    """
     named = text(schema.get("format"))
     is_bound = set(schema) & {"pattern", "enum", "const"}
     return _MOMENTS.get(named, "") if kind_of(schema) == "string" and not is_bound else ""
 
 
-def _at_a_time(field: SchemaField, held: str, source: _Source) -> SchemaField:
+def _moment_field(field: SchemaField, held: str, source: _Source) -> SchemaField:
     if field.input == "date":
         return _replaced(field, text=held)
     if (typed := source.typed()) is not None:
         return _replaced(field, text=held, zone=typed.text(f"z{source.at()}"), limits={"step": "1"})
     found = _ZONED.fullmatch(held)
     moment, zone = (found["moment"].replace(" ", "T"), found["zone"]) if found else (held, "Z")
-    return _replaced(field, text=moment, zone=zone, limits={"step": "any" if "." in moment else "1"})
+    return _replaced(
+        field, text=moment, zone=zone, limits={"step": "any" if "." in moment else "1"}
+    )
 
 
-def _hinted(*parts: str) -> str:
-    return " ".join(part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in parts if part)
+def _joined_hints(*parts: str) -> str:
+    return " ".join(
+        part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in parts if part
+    )
 
 
-def _count(least: int, most: int | None) -> str:
+def _count_hint(least: int, most: int | None) -> str:
     if least and most == least:
         return f"{least} of them."
     if most is not None:
@@ -370,8 +505,8 @@ def _count(least: int, most: int | None) -> str:
     return f"At least {least}." if least else ""
 
 
-def each(field: SchemaField) -> Iterable[SchemaField]:
-    """Yield a field and all within it."""
+def walk_fields(field: SchemaField) -> Iterable[SchemaField]:
+    """Yield a field and all fields in it."""
     yield field
     for part in field.parts:
-        yield from each(part)
+        yield from walk_fields(part)

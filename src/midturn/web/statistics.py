@@ -1,4 +1,4 @@
-"""Sums over what was asked: how much waits, for how long, who answers, and at which hours; and their pictures."""
+"""Statistics: open questions, response times, answers by person and by hour, with charts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from midturn.clock import parse_time
-from midturn.web.conversation_cache import FormFact
+from midturn.web.conversation_cache import QuestionFact
 from midturn.web.templating import lasted
 
-_DAYS: Final = 30
-_HOURS: Final = 24
-_ROWS: Final = 10
-_MOST: Final = 0.9
+DAYS: Final = 30
+HOURS: Final = 24
+MAX_ROWS: Final = 10
+PERCENTILE: Final = 0.9
 _WIDTH: Final = 600
 _HEIGHT: Final = 120
 _NAMES: Final = {
@@ -32,8 +32,17 @@ _NAMES: Final = {
 }
 
 
-class SumRow(Struct, frozen=True):
-    """One row of a picture: `share` is between 0 and 1 of the longest, `most` that of nine in ten, `address` where it was asked last."""
+class ChartRow(Struct, frozen=True):
+    """A row of a bar chart.
+
+    Args:
+        name: Label of the row.
+        count: Number of questions.
+        said: The value as text.
+        share: Length of the bar, from 0 to 1.
+        most: Length of the bar of the 90th percentile, from 0 to 1.
+        address: URL of the last question.
+    """
 
     name: str
     count: int
@@ -43,8 +52,8 @@ class SumRow(Struct, frozen=True):
     address: str = ""
 
 
-class DaySum(Struct, frozen=True):
-    """One day: how long half and nine in ten of its questions waited for people, in seconds."""
+class DayStatistics(Struct, frozen=True):
+    """Response times of one day in seconds: median (`half`) and 90th percentile (`most`)."""
 
     day: date
     count: int
@@ -52,38 +61,45 @@ class DaySum(Struct, frozen=True):
     most: float
 
 
-class Sums(Struct, frozen=True, kw_only=True):
-    """Everything that the page shows. `days` are (day, how many were open at its end), `hours` how many were answered in each."""
+class Statistics(Struct, frozen=True, kw_only=True):
+    """All statistics of the page.
+
+    `days` are the numbers of open questions at the end of each day. `hours` are the numbers of
+    answers in each hour of the day.
+    """
 
     total: int
     days: list[tuple[date, int]]
-    waited: list[DaySum]
-    waiting: list[SumRow]
-    people: list[SumRow]
+    waited: list[DayStatistics]
+    waiting: list[ChartRow]
+    people: list[ChartRow]
     hours: list[int]
-    answered_by: list[SumRow]
-    most: list[SumRow]
+    answered_by: list[ChartRow]
+    most: list[ChartRow]
     approved: int
     refused: int
     overturned: int
     escalated: int
 
 
-def sums(facts: Iterable[FormFact], today: date | None = None) -> Sums:
-    """Add up."""
+def compute_statistics(facts: Iterable[QuestionFact], today: date | None = None) -> Statistics:
+    """Compute the statistics of questions."""
     every = list(facts)
     judged = [one.overturns for one in every if one.overturns is not None]
     permissions = [one.is_refused for one in every if one.is_refused is not None]
     last = today or datetime.now(UTC).date()
-    return Sums(
+    return Statistics(
         total=len(every),
-        days=_days(every, last),
-        waited=_waited(every, last),
-        waiting=_waiting(every, lambda one: one.tool),
-        people=_waiting(every, lambda one: one.person),
-        hours=_hours(every),
-        answered_by=_rows(Counter(_NAMES.get(one.by, one.by) for one in every if one.by), {}),
-        most=_rows(Counter(f"{one.tool}: {one.text}" for one in every), {f"{one.tool}: {one.text}": one.address for one in every}),
+        days=_open_by_day(every, last),
+        waited=_response_times_by_day(every, last),
+        waiting=_response_times(every, lambda one: one.tool),
+        people=_response_times(every, lambda one: one.person),
+        hours=_answers_by_hour(every),
+        answered_by=_count_rows(Counter(_NAMES.get(one.by, one.by) for one in every if one.by), {}),
+        most=_count_rows(
+            Counter(f"{one.tool}: {one.text}" for one in every),
+            {f"{one.tool}: {one.text}": one.address for one in every},
+        ),
         approved=permissions.count(False),
         refused=permissions.count(True),
         overturned=sum(judged),
@@ -91,8 +107,8 @@ def sums(facts: Iterable[FormFact], today: date | None = None) -> Sums:
     )
 
 
-def _days(every: Sequence[FormFact], today: date) -> list[tuple[date, int]]:
-    """Count what was open at the end of each of the last days."""
+def _open_by_day(every: Sequence[QuestionFact], today: date) -> list[tuple[date, int]]:
+    """Count the open questions at the end of each of the last days."""
     changes: Counter[date] = Counter()
     for one in every:
         begun, closed = parse_time(one.at), parse_time(one.closed_at) if one.closed_at else None
@@ -100,61 +116,77 @@ def _days(every: Sequence[FormFact], today: date) -> list[tuple[date, int]]:
             changes[begun.date()] += 1
         if begun and closed:
             changes[closed.date()] -= 1
-    first = today - timedelta(days=_DAYS - 1)
+    first = today - timedelta(days=DAYS - 1)
     level = sum(count for day, count in changes.items() if day < first)
     days: list[tuple[date, int]] = []
-    for number in range(_DAYS):
+    for number in range(DAYS):
         day = first + timedelta(days=number)
         level += changes[day]
         days.append((day, max(0, level)))
     return days
 
 
-def _waits(every: Iterable[FormFact]) -> Iterable[tuple[FormFact, float]]:
+def _answered_facts(every: Iterable[QuestionFact]) -> Iterable[tuple[QuestionFact, float]]:
     return ((one, one.waited) for one in every if one.by == "user" and one.waited is not None)
 
 
-def _waited(every: Sequence[FormFact], today: date) -> list[DaySum]:
-    """Say of each of the last days how long what was answered then had waited; days without an answer are left out."""
+def _response_times_by_day(every: Sequence[QuestionFact], today: date) -> list[DayStatistics]:
+    """Return the response times of each of the last days. Days without an answer are left out."""
     times: defaultdict[date, list[float]] = defaultdict(list)
-    for one, wait in _waits(every):
-        if (closed := parse_time(one.closed_at)) and today - closed.date() < timedelta(days=_DAYS):
+    for one, wait in _answered_facts(every):
+        if (closed := parse_time(one.closed_at)) and today - closed.date() < timedelta(days=DAYS):
             times[closed.date()].append(wait)
-    return [DaySum(day, len(waits), median(waits), _nine_in_ten(waits)) for day, waits in sorted(times.items())]
+    return [
+        DayStatistics(day, len(waits), median(waits), _percentile(waits))
+        for day, waits in sorted(times.items())
+    ]
 
 
-def _waiting(every: Sequence[FormFact], named: Callable[[FormFact], str]) -> list[SumRow]:
-    """Say how long it took, by tool or by person: half of the answers came sooner, and nine in ten."""
+def _response_times(
+    every: Sequence[QuestionFact], named: Callable[[QuestionFact], str]
+) -> list[ChartRow]:
+    """Return the response times by tool or by person, the slowest first."""
     times: defaultdict[str, list[float]] = defaultdict(list)
-    for one, wait in _waits(every):
+    for one, wait in _answered_facts(every):
         if name := named(one):
             times[name].append(wait)
-    rows = sorted(((median(waits), _nine_in_ten(waits), name, len(waits)) for name, waits in times.items()), reverse=True)[:_ROWS]
+    rows = sorted(
+        ((median(waits), _percentile(waits), name, len(waits)) for name, waits in times.items()),
+        reverse=True,
+    )[:MAX_ROWS]
     longest = max((most for _, most, _, _ in rows), default=0.0) or 1.0
-    return [SumRow(name, count, f"{lasted(half)} ({count} answered)", half / longest, most / longest) for half, most, name, count in rows]
+    return [
+        ChartRow(name, count, f"{lasted(half)} ({count} answered)", half / longest, most / longest)
+        for half, most, name, count in rows
+    ]
 
 
-def _nine_in_ten(waits: Sequence[float]) -> float:
-    return sorted(waits)[min(len(waits) - 1, int(len(waits) * _MOST))]
+def _percentile(waits: Sequence[float]) -> float:
+    return sorted(waits)[min(len(waits) - 1, int(len(waits) * PERCENTILE))]
 
 
-def _hours(every: Iterable[FormFact]) -> list[int]:
-    counted = Counter(closed.hour for one, _ in _waits(every) if (closed := parse_time(one.closed_at)))
-    return [counted[hour] for hour in range(_HOURS)]
+def _answers_by_hour(every: Iterable[QuestionFact]) -> list[int]:
+    counted = Counter(
+        closed.hour for one, _ in _answered_facts(every) if (closed := parse_time(one.closed_at))
+    )
+    return [counted[hour] for hour in range(HOURS)]
 
 
-def _rows(counted: Counter[str], addresses: Mapping[str, str]) -> list[SumRow]:
-    rows = counted.most_common(_ROWS)
+def _count_rows(counted: Counter[str], addresses: Mapping[str, str]) -> list[ChartRow]:
+    rows = counted.most_common(MAX_ROWS)
     most = rows[0][1] if rows else 1
-    return [SumRow(name, count, str(count), count / most, address=addresses.get(name, "")) for name, count in rows]
+    return [
+        ChartRow(name, count, str(count), count / most, address=addresses.get(name, ""))
+        for name, count in rows
+    ]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Pictures; each stands beside a table of its numbers
+# --------------------------------------------------------------------------------------------------
+# Charts. Next to each chart, the page has a table with the numbers.
 
 
-def curve(added: Sums) -> Markup:
-    """Draw how many were open, day by day, as steps: what was open stays open until the next day's count."""
+def curve(added: Statistics) -> Markup:
+    """Draw the number of open questions by day as a step chart."""
     highest = max((count for _, count in added.days), default=0) or 1
     step = _WIDTH / len(added.days)
     points = [f"0,{_HEIGHT}"]
@@ -163,28 +195,30 @@ def curve(added: Sums) -> Markup:
         points += [f"{place * step:.1f},{height}", f"{(place + 1) * step:.1f},{height}"]
     points.append(f"{_WIDTH},{_HEIGHT}")
     drawn = Markup('<polygon points="{}"/>').format(" ".join(points))
-    return _picture("curve", drawn)
+    return _svg("curve", drawn)
 
 
-def columns(added: Sums) -> Markup:
-    """Draw in which hours people answer."""
+def columns(added: Statistics) -> Markup:
+    """Draw the number of answers by hour of the day."""
     highest = max(added.hours) or 1
-    step = _WIDTH / _HOURS
-    bars = (_bar(hour * step, step - 3, count / highest, "") for hour, count in enumerate(added.hours))
-    return _picture("columns", Markup("").join(bars))
+    step = _WIDTH / HOURS
+    bars = (
+        _bar(hour * step, step - 3, count / highest, "") for hour, count in enumerate(added.hours)
+    )
+    return _svg("columns", Markup("").join(bars))
 
 
-def waits(added: Sums) -> Markup:
-    """Draw how long people let things wait, day by day: half of them, and behind that nine in ten."""
+def waits(added: Statistics) -> Markup:
+    """Draw the response times by day, with the median in front of the 90th percentile."""
     longest = max((one.most for one in added.waited), default=0.0) or 1.0
-    step = _WIDTH / _DAYS
+    step = _WIDTH / DAYS
     last = added.days[-1][0]
     bars = [
-        _bar((_DAYS - 1 - (last - one.day).days) * step, step - 4, share / longest, kind)
+        _bar((DAYS - 1 - (last - one.day).days) * step, step - 4, share / longest, kind)
         for one in added.waited
         for share, kind in ((one.most, "most"), (one.half, ""))
     ]
-    return _picture("columns", Markup("").join(bars))
+    return _svg("columns", Markup("").join(bars))
 
 
 def _bar(left: float, width: float, share: float, kind: str) -> Markup:
@@ -193,6 +227,8 @@ def _bar(left: float, width: float, share: float, kind: str) -> Markup:
     return drawn.format(kind, left, _HEIGHT - height, width, height)
 
 
-def _picture(name: str, drawn: Markup) -> Markup:
-    whole = Markup('<svg class="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>')
+def _svg(name: str, drawn: Markup) -> Markup:
+    whole = Markup(
+        '<svg class="{}" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
+    )
     return whole.format(name, _WIDTH, _HEIGHT, drawn)

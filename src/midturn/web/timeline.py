@@ -1,4 +1,4 @@
-"""A conversation as one reads it: turn by turn, what was said, called, asked and answered."""
+"""The timeline of a conversation: messages, calls, questions and answers, turn by turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from midturn.events.transcript import (
     UnreadEntry,
     WordsEntry,
     agreed,
-    told,
+    transcript_entries,
 )
 from midturn.events.types import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.events.window import Window
@@ -31,7 +31,7 @@ from midturn.stores.store import ConversationStore, parts_from
 
 
 class SaidItem(Struct, frozen=True, kw_only=True):
-    """Words: of the user, of the assistant, or what the model thought (`reasoning`)."""
+    """A message of the user or the assistant, or the reasoning of the model (`reasoning`)."""
 
     id: str
     at: str
@@ -41,7 +41,7 @@ class SaidItem(Struct, frozen=True, kw_only=True):
 
 
 class CalledItem(Struct, frozen=True, kw_only=True):
-    """A call, and its result where it has one."""
+    """A tool call with its result, if it has one."""
 
     id: str
     at: str
@@ -52,7 +52,10 @@ class CalledItem(Struct, frozen=True, kw_only=True):
 
 
 class OutcomeItem(Struct, frozen=True, kw_only=True):
-    """A question and what became of it; `waited` is in seconds, `escalates` says that a model had said no before."""
+    """A question with its outcome.
+
+    `waited` is in seconds. `escalates` is whether a model denied the question before.
+    """
 
     id: str
     at: str
@@ -63,12 +66,16 @@ class OutcomeItem(Struct, frozen=True, kw_only=True):
 
     @property
     def by(self) -> AnsweredBy | None:
-        """The answerer."""
-        return None if self.response is None or self.response.outcome == "cancelled" else self.response.answered_by
+        """The responder."""
+        return (
+            None
+            if self.response is None or self.response.outcome == "cancelled"
+            else self.response.answered_by
+        )
 
 
 class DecidedItem(Struct, frozen=True, kw_only=True):
-    """An approval: what was asked, and what was decided (None: it waits)."""
+    """An approval with its decision. The decision is None while the approval is open."""
 
     id: str
     at: str
@@ -79,7 +86,7 @@ class DecidedItem(Struct, frozen=True, kw_only=True):
 
 
 class NotedItem(Struct, frozen=True, kw_only=True):
-    """Something else that is on record."""
+    """A recorded event of another kind, such as changed settings."""
 
     id: str
     at: str
@@ -90,7 +97,11 @@ TimelineItem: TypeAlias = SaidItem | CalledItem | OutcomeItem | DecidedItem | No
 
 
 class TurnItems(Struct, frozen=True, kw_only=True):
-    """One turn; `status` is empty while it is open, and `left_out` counts what came before these items."""
+    """One turn.
+
+    `status` is empty while the turn is open. `left_out` is the number of earlier items that are not
+    shown.
+    """
 
     number: int
     at: str
@@ -100,15 +111,18 @@ class TurnItems(Struct, frozen=True, kw_only=True):
     left_out: int = 0
 
 
-_BEHIND_ALL = 1 << 40
-"""A number that no turn has: those before it are counted."""
-_TURNS = 50
-_ITEMS = 1_000
-"""How much of a long conversation is shown at once: so many turns, and no more turns than hold so many events."""
+_AFTER_LAST_TURN = 1 << 40
+"""A number larger than the number of any turn."""
+MAX_TURNS = 50
+MAX_ITEMS = 1_000
+"""Maximum number of turns and events that are shown at once."""
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
-    """Turns of a conversation, the last ones or some before them, oldest first; `problems` are those of what was read."""
+    """The last turns of a conversation, or the turns before a given turn, oldest first.
+
+    It also contains the problems found while reading.
+    """
 
     id: str
     title: str
@@ -118,31 +132,37 @@ class Excerpt(Struct, frozen=True, kw_only=True):
 
     @property
     def hidden(self) -> int:
-        """How many turns are before those."""
+        """Number of earlier turns."""
         return self.turns[0].number - 1 if self.turns else 0
 
     @property
     def is_open(self) -> bool:
-        """Whether the last one is open."""
+        """Whether the last turn is open."""
         return bool(self.turns) and not self.turns[-1].status
 
 
 def excerpt(store: ConversationStore, id: str, before: int | None = None) -> Excerpt:
-    """Read the last turns of a conversation, or those before the turn of a number: no more is kept than what is shown.
+    """Read the last turns of a conversation, or the turns before turn `before`.
+
+    Only the shown turns are kept in memory.
 
     Raises:
-        StoreError: There is none, or it cannot be read.
+        StoreError: There is no such conversation, or it cannot be read.
     """
-    mark = store.run_sync("excerpt", store.port.last_turns(id, _TURNS, before or _BEHIND_ALL))
+    mark = store.run_sync(
+        "excerpt", store.port.last_turns(id, MAX_TURNS, before or _AFTER_LAST_TURN)
+    )
     read: list[Part] = []
-    shown: deque[tuple[int, Window]] = deque(maxlen=_TURNS)
+    shown: deque[tuple[int, Window]] = deque(maxlen=MAX_TURNS)
     events = 0
-    for number, window in enumerate(turns_in(_noted(parts_from(store, id, mark), read)), mark.turns + 1):
+    for number, window in enumerate(
+        turns_in(_keep_last(parts_from(store, id, mark), read)), mark.turns + 1
+    ):
         if number == before:
             break
-        events += len(window.events) - (len(shown[0][1].events) if len(shown) == _TURNS else 0)
+        events += len(window.events) - (len(shown[0][1].events) if len(shown) == MAX_TURNS else 0)
         shown.append((number, window))
-        while len(shown) > 1 and events - len(shown[0][1].events) >= _ITEMS:
+        while len(shown) > 1 and events - len(shown[0][1].events) >= MAX_ITEMS:
             events -= len(shown.popleft()[1].events)
     metadata = read[0].metadata
     return Excerpt(
@@ -150,51 +170,64 @@ def excerpt(store: ConversationStore, id: str, before: int | None = None) -> Exc
         title=metadata.title or store.run_sync("excerpt", first_words(store.port, id)),
         labels=metadata.labels,
         turns=[_turn(number, window.events, is_open=window.open) for number, window in shown],
-        problems=[*(problem for _, window in shown for problem in problems_of(window.events)), *read[0].problems],
+        problems=[
+            *(problem for _, window in shown for problem in problems_of(window.events)),
+            *read[0].problems,
+        ],
     )
 
 
-def _noted(parts: Iterable[Part], last: list[Part]) -> Iterator[Part]:
-    """Pass parts on; the last one stays at hand."""
+def _keep_last(parts: Iterable[Part], last: list[Part]) -> Iterator[Part]:
+    """Yield the parts, and keep the last part in `last`."""
     for part in parts:
         last[:] = [part]
         yield part
 
 
 def _turn(number: int, events: Sequence[Event], *, is_open: bool) -> TurnItems:
-    entries = told(events)
+    entries = transcript_entries(events)
     end = next((entry.event for entry in reversed(entries) if isinstance(entry, EndEntry)), None)
     hidden = agreed(events)
-    items = tuple(item for entry in entries if entry.event.event_id not in hidden for item in _items(entry))
+    items = tuple(
+        item for entry in entries if entry.event.event_id not in hidden for item in _items(entry)
+    )
     return TurnItems(
         number=number,
         at=events[0].timestamp if events else "",
         status="" if is_open else end.status if end else "completed",
         error=(end.error or "") if end else "",
-        items=items[-_ITEMS:],
-        left_out=max(0, len(items) - _ITEMS),
+        items=items[-MAX_ITEMS:],
+        left_out=max(0, len(items) - MAX_ITEMS),
     )
 
 
 def _items(entry: Entry) -> Iterator[TimelineItem]:
     match entry:
         case WordsEntry():
-            yield _said(entry)
+            yield _words_item(entry)
         case CallEntry():
-            yield _called(entry)
+            yield _call_item(entry)
         case RequestEntry():
-            yield _asked(entry)
+            yield _question_item(entry)
         case ApprovalEntry() if entry.waits or entry.put is None:
-            yield _approval(entry)
-        case SettingsEntry(event=event) if event.delta is not None:  # else something else is known of who asks
-            yield NotedItem(id=event.event_id, at=event.timestamp, text="Settings were given with the request.")
+            yield _approval_item(entry)
+        case SettingsEntry(event=event) if (
+            event.delta is not None
+        ):  # other settings events only identify the asking agent
+            yield NotedItem(
+                id=event.event_id, at=event.timestamp, text="The request included settings."
+            )
         case UnreadEntry(event=event):
-            yield NotedItem(id=event.event_id, at=event.timestamp, text=event.problem or f"An event of the kind {event.kind!r}.")
+            yield NotedItem(
+                id=event.event_id,
+                at=event.timestamp,
+                text=event.problem or f"Unknown event of kind {event.kind!r}.",
+            )
         case _:
             pass
 
 
-def _said(entry: WordsEntry) -> SaidItem:
+def _words_item(entry: WordsEntry) -> SaidItem:
     event, who = entry.event, "Assistant"
     if entry.kind == "request":
         who = entry.author or "You"
@@ -203,7 +236,7 @@ def _said(entry: WordsEntry) -> SaidItem:
     return SaidItem(id=event.event_id, at=event.timestamp, who=who, kind=kind, text=text)
 
 
-def _called(entry: CallEntry) -> CalledItem:
+def _call_item(entry: CallEntry) -> CalledItem:
     event, result = entry.event, entry.result
     return CalledItem(
         id=event.event_id,
@@ -215,7 +248,7 @@ def _called(entry: CallEntry) -> CalledItem:
     )
 
 
-def _asked(entry: RequestEntry) -> OutcomeItem:
+def _question_item(entry: RequestEntry) -> OutcomeItem:
     event = entry.event
     return OutcomeItem(
         id=event.event_id,
@@ -227,7 +260,7 @@ def _asked(entry: RequestEntry) -> OutcomeItem:
     )
 
 
-def _approval(entry: ApprovalEntry) -> DecidedItem:
+def _approval_item(entry: ApprovalEntry) -> DecidedItem:
     event, decision = entry.event, entry.decision
     return DecidedItem(
         id=event.event_id,
@@ -240,7 +273,7 @@ def _approval(entry: ApprovalEntry) -> DecidedItem:
 
 
 def waited(request: Event, response: Event | None) -> float | None:
-    """Return how many seconds lie between two events, where both times can be read."""
+    """Return the seconds between two events. None if a time cannot be parsed."""
     if response is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Edited arguments of a call that needs permission fit the tool's schema before they count."""
+"""Edited arguments of a call that needs permission are checked against the tool's schema."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ SCHEMA: JsonObject = {
 
 
 async def pay(inquirer: mt.Inquirer, seen: list[Json]) -> mt.CallContent:
-    """Make a call that needs permission."""
 
     async def function(call: mt.InquirerCall) -> str:
         seen.append(dict(call.context.arguments))
         return f"paid {call.context.arguments['n']}"
 
     async with inquirer.turn("Pay."):
-        return await inquirer.run("pay", "call_1", {"n": 5}, function, permission=True, schema=SCHEMA)
+        return await inquirer.run(
+            "pay", "call_1", {"n": 5}, function, permission=True, schema=SCHEMA
+        )
 
 
 @pytest.mark.parametrize("edit", [{"n": 50}, {"n": "7"}, {}, {"n": 1, "to": "me"}])
-def test_an_edit_that_does_not_fit_is_refused_to_its_author_and_the_question_stays_open(store: ConversationStore, edit: JsonObject) -> None:
+def test_invalid_edit_is_refused_and_the_question_stays_open(
+    store: ConversationStore, edit: JsonObject
+) -> None:
     async def scene() -> None:
         seen, conversation = list[Json](), await store.new("Pay.")
         with pytest.raises(mt.Suspended) as waiting:
@@ -47,7 +50,7 @@ def test_an_edit_that_does_not_fit_is_refused_to_its_author_and_the_question_sta
     asyncio.run(scene())
 
 
-def test_at_a_prompt_the_person_is_asked_again(store: ConversationStore) -> None:
+def test_invalid_edit_at_a_prompt_is_asked_for_again(store: ConversationStore) -> None:
     async def scene() -> None:
         seen, conversation = list[Json](), await store.new("Pay.")
         prompter = mt.ScriptedPrompter({"pay.__run__": [mt.Edited({"n": 50}), mt.Edited({"n": 7})]})
@@ -58,7 +61,9 @@ def test_at_a_prompt_the_person_is_asked_again(store: ConversationStore) -> None
     asyncio.run(scene())
 
 
-def test_calls_of_one_tool_at_once_are_asked_about_only_if_they_need_permission(store: ConversationStore) -> None:
+def test_only_concurrent_calls_that_need_permission_are_asked_about(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         conversation = await store.new("Pay.")
         inquirer = mt.Inquirer(store, conversation)
@@ -66,7 +71,9 @@ def test_calls_of_one_tool_at_once_are_asked_about_only_if_they_need_permission(
         async def both() -> None:
             async with inquirer.turn("Pay."):
                 made = await asyncio.gather(
-                    inquirer.run("pay", "call_1", {"n": 500}, lambda _: "paid 500", permission=True),
+                    inquirer.run(
+                        "pay", "call_1", {"n": 500}, lambda _: "paid 500", permission=True
+                    ),
                     inquirer.run("pay", "call_2", {"n": 5}, lambda _: "paid 5"),
                     return_exceptions=True,
                 )
@@ -74,7 +81,7 @@ def test_calls_of_one_tool_at_once_are_asked_about_only_if_they_need_permission(
                 assert made[1] == "paid 5"
 
         with pytest.raises(mt.Suspended):
-            await asyncio.wait_for(both(), 10)
+            await asyncio.wait_for(both(), 120)
         (question,) = await store.pending(conversation)
         assert question.arguments == {"n": 500}
 

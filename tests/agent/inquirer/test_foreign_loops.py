@@ -1,42 +1,61 @@
-"""Loops that are not ours, as frameworks are: they start over, swallow exceptions, and make several calls at once."""
+"""The inquirer in loops of other frameworks, which restart, swallow exceptions and make calls at
+once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
 
 import midturn as mt
 from midturn.events.types import ToolCallRequest, ToolCallResponse, TurnEnd
 from midturn.stores.store import ConversationStore
-from midturn.stores.sync_forms import drive
+from midturn.stores.sync_forms import in_a_loop
 
 CONFIRM = mt.Question.boolean("confirm", "Sure?")
 
+T = TypeVar("T")
+
+
+def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
+    """Run in a thread with its own event loop: a test may call this inside a running loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(in_a_loop, work).result()
+
 
 class Loop:
-    """A loop that starts over with every entry, as frameworks do after a restart; what its tools did is counted."""
+    """A loop that starts over with every entry, as frameworks do after a restart.
 
-    def __init__(self, store: ConversationStore, prompter: mt.Prompter | None = None, *, swallows: bool = False) -> None:
+    It counts tool effects.
+    """
+
+    def __init__(
+        self,
+        store: ConversationStore,
+        prompter: mt.Prompter | None = None,
+        *,
+        swallows: bool = False,
+    ) -> None:
         self.store = store
-        self.conversation = drive(store.new("Ship it."))
+        self.conversation = _elsewhere(store.new("Ship it."))
         self.effects: Counter[str] = Counter()
         self.keys: dict[str, set[str]] = {}
         self.prompter = prompter
         self._swallows = swallows
 
     async def enter(self, *ids: str) -> list[mt.CallContent | str]:
-        """Hold the turn, and make these calls of one tool at once."""
+        """Hold the turn and make these calls of one tool at once."""
         inquirer = mt.Inquirer(self.store, self.conversation, self.prompter)
         async with inquirer.turn("Ship it."):
             return list(await asyncio.gather(*(self.call(inquirer, id) for id in ids)))
 
     async def call(self, inquirer: mt.Inquirer, id: str) -> mt.CallContent | str:
-        """Make one call of the tool."""
 
         async def function(call: mt.InquirerCall) -> str:
             if not await call.ask(CONFIRM):
@@ -53,13 +72,15 @@ class Loop:
             return f"An error occurred: {suspended}"
 
     async def fail(self, id: str, error: BaseException) -> None:
-        """Make a call, and leave the turn by an error."""
-        async with (inquirer := mt.Inquirer(self.store, self.conversation, self.prompter)).turn("Ship it."):
+        """Make a call and leave the turn with an error."""
+        async with (inquirer := mt.Inquirer(self.store, self.conversation, self.prompter)).turn(
+            "Ship it."
+        ):
             await self.call(inquirer, id)
             raise error
 
     async def until_done(self, *ids: str) -> tuple[list[mt.CallContent | str], int]:
-        """Answer one open question after the other with yes, and start over each time."""
+        """Answer one open question after the other with yes, starting over each time."""
         for entries in range(1, 20):
             try:
                 return await self.enter(*ids), entries
@@ -68,17 +89,25 @@ class Loop:
         raise AssertionError("it never ends")
 
     def statuses(self) -> list[str]:
-        """Return how the turns ended."""
-        return [event.status for event in drive(self.store.read(self.conversation)).events if isinstance(event, TurnEnd)]
+        return [
+            event.status
+            for event in _elsewhere(self.store.read(self.conversation)).events
+            if isinstance(event, TurnEnd)
+        ]
 
     def recorded(self) -> list[tuple[str, bool]]:
-        """Return what is recorded as results."""
-        events = drive(self.store.read(self.conversation)).events
-        return [(event.content, event.is_error) for event in events if isinstance(event, ToolCallResponse)]
+        events = _elsewhere(self.store.read(self.conversation)).events
+        return [
+            (event.content, event.is_error)
+            for event in events
+            if isinstance(event, ToolCallResponse)
+        ]
 
 
 @pytest.mark.parametrize("swallows", [False, True])
-def test_calls_at_once_that_are_answered_one_at_a_time_run_once_each(store: ConversationStore, *, swallows: bool) -> None:
+def test_concurrent_calls_answered_one_by_one_run_once_each(
+    store: ConversationStore, *, swallows: bool
+) -> None:
     async def scene() -> None:
         loop = Loop(store, swallows=swallows)
         contents, entries = await loop.until_done("a", "b", "c")
@@ -92,7 +121,7 @@ def test_calls_at_once_that_are_answered_one_at_a_time_run_once_each(store: Conv
     asyncio.run(scene())
 
 
-def test_a_suspension_that_a_framework_swallows_is_raised_on_leaving(store: ConversationStore) -> None:
+def test_swallowed_suspension_is_raised_when_the_turn_block_exits(store: ConversationStore) -> None:
     async def scene() -> None:
         loop = Loop(store, swallows=True)
         with pytest.raises(mt.Suspended) as raised:
@@ -103,7 +132,9 @@ def test_a_suspension_that_a_framework_swallows_is_raised_on_leaving(store: Conv
     asyncio.run(scene())
 
 
-def test_a_suspension_that_a_framework_wraps_is_raised_and_another_failure_is_not_hidden(store: ConversationStore) -> None:
+def test_wrapped_suspension_is_raised_and_other_errors_are_not_hidden(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         loop = Loop(store)
         inquirer = mt.Inquirer(store, loop.conversation)
@@ -127,8 +158,12 @@ def test_a_suspension_that_a_framework_wraps_is_raised_and_another_failure_is_no
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("error", [ConnectionError("503"), asyncio.CancelledError(), KeyboardInterrupt()])
-def test_an_error_leaves_the_turn_open_and_a_retry_repeats_nothing(store: ConversationStore, error: BaseException) -> None:
+@pytest.mark.parametrize(
+    "error", [ConnectionError("503"), asyncio.CancelledError(), KeyboardInterrupt()]
+)
+def test_error_leaves_the_turn_open_and_a_retry_repeats_no_call(
+    store: ConversationStore, error: BaseException
+) -> None:
     async def scene() -> None:
         loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": [mt.Answered(True)]}))
         with pytest.raises(type(error)):
@@ -141,7 +176,7 @@ def test_an_error_leaves_the_turn_open_and_a_retry_repeats_nothing(store: Conver
     asyncio.run(scene())
 
 
-def test_a_turn_that_an_error_left_open_has_failed_when_another_message_follows(store: ConversationStore) -> None:
+def test_turn_left_open_by_an_error_is_failed_by_the_next_message(store: ConversationStore) -> None:
     async def scene() -> None:
         loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": [mt.Answered(True)]}))
         with pytest.raises(ConnectionError):
@@ -153,8 +188,8 @@ def test_a_turn_that_an_error_left_open_has_failed_when_another_message_follows(
     asyncio.run(scene())
 
 
-def test_equal_calls_of_two_agents_are_two_calls(store: ConversationStore) -> None:
-    """Two agents of one run may have tools of one name, and a model may give their calls one id."""
+def test_equal_calls_of_two_agents_are_recorded_separately(store: ConversationStore) -> None:
+    """Two agents of one run may have tools of the same name, and a model may reuse a call ID."""
 
     async def scene() -> None:
         loop = Loop(store)
@@ -168,8 +203,13 @@ def test_equal_calls_of_two_agents_are_two_calls(store: ConversationStore) -> No
             return work
 
         async def entered() -> list[str]:
-            async with (inquirer := mt.Inquirer(store, loop.conversation)).turn("Ship it.", key="job"):
-                return [await inquirer.run("delete", "c1", {}, as_agent(name), agent=name) for name in ("planner", "cleaner")]
+            async with (inquirer := mt.Inquirer(store, loop.conversation)).turn(
+                "Ship it.", key="job"
+            ):
+                return [
+                    await inquirer.run("delete", "c1", {}, as_agent(name), agent=name)
+                    for name in ("planner", "cleaner")
+                ]
 
         assert await entered() == ["planner", "cleaner"]
         assert await entered() == ["planner", "cleaner"]
@@ -178,7 +218,7 @@ def test_equal_calls_of_two_agents_are_two_calls(store: ConversationStore) -> No
     asyncio.run(scene())
 
 
-def test_another_message_over_an_open_turn_is_refused(store: ConversationStore) -> None:
+def test_another_message_during_an_open_turn_is_refused(store: ConversationStore) -> None:
     async def scene() -> None:
         loop = Loop(store)
         with pytest.raises(mt.Suspended):
@@ -193,8 +233,8 @@ def test_another_message_over_an_open_turn_is_refused(store: ConversationStore) 
     asyncio.run(scene())
 
 
-def test_after_a_crash_between_two_results_nothing_runs_again(store: ConversationStore) -> None:
-    """The process dies after the first call has its result: a cancelled task leaves the turn open, too."""
+def test_crash_between_two_results_repeats_no_call(store: ConversationStore) -> None:
+    """The process dies after the first result. A cancelled task also leaves the turn open."""
 
     async def scene() -> None:
         loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": [True, True]}))
@@ -218,7 +258,7 @@ def test_after_a_crash_between_two_results_nothing_runs_again(store: Conversatio
     asyncio.run(scene())
 
 
-def test_equal_calls_of_one_entry_are_told_apart_by_their_order(store: ConversationStore) -> None:
+def test_equal_calls_are_distinguished_by_their_order(store: ConversationStore) -> None:
     async def scene() -> None:
         loop = Loop(store)
         contents, entries = await loop.until_done("a", "a")
@@ -228,7 +268,9 @@ def test_equal_calls_of_one_entry_are_told_apart_by_their_order(store: Conversat
     asyncio.run(scene())
 
 
-def test_what_the_model_reads_is_what_is_recorded(store: ConversationStore, caplog: pytest.LogCaptureFixture) -> None:
+def test_model_reads_the_recorded_result(
+    store: ConversationStore, caplog: pytest.LogCaptureFixture
+) -> None:
     async def broken(call: mt.InquirerCall) -> str:
         return {"a": call.idempotency_key}["nope"]
 
@@ -237,10 +279,15 @@ def test_what_the_model_reads_is_what_is_recorded(store: ConversationStore, capl
         return "done"
 
     def blocks(call: mt.InquirerCall) -> object:
-        return {"said": mt.ask_sync(mt.Question.text("name", "Name?")), "key": bool(call.idempotency_key)}
+        return {
+            "said": mt.ask_sync(mt.Question.text("name", "Name?")),
+            "key": bool(call.idempotency_key),
+        }
 
     async def scene() -> None:
-        person = mt.ScriptedPrompter({"deploy.confirm": [False, mt.Replied("Wait for Ada.")], "blocks.name": "x"})
+        person = mt.ScriptedPrompter(
+            {"deploy.confirm": [False, mt.Replied("Wait for Ada.")], "blocks.name": "x"}
+        )
         loop = Loop(store, person)
         inquirer = mt.Inquirer(store, loop.conversation, person)
         async with inquirer.turn("Ship it."):
@@ -251,7 +298,10 @@ def test_what_the_model_reads_is_what_is_recorded(store: ConversationStore, capl
                 await inquirer.run("blocks", "d", {}, blocks),
                 await inquirer.run("forgets", "e", {}, forgets),
             ]
-        found = [(str(content), isinstance(content, mt.CallContent) and content.is_error) for content in contents]
+        found = [
+            (str(content), isinstance(content, mt.CallContent) and content.is_error)
+            for content in contents
+        ]
         assert found == loop.recorded()
         assert [is_error for _, is_error in found] == [True, False, True, False, True]
         assert found[0][0].endswith("Not deployed.")
@@ -261,13 +311,17 @@ def test_what_the_model_reads_is_what_is_recorded(store: ConversationStore, capl
         assert "never asked" in found[4][0]
 
     asyncio.run(scene())
-    assert {record.levelno for record in caplog.records if record.name == "midturn.tools"} == {logging.ERROR}
+    assert {record.levelno for record in caplog.records if record.name == "midturn.tools"} == {
+        logging.ERROR
+    }
 
 
-def test_finish_returns_what_will_be_recorded(store: ConversationStore) -> None:
+def test_finish_returns_the_recorded_result(store: ConversationStore) -> None:
     async def scene() -> None:
         loop = Loop(store)
-        async with mt.Inquirer(store, loop.conversation, mt.ScriptedPrompter({"deploy.confirm": False})).call("deploy", "a") as call:
+        async with mt.Inquirer(
+            store, loop.conversation, mt.ScriptedPrompter({"deploy.confirm": False})
+        ).call("deploy", "a") as call:
             await call.ask(CONFIRM)
             content = call.finish(mt.ToolError("Not deployed."))
         assert loop.recorded() == [(content, True)]
@@ -275,7 +329,7 @@ def test_finish_returns_what_will_be_recorded(store: ConversationStore) -> None:
     asyncio.run(scene())
 
 
-def test_who_ends_the_turn_is_told_to_the_loop(store: ConversationStore) -> None:
+def test_loop_is_told_who_ended_the_turn(store: ConversationStore) -> None:
     async def scene() -> None:
         loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": mt.EndedTurn()}))
         (content,) = await loop.enter("a")
@@ -285,7 +339,7 @@ def test_who_ends_the_turn_is_told_to_the_loop(store: ConversationStore) -> None
     asyncio.run(scene())
 
 
-def test_a_program_without_an_event_loop_makes_calls(store: ConversationStore) -> None:
+def test_calls_without_an_event_loop(store: ConversationStore) -> None:
     loop = Loop(store)
     inquirer = mt.Inquirer(store, loop.conversation, mt.ScriptedPrompter({"deploy.confirm": True}))
 
@@ -295,8 +349,10 @@ def test_a_program_without_an_event_loop_makes_calls(store: ConversationStore) -
 
 
 @pytest.mark.parametrize("raises", [False, True])
-def test_a_tool_that_goes_on_after_a_suspension_has_no_result(store: ConversationStore, *, raises: bool) -> None:
-    """Frameworks turn what a tool raises into text, or into exceptions of their own, before the call hears of it."""
+def test_tool_that_ignores_a_suspension_has_no_result(
+    store: ConversationStore, *, raises: bool
+) -> None:
+    """Frameworks turn exceptions of tools into text or into other exceptions."""
 
     async def swallows(call: mt.InquirerCall) -> str:
         try:
@@ -324,11 +380,19 @@ def test_a_tool_that_goes_on_after_a_suspension_has_no_result(store: Conversatio
     ("decision", "reads", "runs_with"),
     [
         ({"approve": True}, "paid 1", [1]),
-        ({"arguments": {"n": 2}}, 'The user edited the arguments of this call. It ran with: {"n": 2}\npaid 2', [2]),
-        ({"approve": False, "reason": "No money."}, 'pay was skipped by the user. Reason: "No money."', []),
+        (
+            {"arguments": {"n": 2}},
+            'The user edited the arguments of this call. It ran with: {"n": 2}\npaid 2',
+            [2],
+        ),
+        (
+            {"approve": False, "reason": "No money."},
+            'pay was skipped by the user. Reason: "No money."',
+            [],
+        ),
     ],
 )
-def test_a_call_that_needs_permission_runs_as_a_person_decides(
+def test_call_that_needs_permission_follows_the_decision(
     store: ConversationStore, decision: dict[str, Any], reads: str, runs_with: list[int]
 ) -> None:
     async def scene() -> None:
@@ -340,7 +404,10 @@ def test_a_call_that_needs_permission_runs_as_a_person_decides(
 
         async def entered() -> list[mt.CallContent]:
             async with (inquirer := mt.Inquirer(store, conversation)).turn("Pay.", key="job"):
-                return [await inquirer.run("pay", "c1", {"n": 1}, pay, permission=True), await inquirer.run("pay", "c2", {"n": 7}, pay)]
+                return [
+                    await inquirer.run("pay", "c1", {"n": 1}, pay, permission=True),
+                    await inquirer.run("pay", "c2", {"n": 7}, pay),
+                ]
 
         with pytest.raises(mt.Suspended) as raised:
             await entered()
@@ -354,7 +421,7 @@ def test_a_call_that_needs_permission_runs_as_a_person_decides(
     asyncio.run(scene())
 
 
-def test_calls_and_questions_of_a_loop_are_watched_as_they_happen(store: ConversationStore) -> None:
+def test_calls_and_questions_of_a_loop_are_streamed(store: ConversationStore) -> None:
     async def scene() -> None:
         seen, inside = list[object](), list[str]()
         inquirer = mt.Inquirer(store, await store.new(), mt.ScriptedPrompter({"pay.sure": True}))
@@ -369,7 +436,12 @@ def test_calls_and_questions_of_a_loop_are_watched_as_they_happen(store: Convers
         async with inquirer.turn("Pay again."):
             await inquirer.run("pay", "c2", {"n": 2}, pay)
         assert inside[:1] == ["ToolStarted"]
-        assert [type(event).__name__ for event in seen] == ["ToolStarted", "Asked", "QuestionAnswered", "ToolFinished"]
+        assert [type(event).__name__ for event in seen] == [
+            "ToolStarted",
+            "Asked",
+            "QuestionAnswered",
+            "ToolFinished",
+        ]
         started, asked, answered, finished = seen
         assert isinstance(started, mt.ToolStarted)
         assert (started.call.name, started.call.arguments) == ("pay", {"n": 1})

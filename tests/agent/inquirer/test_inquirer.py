@@ -1,9 +1,12 @@
-"""The question layer in a loop that is not ours: the same routing, recording and replay."""
+"""The inquirer in a program's own loop: the same routing, recording and replay as in an agent."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,9 +14,9 @@ import midturn as mt
 from midturn.events.types import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
 from midturn.question.json_value import JsonObject
 from midturn.stores.store import ConversationStore
-from midturn.stores.sync_forms import drive
+from midturn.stores.sync_forms import in_a_loop
 from midturn.testing.tool_run import RecordedPair, recorded_pairs
-from support.agents import told
+from support.agents import tool_results
 from support.people import Chat
 from support.waiting import until
 
@@ -21,9 +24,11 @@ CONFIRM = mt.Question.boolean("confirm", "Deploy?")
 REGION = mt.Question.select("region", "Where?", ["eu-1", "us-2"])
 ARGUMENTS = {"env": "staging"}
 
+T = TypeVar("T")
+
 
 async def deploy(inquirer: mt.Inquirer, call_id: str = "call_1") -> str:
-    """Do what a framework's tool would do: ask, and return what its model reads."""
+    """Act like a framework's tool: ask, and return the text for the model."""
     async with inquirer.call("deploy", call_id, ARGUMENTS) as call:
         if not await call.ask(CONFIRM):
             raise mt.Rejected("Not deployed.")
@@ -31,21 +36,24 @@ async def deploy(inquirer: mt.Inquirer, call_id: str = "call_1") -> str:
 
 
 def begun(store: ConversationStore) -> str:
-    """Begin a conversation, and let go of it."""
-    return drive(store.new("their loop"))
+    return _elsewhere(store.new("their loop"))
 
 
 def recorded(store: ConversationStore, conversation: str) -> mt.Conversation:
-    """Read a conversation, in a loop or not."""
-    return drive(store.read(conversation))
+    return _elsewhere(store.read(conversation))
+
+
+def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
+    """Run in a thread with its own event loop: a test may call this inside a running loop."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(in_a_loop, work).result()
 
 
 def kinds(store: ConversationStore, conversation: str) -> list[str]:
-    """Return the kinds of the events, in order."""
     return [event.type for event in recorded(store, conversation).events]
 
 
-def test_a_call_outside_of_any_turn_is_a_turn_of_its_own(store: ConversationStore) -> None:
+def test_call_outside_a_turn_creates_its_own_turn(store: ConversationStore) -> None:
     conversation = begun(store)
     person = mt.ScriptedPrompter({"deploy.confirm": True, "deploy.region": "us-2"})
 
@@ -58,7 +66,9 @@ def test_a_call_outside_of_any_turn_is_a_turn_of_its_own(store: ConversationStor
         "tool_call_response",
         "turn_end",
     ]
-    request = next(e for e in recorded(store, conversation).events if isinstance(e, ToolCallRequest))
+    request = next(
+        e for e in recorded(store, conversation).events if isinstance(e, ToolCallRequest)
+    )
     assert (request.id, request.name, request.arguments) == ("call_1", "deploy", ARGUMENTS)
     assert recorded_pairs(recorded(store, conversation)) == [
         RecordedPair("deploy.confirm", "answered", True, "user"),
@@ -67,7 +77,7 @@ def test_a_call_outside_of_any_turn_is_a_turn_of_its_own(store: ConversationStor
     assert [prompt.asked_by for prompt in person.prompts] == ["deploy", "deploy"]
 
 
-def test_nobody_there_suspends_and_the_call_is_made_again(store: ConversationStore) -> None:
+def test_detached_call_is_suspended_and_made_again(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
         for value in (True, "us-2"):
@@ -85,35 +95,47 @@ def test_nobody_there_suspends_and_the_call_is_made_again(store: ConversationSto
     asyncio.run(scene())
 
 
-def test_another_call_than_the_one_that_waits_is_another_call(store: ConversationStore) -> None:
+def test_different_call_does_not_continue_the_suspended_one(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
         with pytest.raises(mt.Suspended):
             await deploy(mt.Inquirer(store, conversation))
         with pytest.raises(mt.Suspended) as raised:
             await deploy(mt.Inquirer(store, conversation), "call_2")
-        assert [question.request.id for question in raised.value.pending] == ["call_1.confirm.1", "call_2.confirm.1"]
+        assert [question.request.id for question in raised.value.pending] == [
+            "call_1.confirm.1",
+            "call_2.confirm.1",
+        ]
 
     asyncio.run(scene())
 
 
-def test_a_turn_is_held_over_several_calls_and_remembers(store: ConversationStore) -> None:
+def test_turn_with_several_calls_remembers_answers(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
-        person = mt.ScriptedPrompter({"deploy.confirm": mt.Answered(value=True, remember=True), "deploy.region": ["eu-1", "us-2"]})
+        person = mt.ScriptedPrompter(
+            {
+                "deploy.confirm": mt.Answered(value=True, remember=True),
+                "deploy.region": ["eu-1", "us-2"],
+            }
+        )
         inquirer = mt.Inquirer(store, conversation, person)
         async with inquirer.turn("Ship it", author="ada"):
             assert await deploy(inquirer, "call_1") == "Deployed in eu-1."
             assert await deploy(inquirer, "call_2") == "Deployed in us-2."
         assert [prompt.question.id for prompt in person.prompts] == ["confirm", "region", "region"]
-        asked = [(e.content, e.author) for e in recorded(store, conversation).events if isinstance(e, ChatRequest)]
+        asked = [
+            (e.content, e.author)
+            for e in recorded(store, conversation).events
+            if isinstance(e, ChatRequest)
+        ]
         assert asked == [("Ship it", "ada")]
         assert kinds(store, conversation).count("turn_end") == 1
 
     asyncio.run(scene())
 
 
-def test_calls_at_once_ask_at_once(store: ConversationStore) -> None:
+def test_concurrent_calls_ask_concurrently(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation, chat = begun(store), Chat()
         inquirer = mt.Inquirer(store, conversation, chat)
@@ -132,8 +154,8 @@ def test_calls_at_once_ask_at_once(store: ConversationStore) -> None:
     asyncio.run(scene())
 
 
-def test_questions_of_calls_at_once_wait_until_nothing_moves(store: ConversationStore) -> None:
-    """Under `defer` the turn stops when nothing else can move."""
+def test_turn_is_suspended_when_no_concurrent_call_can_progress(store: ConversationStore) -> None:
+    """Under `defer` the turn is suspended once no call can make progress."""
 
     async def scene() -> None:
         conversation = begun(store)
@@ -151,21 +173,25 @@ def test_questions_of_calls_at_once_wait_until_nothing_moves(store: Conversation
                 asked += await asyncio.gather(deploy(inquirer), works(), return_exceptions=True)
         assert isinstance(asked[0], mt.Suspended)
         done = asked[1]
-        assert (done, worked, told(store, conversation)) == (None, ["worked"], ["worked"])
+        assert (done, worked, tool_results(store, conversation)) == (None, ["worked"], ["worked"])
         assert (await store.read(conversation)).turns[-1].open
 
     asyncio.run(scene())
 
 
-def test_what_the_block_raises_is_the_tools_error(store: ConversationStore) -> None:
+def test_exception_in_the_block_is_the_tools_error(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
         with pytest.raises(mt.CallEnded) as ended:
-            await deploy(mt.Inquirer(store, conversation, mt.ScriptedPrompter({"deploy.confirm": False})))
+            await deploy(
+                mt.Inquirer(store, conversation, mt.ScriptedPrompter({"deploy.confirm": False}))
+            )
         with pytest.raises(ZeroDivisionError):
             async with mt.Inquirer(store, conversation).call("divides", "call_2"):
                 raise ZeroDivisionError("by nothing")
-        rejected, failed = [e for e in recorded(store, conversation).events if isinstance(e, ToolCallResponse)]
+        rejected, failed = [
+            e for e in recorded(store, conversation).events if isinstance(e, ToolCallResponse)
+        ]
         assert rejected.is_error
         assert (ended.value.content, ended.value.is_error) == (rejected.content, True)
         assert isinstance(ended.value.__cause__, mt.Rejected)
@@ -180,11 +206,18 @@ def test_what_the_block_raises_is_the_tools_error(store: ConversationStore) -> N
 @pytest.mark.parametrize(
     ("reply", "ended"),
     [
-        (mt.Replied("Ask Bob."), mt.CallEnded('{"cancelled": true, "answered": {}, "reply": "Ask Bob."}', is_error=False)),
+        (
+            mt.Replied("Ask Bob."),
+            mt.CallEnded(
+                '{"cancelled": true, "answered": {}, "reply": "Ask Bob."}', is_error=False
+            ),
+        ),
         (mt.EndedTurn(), mt.CallEnded("Tool input cancelled by user.", turn_ended=True)),
     ],
 )
-def test_a_call_without_its_answer_says_what_the_model_is_to_read(store: ConversationStore, reply: mt.Reply, ended: mt.CallEnded) -> None:
+def test_call_without_an_answer_has_a_text_for_the_model(
+    store: ConversationStore, reply: mt.Reply, ended: mt.CallEnded
+) -> None:
     async def scene() -> None:
         conversation = begun(store)
         inquirer = mt.Inquirer(store, conversation, mt.ScriptedPrompter({"deploy.confirm": reply}))
@@ -196,7 +229,7 @@ def test_a_call_without_its_answer_says_what_the_model_is_to_read(store: Convers
                 with pytest.raises(mt.CallEnded, match="the user ended the turn") as raised:
                     await deploy(inquirer, "call_2")
                 assert raised.value.turn_ended
-        assert told(store, conversation) == [ended.content]
+        assert tool_results(store, conversation) == [ended.content]
         end = recorded(store, conversation).events[-1]
         assert isinstance(end, TurnEnd)
         assert end.status == ("ended_by_user" if ended.turn_ended else "completed")
@@ -204,35 +237,44 @@ def test_a_call_without_its_answer_says_what_the_model_is_to_read(store: Convers
     asyncio.run(scene())
 
 
-def test_detached_policies_hold_as_they_do_for_an_agent(store: ConversationStore) -> None:
+def test_detached_policies_apply_to_an_inquirer(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
         with pytest.raises(mt.CallEnded, match="no interactive terminal is available"):
             await deploy(mt.Inquirer(store, conversation, None, "deny"))
-        async with mt.Inquirer(store, conversation, detached="defaults").call("deploy", "call_2") as call:
+        async with mt.Inquirer(store, conversation, detached="defaults").call(
+            "deploy", "call_2"
+        ) as call:
             assert await call.ask(mt.Question.boolean("sure", "Sure?", default=True)) is True
             assert await call.try_ask(CONFIRM) == mt.Unanswered("no_default")
 
     asyncio.run(scene())
 
 
-def test_a_model_may_answer_where_a_route_says_so(store: ConversationStore) -> None:
+def test_route_lets_a_model_answer(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
-        model = mt.ScriptedModel([], [{"tool": "*", "question": "*", "answers": [{"reason": "It fits.", "answer": True}]}])
+        model = mt.ScriptedModel(
+            [],
+            [{"tool": "*", "question": "*", "answers": [{"reason": "It fits.", "answer": True}]}],
+        )
         inquirer = mt.Inquirer(store, conversation, routes={"deploy.*": "assistant"}, model=model)
         async with inquirer.turn("Ship it"), inquirer.call("deploy", "call_1") as call:
-            assert await call.try_ask(CONFIRM) == mt.Answer(value=True, reason="It fits.", by="assistant")
+            assert await call.try_ask(CONFIRM) == mt.Answer(
+                value=True, reason="It fits.", by="assistant"
+            )
         with pytest.raises(mt.ConfigError, match="there is no model to answer: pass `model=`"):
             mt.Inquirer(store, conversation, routes={"deploy.*": "assistant"})
 
     asyncio.run(scene())
 
 
-def test_forms_are_asked_whole(store: ConversationStore) -> None:
+def test_whole_form_is_asked(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
-        person = mt.ScriptedPrompter({"deploy.confirm": [True, True], "deploy.region": [mt.WentBack(), "eu-1"]})
+        person = mt.ScriptedPrompter(
+            {"deploy.confirm": [True, True], "deploy.region": [mt.WentBack(), "eu-1"]}
+        )
         async with mt.Inquirer(store, conversation, person).call("deploy", "call_1") as call:
             answers = await call.ask_form(mt.Form([CONFIRM, REGION], review=True))
             assert (answers[CONFIRM], answers[REGION]) == (True, "eu-1")
@@ -241,10 +283,12 @@ def test_forms_are_asked_whole(store: ConversationStore) -> None:
     asyncio.run(scene())
 
 
-def test_a_secret_is_not_in_what_the_model_reads(store: ConversationStore) -> None:
+def test_secret_is_removed_from_the_models_text(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
-        async with mt.Inquirer(store, conversation, mt.ScriptedPrompter({"login.token": "hunter2"})).call("login", "call_1") as call:
+        async with mt.Inquirer(
+            store, conversation, mt.ScriptedPrompter({"login.token": "hunter2"})
+        ).call("login", "call_1") as call:
             token = await call.ask(mt.Question.secret("token", "The token?"))
             assert call.finish(f"with {token.reveal()}") == "with [redacted]"
         assert "hunter2" not in repr(recorded(store, conversation).events)
@@ -252,7 +296,9 @@ def test_a_secret_is_not_in_what_the_model_reads(store: ConversationStore) -> No
     asyncio.run(scene())
 
 
-def test_cancelling_leaves_the_call_open_and_giving_up_one_question_does_not(store: ConversationStore) -> None:
+def test_cancelled_call_stays_open_and_cancelled_question_does_not(
+    store: ConversationStore,
+) -> None:
     async def scene() -> None:
         conversation, chat = begun(store), Chat()
         inquirer = mt.Inquirer(store, conversation, chat)
@@ -271,7 +317,9 @@ def test_cancelling_leaves_the_call_open_and_giving_up_one_question_does_not(sto
             await until(lambda: "region" in chat.waiting)
             chat.says("region", mt.Answered("eu-1"))
             assert await asking == "eu-1"
-        assert [(pair.question, pair.outcome) for pair in recorded_pairs(recorded(store, conversation))] == [
+        assert [
+            (pair.question, pair.outcome) for pair in recorded_pairs(recorded(store, conversation))
+        ] == [
             ("deploy.confirm", "cancelled"),
             ("deploy.region", "answered"),
         ]
@@ -280,22 +328,24 @@ def test_cancelling_leaves_the_call_open_and_giving_up_one_question_does_not(sto
     asyncio.run(scene())
 
 
-def test_an_answer_may_come_from_elsewhere_while_it_waits(store: ConversationStore) -> None:
+def test_answer_from_another_process_while_waiting(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
         task = asyncio.create_task(deploy(mt.Inquirer(store, conversation, mt.InboxPrompter())))
         for value in (True, "eu-1"):
-            await until(lambda: drive(store.pending()))
+            await until(lambda: _elsewhere(store.pending()))
             await store.answer((await store.pending())[0].id, value)
         assert await task == "Deployed in eu-1."
 
     asyncio.run(scene())
 
 
-def test_a_conversation_is_held_while_a_turn_is(store: ConversationStore) -> None:
+def test_turn_holds_the_lock_of_its_conversation(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
-        person = mt.ScriptedPrompter({"deploy.confirm": lambda _: True, "deploy.region": lambda _: "eu-1"})
+        person = mt.ScriptedPrompter(
+            {"deploy.confirm": lambda _: True, "deploy.region": lambda _: "eu-1"}
+        )
         async with await store.open(conversation):
             with pytest.raises(mt.StoreLocked):
                 await deploy(mt.Inquirer(store, conversation, person))
@@ -307,19 +357,19 @@ def test_a_conversation_is_held_while_a_turn_is(store: ConversationStore) -> Non
                     await store.open(conversation)
             async with await store.open(conversation):
                 pass
-        assert len(told(store, conversation)) == 9
+        assert len(tool_results(store, conversation)) == 9
 
     asyncio.run(scene())
 
 
-def test_what_is_no_call_is_said_at_once(store: ConversationStore) -> None:
+def test_invalid_call_is_an_error_at_once(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
         inquirer = mt.Inquirer(store, conversation)
         for tool, call_id, arguments, says in [
-            ("de.ploy", "call_1", {}, "`de.ploy` is not a name for a tool"),
+            ("de.ploy", "call_1", {}, "`de.ploy` is not a valid tool name"),
             ("deploy", "", {}, "has no id"),
-            ("deploy", "call_1", [1], "they are a JSON object"),
+            ("deploy", "call_1", [1], "must be a JSON object"),
             ("deploy", "call_1", {"when": object()}, "/when"),
         ]:
             with pytest.raises(mt.ConfigError, match=says):
@@ -334,8 +384,8 @@ def test_what_is_no_call_is_said_at_once(store: ConversationStore) -> None:
     asyncio.run(scene())
 
 
-def test_nothing_of_the_answer_survives_a_process_that_dies_unasked(tmp_path: Path) -> None:
-    """A call that was left by a crash begins again with what was answered."""
+def test_crashed_call_starts_again_with_recorded_answers(tmp_path: Path) -> None:
+    """A call that was interrupted by a crash starts again with the recorded answers."""
 
     async def first() -> None:
         store = mt.open_store(tmp_path)
@@ -351,18 +401,22 @@ def test_nothing_of_the_answer_survives_a_process_that_dies_unasked(tmp_path: Pa
     async def second() -> None:
         store = mt.open_store(tmp_path)
         person = mt.ScriptedPrompter({"deploy.region": "eu-1"})
-        assert await deploy(mt.Inquirer(store, (await store.ids())[0], person)) == "Deployed in eu-1."
+        assert (
+            await deploy(mt.Inquirer(store, (await store.ids())[0], person)) == "Deployed in eu-1."
+        )
         person.assert_exhausted()
 
     asyncio.run(first())
     asyncio.run(second())
 
 
-def test_a_turn_that_was_left_with_nothing_to_do_is_over_before_the_next_begins(store: ConversationStore) -> None:
+def test_turn_with_all_results_is_ended_before_the_next_begins(store: ConversationStore) -> None:
     """A process may die between the last result and the end of the turn."""
 
     async def scene() -> None:
-        person = mt.ScriptedPrompter({"deploy.confirm": lambda _: True, "deploy.region": lambda _: "eu-1"})
+        person = mt.ScriptedPrompter(
+            {"deploy.confirm": lambda _: True, "deploy.region": lambda _: "eu-1"}
+        )
         complete = begun(memory := mt.MemoryStore())
         await deploy(mt.Inquirer(memory, complete, person))
         conversation = begun(store)
@@ -376,8 +430,8 @@ def test_a_turn_that_was_left_with_nothing_to_do_is_over_before_the_next_begins(
     asyncio.run(scene())
 
 
-def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> None:
-    """What an adapter for a framework does with a tool of midturn, whichever way it asks."""
+def test_midturn_tool_runs_in_a_foreign_call(store: ConversationStore) -> None:
+    """An adapter for a framework runs midturn tools this way."""
     cleaned: list[str] = []
 
     @mt.tool
@@ -391,7 +445,11 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
     @mt.tool
     def returns(ctx: mt.ToolContext) -> mt.NeedsInput | str:
         """Return what must be known, and run again."""
-        return f"{ctx.answers['region']}" if "region" in ctx.answers else mt.NeedsInput(mt.Form([REGION]))
+        return (
+            f"{ctx.answers['region']}"
+            if "region" in ctx.answers
+            else mt.NeedsInput(mt.Form([REGION]))
+        )
 
     @mt.tool
     async def gives_up() -> str:
@@ -400,14 +458,18 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
 
     async def scene() -> None:
         conversation = begun(store)
-        person = mt.ScriptedPrompter({"asks.confirm": True, "returns.region": "us-2", "ask_user.answer": "well"})
+        person = mt.ScriptedPrompter(
+            {"asks.confirm": True, "returns.region": "us-2", "ask_user.answer": "well"}
+        )
         expected: list[tuple[mt.Tool, JsonObject, str]] = [
             (asks, {}, "True ['x']"),
             (returns, {}, "us-2"),
             (mt.ask_user, {"question": "How?"}, '{"answer_type": "text", "answer": "well"}'),
         ]
         for number, (tool, arguments, content) in enumerate(expected):
-            async with mt.Inquirer(store, conversation, person).call(tool, f"call_{number}", arguments) as call:
+            async with mt.Inquirer(store, conversation, person).call(
+                tool, f"call_{number}", arguments
+            ) as call:
                 outcome = await call.execute(tool, deps=["x"])
             assert outcome == mt.Success(content)
         assert [pair.question for pair in recorded_pairs(recorded(store, conversation))] == [
@@ -425,24 +487,32 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
                 await call.execute(asks)
         assert cleaned == ["cleaned"]
         with pytest.raises(mt.CallEnded):
-            async with mt.Inquirer(store, conversation, detached="deny").call("asks", "call_5") as call:
+            async with mt.Inquirer(store, conversation, detached="deny").call(
+                "asks", "call_5"
+            ) as call:
                 await call.execute(asks)
         assert cleaned == ["cleaned"] * 2
 
     asyncio.run(scene())
 
 
-def test_giving_up_one_of_two_questions_lets_the_other_be_asked(store: ConversationStore) -> None:
+def test_cancelling_one_of_two_questions_keeps_the_other(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation, chat = begun(store), Chat()
         async with mt.Inquirer(store, conversation, chat).call("deploy", "call_1") as call:
-            first, second = asyncio.create_task(call.ask(CONFIRM)), asyncio.create_task(call.ask(REGION))
+            first, second = (
+                asyncio.create_task(call.ask(CONFIRM)),
+                asyncio.create_task(call.ask(REGION)),
+            )
             await until(lambda: "confirm" in chat.waiting)
             first.cancel()
             await until(lambda: "region" in chat.waiting)
             chat.says("region", mt.Answered("eu-1"))
             assert await second == "eu-1"
-        assert [(pair.question, pair.outcome, pair.reason) for pair in recorded_pairs(recorded(store, conversation))] == [
+        assert [
+            (pair.question, pair.outcome, pair.reason)
+            for pair in recorded_pairs(recorded(store, conversation))
+        ] == [
             ("deploy.confirm", "cancelled", "superseded"),
             ("deploy.region", "answered", None),
         ]
@@ -450,8 +520,10 @@ def test_giving_up_one_of_two_questions_lets_the_other_be_asked(store: Conversat
     asyncio.run(scene())
 
 
-async def charge(inquirer: mt.Inquirer, key: str | None, ran: list[str], call_id: str = "call_1") -> mt.CallContent:
-    """Do in one turn what must not be done twice."""
+async def charge(
+    inquirer: mt.Inquirer, key: str | None, ran: list[str], call_id: str = "call_1"
+) -> mt.CallContent:
+    """Charge once in one turn."""
 
     async def function(call: mt.InquirerCall) -> str:
         ran.append(call.idempotency_key)
@@ -461,7 +533,7 @@ async def charge(inquirer: mt.Inquirer, key: str | None, ran: list[str], call_id
         return await inquirer.run("charge", call_id, {}, function)
 
 
-def test_the_same_key_finds_the_turn_that_has_ended_and_nothing_runs_again(store: ConversationStore) -> None:
+def test_same_key_returns_the_ended_turn_without_running_calls(store: ConversationStore) -> None:
     conversation, ran = begun(store), list[str]()
     person = mt.ScriptedPrompter({"charge.region": "eu-1"})
 
@@ -474,23 +546,32 @@ def test_the_same_key_finds_the_turn_that_has_ended_and_nothing_runs_again(store
     assert kinds(store, conversation).count("turn_start") == 1
 
 
-def test_another_key_is_another_turn_and_without_one_a_turn_that_has_ended_is_over(store: ConversationStore) -> None:
+def test_another_key_or_no_key_begins_another_turn(store: ConversationStore) -> None:
     conversation, ran = begun(store), list[str]()
     for key in ("job-1", "job-2", None):
-        asyncio.run(charge(mt.Inquirer(store, conversation, mt.ScriptedPrompter({"charge.region": "eu-1"})), key, ran))
+        asyncio.run(
+            charge(
+                mt.Inquirer(store, conversation, mt.ScriptedPrompter({"charge.region": "eu-1"})),
+                key,
+                ran,
+            )
+        )
 
-    again = asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran))  # though others came after it
+    # later turns have followed
+    again = asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran))
 
     assert again == "Charged in eu-1."
     assert len(set(ran)) == len(ran) == 3
 
 
-def test_one_key_is_not_for_two_messages(store: ConversationStore) -> None:
+def test_key_with_another_message_is_refused(store: ConversationStore) -> None:
     async def scene() -> None:
         inquirer = mt.Inquirer(store, await store.new("Chat"))
         async with inquirer.turn("Charge it.", key="job-1"):
             await inquirer.run("charge", "call_1", {}, lambda _: "done")
-        with pytest.raises(mt.ConfigError, match=r"'job-1' belongs to the turn that began with 'Charge it\.'"):
+        with pytest.raises(
+            mt.ConfigError, match=r"'job-1' belongs to the turn that began with 'Charge it\.'"
+        ):
             async with inquirer.turn("Delete it.", key="job-1"):
                 pass
         async with inquirer.turn(key="job-1"):
@@ -499,22 +580,30 @@ def test_one_key_is_not_for_two_messages(store: ConversationStore) -> None:
     asyncio.run(scene())
 
 
-def test_the_same_key_goes_on_with_the_turn_that_is_open_and_another_one_does_not(store: ConversationStore) -> None:
+def test_same_key_continues_the_open_turn_and_another_key_does_not(
+    store: ConversationStore,
+) -> None:
     conversation, ran = begun(store), list[str]()
     with pytest.raises(mt.Suspended) as suspended:
         asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran))
     with pytest.raises(mt.TurnOpen, match="no other key"):
         asyncio.run(charge(mt.Inquirer(store, conversation), "job-2", ran))
 
-    drive(store.answer(suspended.value.pending[0].id, "us-2"))
+    _elsewhere(store.answer(suspended.value.pending[0].id, "us-2"))
 
     assert asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran)) == "Charged in us-2."
     assert len(set(ran)) == 1
 
 
-def test_a_call_that_was_not_part_of_a_finished_turn_is_not_run(store: ConversationStore) -> None:
+def test_new_call_in_a_finished_turn_is_not_run(store: ConversationStore) -> None:
     conversation, ran = begun(store), list[str]()
-    asyncio.run(charge(mt.Inquirer(store, conversation, mt.ScriptedPrompter({"charge.region": "eu-1"})), "job-1", ran))
+    asyncio.run(
+        charge(
+            mt.Inquirer(store, conversation, mt.ScriptedPrompter({"charge.region": "eu-1"})),
+            "job-1",
+            ran,
+        )
+    )
 
     late = asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran, "call_2"))
 

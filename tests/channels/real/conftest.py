@@ -1,4 +1,4 @@
-"""A store for each test, and a home of its own."""
+"""A store and a home for each test."""
 
 from __future__ import annotations
 

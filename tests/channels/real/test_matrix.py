@@ -1,4 +1,4 @@
-"""Matrix, with Synapse: rooms, replies, reactions, edits, what was written while no server ran."""
+"""Matrix with Synapse: rooms, replies, reactions, edits, messages sent while no server ran."""
 
 from __future__ import annotations
 
@@ -10,48 +10,49 @@ import pytest
 import midturn as mt
 from midturn.channels.matrix import Matrix
 from midturn.channels.port import Card, ChannelRefused
-from midturn.channels.state import Ledger
+from midturn.channels.state import ChannelState
 from midturn.clock import now
 from midturn.errors import ConfigError
 from midturn.stores.store import ConversationStore
-from support.channels.asked import answered, answers, ask, pair, running
+from support.channels.questions import answered, answers, ask, pair, running
 from support.channels.synapse import Homeserver, no_synapse
 
-pytestmark = [pytest.mark.real("channels"), pytest.mark.skipif(bool(no_synapse()), reason=no_synapse())]
+pytestmark = [
+    pytest.mark.real("channels"),
+    pytest.mark.skipif(bool(no_synapse()), reason=no_synapse()),
+]
 GO = mt.Question.boolean("go", "Deploy to production?")
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Homeserver]:
-    """One homeserver for all: starting it takes seconds."""
+    """One homeserver for all tests, since it takes seconds to start."""
     homeserver = Homeserver()
     yield homeserver
     homeserver.remove()
 
 
-class Nothing:
-    """Nothing is kept."""
+class NoMemory:
+    """A memory that keeps nothing."""
 
     def get(self, name: str) -> str:
-        """Return nothing."""
         del name
         return ""
 
-    async def set(self, name: str, value: str) -> None:
-        """Keep nothing."""
+    async def set(self, name: str, value: str) -> None: ...
 
 
 def played(play: Callable[[], Awaitable[None]]) -> None:
-    """Play a scene within a minute."""
+    """Run a scene, with a limit of one minute."""
 
     async def scene() -> None:
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(120):
             await play()
 
     asyncio.run(scene())
 
 
-def test_a_reply_is_the_answer_of_the_person_who_is_paired(store: ConversationStore, server: Homeserver) -> None:
+def test_reply_answers_as_the_paired_person(store: ConversationStore, server: Homeserver) -> None:
     async def play() -> None:
         ana, bot, mallory = server.account("ana"), server.account("bot"), server.account("mallory")
         await pair(store, "matrix", "ana", ana.user)
@@ -63,7 +64,11 @@ def test_a_reply_is_the_answer_of_the_person_who_is_paired(store: ConversationSt
             await mallory.say(strange, "yes", to=card["event_id"])
             await ana.say(room, "yes", edits=card["event_id"])
             await mallory.say(strange, "yes", **{"m.relates_to": "nothing that one expects"})
-            await mallory.send(strange, "m.reaction", {"m.relates_to": {"rel_type": "m.annotation", "event_id": 7, "key": {"a": 1}}})
+            await mallory.send(
+                strange,
+                "m.reaction",
+                {"m.relates_to": {"rel_type": "m.annotation", "event_id": 7, "key": {"a": 1}}},
+            )
             await ana.say(room, "> <@bot> Deploy?\n\nno, because it is Friday", to=card["event_id"])
             assert await answered(store, question) == (False, "it is Friday", "ana", "matrix")
             await ana.message(room, "* Answered by ana (matrix).")
@@ -72,7 +77,9 @@ def test_a_reply_is_the_answer_of_the_person_who_is_paired(store: ConversationSt
     played(play)
 
 
-def test_a_reaction_answers_and_what_came_while_no_server_ran_is_read(store: ConversationStore, server: Homeserver) -> None:
+def test_reactions_answer_and_offline_messages_are_read(
+    store: ConversationStore, server: Homeserver
+) -> None:
     async def play() -> None:
         ana, bot = server.account("ana"), server.account("bot")
         await pair(store, "matrix", "ana", ana.user)
@@ -84,13 +91,19 @@ def test_a_reaction_answers_and_what_came_while_no_server_ran_is_read(store: Con
         async with running(store, Matrix(server.url, bot.token)):
             assert await answered(store, question) == (True, None, "ana", "matrix")
             await ana.message(room, "* Answered by")
-        sent = [event for event in await ana.seen(room) if "Deploy to production?" in str(event["content"]) and event["sender"] == bot.user]
-        assert len(sent) == 2  # the card, and its edit
+        sent = [
+            event
+            for event in await ana.seen(room)
+            if "Deploy to production?" in str(event["content"]) and event["sender"] == bot.user
+        ]
+        assert len(sent) == 2  # the card and its edit
 
     played(play)
 
 
-def test_a_code_pairs_and_in_a_room_only_paired_people_count(store: ConversationStore, server: Homeserver) -> None:
+def test_code_pairs_and_rooms_accept_only_paired_people(
+    store: ConversationStore, server: Homeserver
+) -> None:
     async def play() -> None:
         ana, bot, bo = server.account("ana"), server.account("bot"), server.account("bo")
         ops = await ana.room_with(bot.user, bo.user)
@@ -100,29 +113,39 @@ def test_a_code_pairs_and_in_a_room_only_paired_people_count(store: Conversation
         async with running(store, Matrix(server.url, bot.token), rooms=(ops,)):
             card = await ana.message(ops, "Deploy to production?")
             alone = await ana.room_with(bot.user)
-            await ana.say(alone, await Ledger(store.port, now).code_for("ana", "matrix"))
-            async with asyncio.timeout(20):
-                while not await Ledger(store.port, now).pairings():  # noqa: ASYNC110  a server of another process has no event
+            await ana.say(alone, await ChannelState(store.port, now).create_code("ana", "matrix"))
+            async with asyncio.timeout(120):
+                while not await ChannelState(store.port, now).pairings():  # noqa: ASYNC110  a server of another process has no event
                     await asyncio.sleep(0.02)
             await bo.say(ops, "no", to=card["event_id"])
-            await ana.say(ops, "no")  # to whom, nothing says
+            await ana.say(ops, "no")  # it does not say to whom
             await ana.say(ops, "yes", to=card["event_id"])
             assert await answered(store, question) == (True, None, "ana", "matrix")
 
     played(play)
 
 
-def test_a_message_that_is_sent_again_is_the_same_and_files_are_whole(server: Homeserver) -> None:
+def test_repeated_message_is_deduplicated_and_files_are_complete(server: Homeserver) -> None:
     async def play() -> None:
         ana, bot = server.account("ana"), server.account("bot")
         room = await bot.room_with(ana.user)
         await ana.join(room)
         channel = Matrix(server.url, bot.token)
-        await channel.open(Nothing())
-        card = Card(to=room, token="t" * 22, heading="a", text="Write?", file=("call.txt", b"+ line\n" * 5_000))
+        await channel.open(NoMemory())
+        card = Card(
+            to=room,
+            token="t" * 22,
+            heading="a",
+            text="Write?",
+            file=("call.txt", b"+ line\n" * 5_000),
+        )
         assert await channel.send(card) == await channel.send(card)
         await channel.close()
-        assert [event["content"]["body"][:8] for event in await ana.seen(room) if event["type"] == "m.room.message"] == [
+        assert [
+            event["content"]["body"][:8]
+            for event in await ana.seen(room)
+            if event["type"] == "m.room.message"
+        ] == [
             "call.txt",
             "a\n\nWrite",
         ]
@@ -130,12 +153,12 @@ def test_a_message_that_is_sent_again_is_the_same_and_files_are_whole(server: Ho
     played(play)
 
 
-def test_an_encrypted_room_and_a_token_that_was_taken_back_are_refused(server: Homeserver) -> None:
+def test_encrypted_room_and_revoked_token_are_refused(server: Homeserver) -> None:
     async def play() -> None:
         ana, bot = server.account("ana"), server.account("bot")
         room = await bot.room_with(ana.user, encrypted=True)
         channel = Matrix(server.url, bot.token)
-        await channel.open(Nothing())
+        await channel.open(NoMemory())
         with pytest.raises(ChannelRefused, match="is encrypted"):
             await channel.send(Card(to=room, token="t", heading="", text="Go?"))
         await bot.call("POST", "/logout")
@@ -146,7 +169,9 @@ def test_an_encrypted_room_and_a_token_that_was_taken_back_are_refused(server: H
     played(play)
 
 
-def test_rooms_that_are_left_and_invitations_that_are_taken_back_stop_nothing(store: ConversationStore, server: Homeserver) -> None:
+def test_left_rooms_and_withdrawn_invitations_are_harmless(
+    store: ConversationStore, server: Homeserver
+) -> None:
     async def play() -> None:
         ana, bot, mallory = server.account("ana"), server.account("bot"), server.account("mallory")
         await pair(store, "matrix", "ana", ana.user)
@@ -173,7 +198,7 @@ def test_rooms_that_are_left_and_invitations_that_are_taken_back_stop_nothing(st
     played(play)
 
 
-def test_a_homeserver_that_starts_anew_is_asked_again(store: ConversationStore, server: Homeserver) -> None:
+def test_restarted_homeserver_is_used_again(store: ConversationStore, server: Homeserver) -> None:
     async def play() -> None:
         ana, bot = server.account("ana"), server.account("bot")
         await pair(store, "matrix", "ana", ana.user)
@@ -189,6 +214,6 @@ def test_a_homeserver_that_starts_anew_is_asked_again(store: ConversationStore, 
     played(play)
 
 
-def test_an_address_that_is_not_secure_is_named() -> None:
-    with pytest.raises(ConfigError, match="no address of a homeserver"):
+def test_insecure_address_is_reported() -> None:
+    with pytest.raises(ConfigError, match="not the URL of a homeserver"):
         Matrix("http://matrix.example.org", "x")

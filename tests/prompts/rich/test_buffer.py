@@ -1,4 +1,4 @@
-"""Editing a text."""
+"""The text buffer of a field."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from midturn.terminal.prompts.cells import cells
 from midturn.terminal.prompts.rich.buffer import Buffer
 
 KEYS = (
-    "left right up down home end c-home c-end backspace delete c-w m-d c-u c-k c-y c-_ m-b m-f m-backspace".split()  # noqa: SIM905 (a list of names)
+    "left right up down home end c-home c-end backspace delete c-w m-d c-u c-k c-y c-_ m-b m-f"  # noqa: SIM905 (a list of names)
+    " m-backspace".split()
 )
 
 
 def edited(text: str, *keys: str) -> tuple[str, int]:
-    """Press keys at the end of a text; return what it is then, and where the cursor stands."""
+    """Press keys at the end of a text. Return the new text and the position of the cursor."""
     buffer = Buffer(text)
     for key in keys:
         assert buffer.press(key), key
@@ -46,11 +47,13 @@ def edited(text: str, *keys: str) -> tuple[str, int]:
         ("", ["backspace", "delete", "left", "right", "c-w", "c-k", "c-_"], ("", 0)),
     ],
 )
-def test_keys_edit_as_in_a_shell(text: str, keys: list[str], result: tuple[str, int]) -> None:
+def test_editing_keys_work_as_in_a_shell(
+    text: str, keys: list[str], result: tuple[str, int]
+) -> None:
     assert edited(text, *keys) == result
 
 
-def test_a_run_of_characters_is_undone_at_once() -> None:
+def test_a_run_of_characters_is_undone_together() -> None:
     buffer = Buffer("a")
     for char in "bcd":
         buffer.type(char)
@@ -59,14 +62,14 @@ def test_a_run_of_characters_is_undone_at_once() -> None:
     assert buffer.text == "a"
 
 
-def test_rows_are_cut_at_the_width_and_the_cursor_has_room_behind_a_full_row() -> None:
+def test_rows_wrap_at_the_width_with_room_for_the_cursor() -> None:
     buffer = Buffer("abcd\n本本")
 
     assert [buffer.text[start:end] for start, end in buffer.rows(4)] == ["abcd", "", "本本", ""]
     assert buffer.place(4) == (3, 0)
 
 
-def test_up_and_down_move_by_rows_as_they_are_seen() -> None:
+def test_up_and_down_move_by_displayed_rows() -> None:
     buffer = Buffer("abcdef\nxy")
 
     assert buffer.place(4) == (2, 2)
@@ -77,8 +80,14 @@ def test_up_and_down_move_by_rows_as_they_are_seen() -> None:
     assert not buffer.move_rows(-1, 4)
 
 
-@given(st.text(alphabet="ab 本\ne\u0301", max_size=20), st.lists(st.sampled_from([*KEYS, "x", "本", "\n"]), max_size=30), st.integers(2, 9))
-def test_whatever_is_pressed_the_cursor_stands_in_the_text_and_the_rows_are_the_text(text: str, keys: list[str], width: int) -> None:
+@given(
+    st.text(alphabet="ab 本\ne\u0301", max_size=20),
+    st.lists(st.sampled_from([*KEYS, "x", "本", "\n"]), max_size=30),
+    st.integers(2, 9),
+)
+def test_after_any_keys_the_cursor_is_in_the_text_and_rows_contain_the_text(
+    text: str, keys: list[str], width: int
+) -> None:
     buffer = Buffer(text)
     for key in keys:
         if key in {"up", "down"}:
@@ -93,4 +102,6 @@ def test_whatever_is_pressed_the_cursor_stands_in_the_text_and_the_rows_are_the_
         at, column = buffer.place(width)
         assert rows[at][0] <= buffer.cursor <= rows[at][1]
         assert column == cells(buffer.text[rows[at][0] : buffer.cursor]) <= width
-        assert "".join(buffer.text[start:end] for start, end in rows) == buffer.text.replace("\n", "")
+        assert "".join(buffer.text[start:end] for start, end in rows) == buffer.text.replace(
+            "\n", ""
+        )

@@ -28,7 +28,7 @@ def drawn(lines: list[str], width: int = 60) -> list[str]:
     return [row_text(row) for line in diff_lines(lines) for row in line.rows(width)]
 
 
-def test_each_line_of_a_hunk_has_its_number_in_the_file_that_it_is_of() -> None:
+def test_each_line_of_a_hunk_has_its_line_number() -> None:
     assert drawn(CHANGE) == [
         "--- a/x",
         "+++ b/x",
@@ -43,21 +43,34 @@ def test_each_line_of_a_hunk_has_its_number_in_the_file_that_it_is_of() -> None:
     ]
 
 
-def test_what_changed_within_a_line_is_marked_and_nothing_where_the_whole_line_is_another() -> None:
-    assert [marked(line.spans) for line in diff_lines(CHANGE)] == [[], [], [], [], ["brown"], ["red"], [], [], [], []]
+def test_changes_within_a_line_are_marked_unless_the_whole_line_differs() -> None:
+    assert [marked(line.spans) for line in diff_lines(CHANGE)] == [
+        [],
+        [],
+        [],
+        [],
+        ["brown"],
+        ["red"],
+        [],
+        [],
+        [],
+        [],
+    ]
 
 
-def test_a_removed_line_that_begins_as_a_header_is_a_removed_line() -> None:
+def test_a_removed_line_that_looks_like_a_header_is_a_removed_line() -> None:
     lines = diff_lines(["@@ -1,2 +1 @@", "--- gone", " stays", "--- a/other", "+++ b/other"])
 
     assert [line.spans[0].style for line in lines] == ["hunk", "removed", "", "strong", "strong"]
 
 
-def test_lines_are_compared_only_where_as_many_came_as_went() -> None:
-    assert not any(marked(line.spans) for line in diff_lines(["@@ -1,2 +1 @@", "-a one", "-a two", "+a three"]))
+def test_lines_are_compared_only_if_added_and_removed_counts_match() -> None:
+    assert not any(
+        marked(line.spans) for line in diff_lines(["@@ -1,2 +1 @@", "-a one", "-a two", "+a three"])
+    )
 
 
-def test_a_line_that_is_broken_goes_on_beside_its_number_and_a_narrow_window_has_none() -> None:
+def test_a_wrapped_line_continues_after_its_number_and_narrow_windows_omit_numbers() -> None:
     lines = ["@@ -1 +1 @@", f"-{'x' * 40}"]
 
     first, second = drawn(lines, 30)[1:]
@@ -67,9 +80,17 @@ def test_a_line_that_is_broken_goes_on_beside_its_number_and_a_narrow_window_has
     assert drawn(lines, 20)[1].startswith("-x")
 
 
-@given(st.lists(st.text(st.sampled_from("-+ @\\ab\t\u202e1,"), max_size=12) | st.just("@@ -1,2 +3,4 @@"), max_size=12), st.integers(10, 60))
-def test_every_character_is_shown_whatever_the_numbers_say(lines: list[str], width: int) -> None:
+@given(
+    st.lists(
+        st.text(st.sampled_from("-+ @\\ab\t\u202e1,"), max_size=12) | st.just("@@ -1,2 +3,4 @@"),
+        max_size=12,
+    ),
+    st.integers(10, 60),
+)
+def test_every_character_is_shown_with_any_line_numbers(lines: list[str], width: int) -> None:
     shown = diff_lines(lines)
 
-    assert ["".join(span.text for span in line.spans) for line in shown] == [diff_line(line) for line in lines]
+    assert ["".join(span.text for span in line.spans) for line in shown] == [
+        diff_line(line) for line in lines
+    ]
     assert all(row_cells(row) <= width for line in shown for row in line.rows(width))

@@ -1,4 +1,4 @@
-"""Questions that are made to be unreadable, or to draw where they must not."""
+"""Questions made to be unreadable or to draw outside their area."""
 
 from __future__ import annotations
 
@@ -12,30 +12,43 @@ from midturn.question.answer_type import BooleanType, SelectOption, SelectType
 from midturn.question.question import Question
 from midturn.terminal.prompts.body import ROWS_SHOWN
 from midturn.terminal.prompts.cells import cells
-from midturn.terminal.prompts.plain_scene import Scene
+from midturn.terminal.prompts.plain_scene import PromptBase
 from midturn.terminal.prompts.rich.screen import row_text
-from support.rich_talk import Keys
+from support.rich_prompt_driver import RichPromptDriver
 
 WORD = "x" * 2_000
 ALIKE = tuple(
-    SelectOption(f"infrastructure/deployments/services/payments/backend/configuration/environments/node-{number:03}.yaml")
+    SelectOption(
+        f"infrastructure/deployments/services/payments/backend/configuration/environments/node-{number:03}.yaml"
+    )
     for number in range(200)
 )
-DIFF = "\n".join(["--- a/plan.md", "+++ b/plan.md", "@@ -0,0 +1,5000 @@", *(f"+{number} \x1b[2J\u202e" for number in range(5_000))])
+DIFF = "\n".join(
+    [
+        "--- a/plan.md",
+        "+++ b/plan.md",
+        "@@ -0,0 +1,5000 @@",
+        *(f"+{number} \x1b[2J\u202e" for number in range(5_000)),
+    ]
+)
 CONTEXT = ("word " * 20 + "\n") * (16 * 1024 // 101)
 
 
-def asked(text: str = "Apply it?", *, context: str | None = None, options: tuple[SelectOption, ...] = ()) -> Prompt:
+def asked(
+    text: str = "Apply it?", *, context: str | None = None, options: tuple[SelectOption, ...] = ()
+) -> Prompt:
     kind = SelectType(options) if options else BooleanType()
-    return replace(PROMPT, question=replace(PROMPT.question, text=text, context=context, answer_type=kind))
+    return replace(
+        PROMPT, question=replace(PROMPT.question, text=text, context=context, answer_type=kind)
+    )
 
 
 PROMPT = Prompt(question=Question.boolean("q", "?"), asked_by="deploy")
 
 
 @pytest.mark.parametrize("columns", [80, 40, 30])
-def test_two_thousand_characters_without_a_space_are_all_there(columns: int) -> None:
-    keys = Keys(asked(WORD), columns=columns)
+def test_two_thousand_characters_without_a_space_are_shown(columns: int) -> None:
+    keys = RichPromptDriver(asked(WORD), columns=columns)
     above = [row_text(spans) for spans in keys.prompt.static()[1:]]
 
     asks = [row for row in keys.live if "y yes" not in row]
@@ -45,8 +58,8 @@ def test_two_thousand_characters_without_a_space_are_all_there(columns: int) -> 
 
 
 @pytest.mark.parametrize("columns", [80, 40, 30])
-def test_two_hundred_options_that_begin_alike_can_be_told_apart(columns: int) -> None:
-    keys = Keys(asked(options=ALIKE), columns=columns)
+def test_two_hundred_options_with_equal_beginnings_are_distinguishable(columns: int) -> None:
+    keys = RichPromptDriver(asked(options=ALIKE), columns=columns)
     seen = [row for row in keys.live if "…" in row]
 
     assert len(seen) >= 8
@@ -54,17 +67,28 @@ def test_two_hundred_options_that_begin_alike_can_be_told_apart(columns: int) ->
 
 
 @pytest.mark.parametrize("columns", [80, 40])
-def test_few_options_that_begin_alike_can_be_told_apart(columns: int) -> None:
-    keys = Keys(asked(options=ALIKE[:5]), columns=columns)
+def test_few_options_with_equal_beginnings_are_distinguishable(columns: int) -> None:
+    keys = RichPromptDriver(asked(options=ALIKE[:5]), columns=columns)
 
-    assert [row[-8:] for row in keys.live if "…" in row] == [f"{number:03}.yaml" for number in range(1, 5)]
+    assert [row[-8:] for row in keys.live if "…" in row] == [
+        f"{number:03}.yaml" for number in range(1, 5)
+    ]
 
 
-@pytest.mark.parametrize("context", [CONTEXT, DIFF, WORD * 8], ids=["16 KiB of words", "a diff of 5,000 rows", "16 KiB without a space"])
+@pytest.mark.parametrize(
+    "context",
+    [CONTEXT, DIFF, WORD * 8],
+    ids=["16 KiB of words", "a diff of 5,000 rows", "16 KiB without a space"],
+)
 @pytest.mark.parametrize("columns", [80, 40, 30])
-def test_a_long_context_stays_behind_its_gutter_and_says_how_much_is_missing(context: str, columns: int) -> None:
-    rich = [row_text(spans) for spans in Keys(asked(context=context), columns=columns).prompt.static()[1:]]
-    plain = Scene(asked(context=context), columns).opening()[1:]
+def test_a_long_context_keeps_its_gutter_and_says_how_much_is_missing(
+    context: str, columns: int
+) -> None:
+    rich = [
+        row_text(spans)
+        for spans in RichPromptDriver(asked(context=context), columns=columns).prompt.static()[1:]
+    ]
+    plain = PromptBase(asked(context=context), columns).opening()[1:]
 
     for rows, gutter in ((rich, "│ "), (plain, "| ")):
         assert all(row.startswith(gutter) for row in rows[:ROWS_SHOWN])
@@ -75,8 +99,8 @@ def test_a_long_context_stays_behind_its_gutter_and_says_how_much_is_missing(con
 
 @pytest.mark.parametrize("context", [CONTEXT, DIFF, WORD])
 @pytest.mark.parametrize("columns", [30, 200])
-def test_what_is_drawn_anew_in_another_width_stays_behind_its_gutter(context: str, columns: int) -> None:
-    keys = Keys(asked(WORD, context=context))
+def test_redrawing_at_another_width_keeps_the_gutter(context: str, columns: int) -> None:
+    keys = RichPromptDriver(asked(WORD, context=context))
     keys.prompt.refit(columns)
     rows = [row_text(spans) for spans in keys.prompt.static()]
 
@@ -91,7 +115,7 @@ def without_number(row: str) -> str:
 
 
 def test_every_row_of_a_long_diff_can_be_viewed_before_it_is_approved() -> None:
-    keys = Keys(asked(context=DIFF)).press("v")
+    keys = RichPromptDriver(asked(context=DIFF)).press("v")
     seen: list[str] = []
     while not seen or not seen[-1].startswith("│ +4999 "):
         seen += [without_number(row) for row in keys.live[:-1]]
@@ -104,7 +128,12 @@ def test_every_row_of_a_long_diff_can_be_viewed_before_it_is_approved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"), [("y", "yes (4883 rows were not viewed)"), ("n", "no"), (("v", "q", "y"), "yes (4854 rows were not viewed)")]
+    ("keys", "said"),
+    [
+        ("y", "yes (4883 rows were not viewed)"),
+        ("n", "no"),
+        (("v", "q", "y"), "yes (4854 rows were not viewed)"),
+    ],
 )
-def test_only_who_reached_the_end_has_seen_it(keys: str | tuple[str, ...], said: str) -> None:
-    assert Keys(asked(context=DIFF)).press(*keys).transcript == f"Apply it? {said}"
+def test_a_text_counts_as_viewed_only_at_its_end(keys: str | tuple[str, ...], said: str) -> None:
+    assert RichPromptDriver(asked(context=DIFF)).press(*keys).transcript == f"Apply it? {said}"

@@ -1,4 +1,4 @@
-"""Bytes of a keyboard, read as keys."""
+"""Decoding of keyboard input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from midturn.terminal.prompts.rich.keyboard import Key, Keyboard, Paste, Press
 
 
 def keys(data: str) -> list[Key]:
-    """Return the keys of what was read, and then nothing for a while."""
+    """Return the keys of `data` after a pause."""
     keyboard = Keyboard()
     return keyboard.feed(data) + keyboard.flush()
 
@@ -21,7 +21,10 @@ def keys(data: str) -> list[Key]:
         ("\r\n\t\x7f\x08", ["enter", "c-j", "tab", "backspace", "backspace"]),
         ("\x01\x03\x1a\x1f", ["c-a", "c-c", "c-z", "c-_"]),
         ("\x1b[A\x1bOB\x1b[C\x1b[D\x1b[H\x1b[F", ["up", "down", "right", "left", "home", "end"]),
-        ("\x1b[1;5C\x1b[1;3D\x1b[5~\x1b[3~\x1b[Z", ["c-right", "m-left", "pageup", "delete", "s-tab"]),
+        (
+            "\x1b[1;5C\x1b[1;3D\x1b[5~\x1b[3~\x1b[Z",
+            ["c-right", "m-left", "pageup", "delete", "s-tab"],
+        ),
         ("\x1b[13;2u\x1b[27;2;13~\x1b\r", ["s-enter", "s-enter", "m-enter"]),
         ("\x1bb\x1b\x7f", ["m-b", "m-backspace"]),
         ("\x1bOP\x1b[11~\x1b[[A\x1b[P", ["f1", "f1", "f1"]),
@@ -29,15 +32,15 @@ def keys(data: str) -> list[Key]:
         ("\x1b\x1b", ["escape", "escape"]),
     ],
 )
-def test_keys_have_the_names_that_presenters_know(data: str, names: list[str]) -> None:
+def test_keys_have_the_names_used_by_presenters(data: str, names: list[str]) -> None:
     assert keys(data) == [Press(name) for name in names]
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        "\x1b[0n",  # a report of the terminal's state: it ends in n
-        "\x1b[?2026;2$y",  # a report of a mode: it ends in y
+        "\x1b[0n",  # a status report of the terminal, which ends in n
+        "\x1b[?2026;2$y",  # a mode report, which ends in y
         "\x1b[24;80R",
         "\x1b[?62;4c",
         "\x1b[[B",
@@ -52,19 +55,21 @@ def test_keys_have_the_names_that_presenters_know(data: str, names: list[str]) -
         "\x9b1n"[:1],
     ],
 )
-def test_reports_and_unknown_sequences_are_no_keys(data: str) -> None:
-    """The end of one must never count as a `y`."""
+def test_reports_and_unknown_sequences_are_not_keys(data: str) -> None:
+    """The last character of a report must not count as a `y`."""
     assert keys(data) == []
 
 
-@pytest.mark.parametrize("data", ["\x1b[Myyy", "\x1b[[y", "\x1b]0;y\x07", "\x1b[?2026;2$y", "\x1b[<0;1;1M"])
-def test_in_pieces_they_are_none_either(data: str) -> None:
+@pytest.mark.parametrize(
+    "data", ["\x1b[Myyy", "\x1b[[y", "\x1b]0;y\x07", "\x1b[?2026;2$y", "\x1b[<0;1;1M"]
+)
+def test_split_reports_are_not_keys_either(data: str) -> None:
     keyboard = Keyboard()
 
     assert [key for character in data for key in keyboard.feed(character)] + keyboard.flush() == []
 
 
-def test_a_sequence_may_arrive_in_pieces() -> None:
+def test_a_sequence_can_arrive_in_pieces() -> None:
     keyboard = Keyboard()
 
     assert keyboard.feed("\x1b") == []
@@ -74,7 +79,7 @@ def test_a_sequence_may_arrive_in_pieces() -> None:
     assert not keyboard.undecided
 
 
-def test_a_sequence_that_never_ends_is_dropped() -> None:
+def test_an_endless_sequence_is_dropped() -> None:
     keyboard = Keyboard()
 
     assert keyboard.feed("\x1b[1;5") == []
@@ -82,11 +87,11 @@ def test_a_sequence_that_never_ends_is_dropped() -> None:
     assert keyboard.feed("y") == [Press("y")]
 
 
-def test_a_paste_is_one_thing_whatever_is_in_it() -> None:
+def test_a_paste_is_one_event_with_any_content() -> None:
     assert keys("\x1b[200~y\r\nn\x1b[Ax\rz\x1b[201~q") == [Paste("y\nn\x1b[Ax\nz"), Press("q")]
 
 
-def test_a_paste_may_arrive_in_pieces() -> None:
+def test_a_paste_can_arrive_in_pieces() -> None:
     keyboard = Keyboard()
 
     assert keyboard.feed("\x1b[200~one") == []
@@ -95,7 +100,7 @@ def test_a_paste_may_arrive_in_pieces() -> None:
     assert keyboard.feed("1~") == [Paste("one two")]
 
 
-def test_ctrl_c_gets_out_of_a_paste_whose_end_was_lost() -> None:
+def test_ctrl_c_leaves_a_paste_without_an_end() -> None:
     keyboard = Keyboard()
     keyboard.feed("\x1b[200~one")
 
@@ -103,8 +108,13 @@ def test_ctrl_c_gets_out_of_a_paste_whose_end_was_lost() -> None:
     assert keyboard.feed("y") == [Press("y")]
 
 
-@given(st.lists(st.text(alphabet=st.sampled_from("\x1b[]OPM?;0123456789~uyn$ \x07\\<RA\r本"), max_size=8), max_size=8))
-def test_cutting_the_input_anywhere_changes_nothing(pieces: list[str]) -> None:
+@given(
+    st.lists(
+        st.text(alphabet=st.sampled_from("\x1b[]OPM?;0123456789~uyn$ \x07\\<RA\r本"), max_size=8),
+        max_size=8,
+    )
+)
+def test_splitting_the_input_anywhere_changes_nothing(pieces: list[str]) -> None:
     whole, cut = Keyboard(), Keyboard()
 
     together = whole.feed("".join(pieces))
@@ -114,8 +124,10 @@ def test_cutting_the_input_anywhere_changes_nothing(pieces: list[str]) -> None:
     assert whole.flush() == cut.flush()
 
 
-@pytest.mark.parametrize("typed", ["", "yn", "\x1b[200~one\x1b[201~", "\x1b", "\x1b[1;2", "y\x1b[200~one\x1b[201~n"])
-def test_what_was_typed_before_is_forgotten(typed: str) -> None:
+@pytest.mark.parametrize(
+    "typed", ["", "yn", "\x1b[200~one\x1b[201~", "\x1b", "\x1b[1;2", "y\x1b[200~one\x1b[201~n"]
+)
+def test_earlier_input_is_discarded(typed: str) -> None:
     keyboard = Keyboard()
 
     keyboard.begin_anew(typed)
@@ -125,16 +137,23 @@ def test_what_was_typed_before_is_forgotten(typed: str) -> None:
 
 
 @pytest.mark.parametrize("typed", ["\x1b[200~one", "yn\x1b[200~one", "\x1b[200~", "\x1b[20"])
-def test_a_paste_that_is_still_arriving_goes_on(typed: str) -> None:
+def test_a_paste_in_progress_continues(typed: str) -> None:
     keyboard = Keyboard()
 
     keyboard.begin_anew(typed)
 
-    rest = "0~one two\x1b[201~" if typed.endswith("0") and not typed.endswith("200~") else " two\x1b[201~"
-    assert keyboard.feed(f"{rest}n") == [Paste("one two" if "one" in typed + rest else " two"), Press("n")]
+    rest = (
+        "0~one two\x1b[201~"
+        if typed.endswith("0") and not typed.endswith("200~")
+        else " two\x1b[201~"
+    )
+    assert keyboard.feed(f"{rest}n") == [
+        Paste("one two" if "one" in typed + rest else " two"),
+        Press("n"),
+    ]
 
 
-def test_a_paste_of_which_nothing_more_arrives_has_lost_its_end() -> None:
+def test_a_stalled_paste_is_treated_as_ended() -> None:
     keyboard = Keyboard()
     keyboard.feed("\x1b[200~one")
 

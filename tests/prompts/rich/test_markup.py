@@ -1,4 +1,4 @@
-"""A question's context, coloured."""
+"""Highlighting of a question's context."""
 
 from __future__ import annotations
 
@@ -15,15 +15,23 @@ def styled(text: str) -> list[list[tuple[str, str]]]:
 
 def test_inline_marks_become_styles() -> None:
     assert styled("some **strong** *em* `code` 2*3*4 snake_case") == [
-        [("some ", ""), ("strong", "strong"), (" ", ""), ("em", "emphasis"), (" ", ""), ("code", "code"), (" 2*3*4 snake_case", "")]
+        [
+            ("some ", ""),
+            ("strong", "strong"),
+            (" ", ""),
+            ("em", "emphasis"),
+            (" ", ""),
+            ("code", "code"),
+            (" 2*3*4 snake_case", ""),
+        ]
     ]
 
 
-def test_a_heading_is_one() -> None:
+def test_a_heading_is_styled() -> None:
     assert styled("## Title") == [[("Title", "heading")]]
 
 
-def test_a_fenced_diff_is_coloured_and_its_fence_is_gone() -> None:
+def test_a_fenced_diff_is_coloured_without_its_fence() -> None:
     assert styled("```diff\n@@ -1 +1 @@\n-old **x**\n+new\n same\n```\nafter") == [
         [("@@ -1 +1 @@", "hunk")],
         [("-old **x**", "removed")],
@@ -35,7 +43,7 @@ def test_a_fenced_diff_is_coloured_and_its_fence_is_gone() -> None:
 
 @pytest.mark.parametrize("begins", ["diff --git a/x b/x", "--- a/x\n+++ b/x", "@@ -1,2 +1,2 @@"])
 def test_a_diff_needs_no_fence(begins: str) -> None:
-    """Nothing in it is taken for Markdown."""
+    """No part of the diff is interpreted as Markdown."""
     lines = styled(f"{begins}\n-# old `x`\n+**new**\n\n context")
 
     assert [("-# old `x`", "removed")] in lines
@@ -43,11 +51,15 @@ def test_a_diff_needs_no_fence(begins: str) -> None:
     assert [(" context", "")] in lines
 
 
-def test_prose_goes_on_after_a_diff() -> None:
-    assert styled("@@ -1 +1 @@\n-a\n+b\nThen **this**.")[-1] == [("Then ", ""), ("this", "strong"), (".", "")]
+def test_text_after_a_diff_is_prose() -> None:
+    assert styled("@@ -1 +1 @@\n-a\n+b\nThen **this**.")[-1] == [
+        ("Then ", ""),
+        ("this", "strong"),
+        (".", ""),
+    ]
 
 
-def test_code_is_kept_character_by_character() -> None:
+def test_code_is_kept_exactly() -> None:
     lines = markdown_lines("```\n\tx  **y**\u202e\n```\n    indented *z*")
 
     assert [line.kept for line in lines] == [True, True]

@@ -1,4 +1,4 @@
-"""Text, JSON and secrets, by keys."""
+"""Rich prompts for text, JSON and secrets."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from midturn.terminal.prompts.plain_scene import Edit
 from midturn.terminal.prompts.rich.keyboard import Paste
 from midturn.terminal.prompts.rich.screen import Span
 from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, SELECT, TEXT
-from support.rich_talk import Keys, pressed
+from support.rich_prompt_driver import RichPromptDriver, pressed
 
 ASKED = PROMPTS["text"]
 EMPTY = PROMPTS["text_empty"]
 MENU = "What next?", "a answer (Enter) · b back · r reply · s end turn · l later · ? all keys"
 
 
-def test_the_field_opens_at_once_with_the_default_in_it() -> None:
+def test_the_field_opens_with_the_default() -> None:
     keys = pressed(TEXT)
 
     assert keys.live[1] == "> none"
     assert keys.press("enter").reply == Answered("none")
 
 
-def test_letters_are_letters() -> None:
-    """Typing `staging` must not hit `s`."""
+def test_letters_in_a_field_are_text() -> None:
+    """The `s` of `staging` must not end the turn."""
     assert pressed(EMPTY, *"staging?-", "enter").reply == Answered("staging?-")
 
 
 @pytest.mark.parametrize("key", ["m-enter", "s-enter", "c-j"])
-def test_a_new_line_is_not_the_end(key: str) -> None:
+def test_a_line_break_does_not_submit(key: str) -> None:
     keys = pressed(EMPTY, *"one", key, *"two", "enter")
 
     assert keys.reply == Answered("one\ntwo")
     assert keys.transcript == "Note for the migration log? one⏎ two"
 
 
-def test_a_paste_goes_into_the_text_and_never_submits() -> None:
+def test_a_paste_is_inserted_and_never_submits() -> None:
     assert pressed(EMPTY, Paste("one\ntwo\n")).reply is None
     assert pressed(EMPTY, Paste("one\ntwo\n"), "enter").reply == Answered("one\ntwo\n")
 
 
-def test_escape_opens_the_menu_and_the_text_is_kept() -> None:
+def test_escape_opens_the_menu_and_keeps_the_text() -> None:
     keys = pressed(ASKED, *" so far", "escape")
     assert keys.live == ["Note for the migration log?", "> none so far", *MENU]
 
@@ -61,21 +61,23 @@ def test_escape_opens_the_menu_and_the_text_is_kept() -> None:
     assert keys.press("b").reply == WentBack()
 
 
-def test_the_menu_comes_first_where_that_is_configured() -> None:
-    keys = Keys(ASKED, menu_first=True)
+def test_the_menu_can_be_configured_to_open_first() -> None:
+    keys = RichPromptDriver(ASKED, menu_first=True)
 
     assert keys.live == ["Note for the migration log?", "> none", *MENU]
     assert keys.press("enter", "enter").reply == Answered("none")
-    assert Keys(ASKED, menu_first=True).press("r", *"why?", "enter").reply == Replied("why?")
+    assert RichPromptDriver(ASKED, menu_first=True).press("r", *"why?", "enter").reply == Replied(
+        "why?"
+    )
 
 
-def test_ctrl_d_deletes_and_ends_the_turn_only_when_there_is_nothing_to_delete() -> None:
+def test_ctrl_d_deletes_and_ends_the_turn_only_at_the_end() -> None:
     assert pressed(TEXT, "home", "c-d").live[1] == "> one"
     assert pressed(EMPTY, "c-d").reply == EndedTurn()
 
 
-def test_only_enter_can_come_too_soon() -> None:
-    keys = Keys(EMPTY, quiet=0.3).press(*"note", "enter")
+def test_only_enter_can_be_too_early() -> None:
+    keys = RichPromptDriver(EMPTY, quiet=0.3).press(*"note", "enter")
     assert keys.reply is None
     assert keys.live[1] == "> note"
 
@@ -83,7 +85,7 @@ def test_only_enter_can_come_too_soon() -> None:
     assert keys.press("enter").reply == Answered("note")
 
 
-def test_the_editor_is_given_the_text_and_what_it_wrote_is_not_submitted() -> None:
+def test_the_editor_gets_the_text_and_its_result_is_not_submitted() -> None:
     keys = pressed(TEXT, "c-x")
     assert keys.outcome == Edit("none")
 
@@ -92,7 +94,7 @@ def test_the_editor_is_given_the_text_and_what_it_wrote_is_not_submitted() -> No
     assert keys.press("enter").reply == Answered("from the editor")
 
 
-def test_what_cannot_be_shown_becomes_one_reversed_mark_and_stays_in_the_text() -> None:
+def test_unprintable_characters_are_shown_as_one_mark_and_kept() -> None:
     keys = pressed(EMPTY, Paste("a\x1b[31m\u202eb"))
 
     assert keys.live[1] == "> a?[31m?b"
@@ -101,7 +103,7 @@ def test_what_cannot_be_shown_becomes_one_reversed_mark_and_stays_in_the_text() 
 
 
 def test_a_long_text_scrolls_with_its_cursor() -> None:
-    keys = Keys(EMPTY, rows=6).press(Paste("\n".join(map(str, range(50)))))
+    keys = RichPromptDriver(EMPTY, rows=6).press(Paste("\n".join(map(str, range(50)))))
     assert "  49" in keys.live
     assert len(keys.live) <= 6
 
@@ -110,13 +112,13 @@ def test_a_long_text_scrolls_with_its_cursor() -> None:
 
 
 @pytest.mark.parametrize("length", range(75, 83))
-def test_a_row_that_is_full_loses_nothing(length: int) -> None:
-    keys = Keys(EMPTY).type("x" * length)
+def test_a_full_row_loses_no_character(length: int) -> None:
+    keys = RichPromptDriver(EMPTY).type("x" * length)
 
     assert "".join(line[2:] for line in keys.live[1:-1]) == "x" * length
 
 
-def test_json_that_does_not_fit_is_kept_with_its_errors_below() -> None:
+def test_invalid_json_is_kept_with_its_errors_below() -> None:
     keys = pressed(SCHEMA, "c-home", "down", "end", "left", "backspace", *"99", "enter")
     assert keys.reply is None
     assert any(line.startswith("! $.replicas: ") for line in keys.live)
@@ -127,25 +129,30 @@ def test_json_that_does_not_fit_is_kept_with_its_errors_below() -> None:
     assert keys.transcript == 'Deployment settings? {"replicas": 9, "region": "eu"}'
 
 
-def test_the_cursor_goes_where_json_stops_making_sense() -> None:
+def test_the_cursor_moves_to_the_json_error() -> None:
     keys = pressed(SCHEMA, "c-home", "down", "end", "backspace", "c-end", "enter")
 
     assert keys.live[keys.frame().cursor[0]] == '    "region": "eu"'
 
 
-def test_json_starts_from_the_shape_that_is_asked_for() -> None:
-    assert pressed(PROMPTS["schema_skeleton"]).live[1:5] == ["> {", '    "replicas": 0,', '    "region": ""', "  }"]
+def test_json_starts_with_a_skeleton() -> None:
+    assert pressed(PROMPTS["schema_skeleton"]).live[1:5] == [
+        "> {",
+        '    "replicas": 0,',
+        '    "region": ""',
+        "  }",
+    ]
 
 
-def test_new_lines_of_json_are_indented_like_the_one_before() -> None:
+def test_new_json_lines_keep_the_indentation() -> None:
     keys = pressed(SCHEMA, "c-home", "down", "end", "m-enter", "x")
 
     assert "    x" in keys.live
 
 
 @pytest.mark.parametrize("columns", [80, 40, 10])
-def test_the_screen_is_the_same_however_much_of_a_secret_was_typed(columns: int) -> None:
-    keys = Keys(SECRET, columns=columns)
+def test_the_screen_does_not_depend_on_the_length_of_a_secret(columns: int) -> None:
+    keys = RichPromptDriver(SECRET, columns=columns)
     frames = [keys.frame()]
     for key in (*"hunter2 本", "backspace", Paste("pasted\n"), "left", "c-u", *"x"):
         keys.press(key)
@@ -154,7 +161,7 @@ def test_the_screen_is_the_same_however_much_of_a_secret_was_typed(columns: int)
     assert all(frame == frames[0] for frame in frames)
 
 
-def test_a_secret_is_taken_as_it_was_typed() -> None:
+def test_a_secret_is_returned_as_typed() -> None:
     keys = pressed(SECRET, *"hunx", "backspace", *"ter2", "enter")
 
     assert keys.reply == Answered(SecretValue("hunter2"))
@@ -163,8 +170,8 @@ def test_a_secret_is_taken_as_it_was_typed() -> None:
     assert pressed(SECRET, *"abc", "c-u", "d", "enter").reply == Answered(SecretValue("d"))
 
 
-def test_the_prompt_holds_nothing_of_a_secret_that_was_sent() -> None:
-    keys = Keys(SECRET).type("hunter2").press("enter")
+def test_the_prompt_forgets_a_submitted_secret() -> None:
+    keys = RichPromptDriver(SECRET).type("hunter2").press("enter")
     assert isinstance(keys.outcome, Answered)
 
     reached, todo = set[int](), list[Any]([keys.prompt])
@@ -175,13 +182,15 @@ def test_the_prompt_holds_nothing_of_a_secret_that_was_sent() -> None:
         reached.add(id(found))
         assert not (isinstance(found, str) and "hunter2" in found)
         assert not (
-            isinstance(found, list) and {"h", "u", "n"} <= {letter for letter in cast("list[Any]", found) if isinstance(letter, str)}
+            isinstance(found, list)
+            and {"h", "u", "n"}
+            <= {letter for letter in cast("list[Any]", found) if isinstance(letter, str)}
         )
         todo += gc.get_referents(found)
     assert len(reached) > 50
 
 
-def test_a_secret_has_no_editor_and_its_menu_keeps_it() -> None:
+def test_a_secret_has_no_editor_and_stays_in_its_menu() -> None:
     keys = pressed(SECRET, *"abc", "c-x")
     assert keys.outcome is None
 
@@ -189,7 +198,7 @@ def test_a_secret_has_no_editor_and_its_menu_keeps_it() -> None:
     assert pressed(SECRET, "escape", "s", "s").reply == EndedTurn()
 
 
-def test_ctrl_d_in_a_secret_ends_the_turn_only_when_nothing_was_typed() -> None:
+def test_ctrl_d_in_a_secret_ends_the_turn_only_if_empty() -> None:
     assert pressed(SECRET, "c-d").reply == EndedTurn()
     assert pressed(SECRET, "x", "c-d").reply is None
 
@@ -200,7 +209,7 @@ def test_an_optional_text_is_skipped_from_the_menu() -> None:
     assert pressed(optional, "escape", "-").reply == Answered(None)
 
 
-def test_an_empty_text_is_sent_only_when_it_is_meant() -> None:
+def test_an_empty_text_needs_confirmation() -> None:
     keys = pressed(EMPTY, "enter")
     assert keys.reply is None
     assert "! that is an empty text: press Enter again to send it" in keys.live
@@ -210,54 +219,65 @@ def test_an_empty_text_is_sent_only_when_it_is_meant() -> None:
     assert pressed(optional, "enter").reply == Answered("")
 
 
-def test_a_skeleton_is_no_answer_until_it_is_filled_in() -> None:
+def test_an_unchanged_skeleton_is_not_an_answer() -> None:
     asked = PROMPTS["schema_skeleton"]
     assert pressed(asked, "enter").reply is None
 
     keys = pressed(asked, "tab", "enter")
     assert keys.reply is None
-    assert "! this is only the shape: fill it in" in keys.live
-    assert keys.press("c-home", *["c-k"] * 10, *'{"replicas": 1, "region": "eu"}', "enter").reply == Answered(
-        {"replicas": 1, "region": "eu"}
+    assert "! this is only a template: fill it in" in keys.live
+    assert keys.press(
+        "c-home", *["c-k"] * 10, *'{"replicas": 1, "region": "eu"}', "enter"
+    ).reply == Answered({"replicas": 1, "region": "eu"})
+
+
+def schema_prompt(schema: dict[str, Any]) -> Prompt:
+    """Return a prompt for JSON with a schema."""
+    return replace(
+        ASKED, question=replace(ASKED.question, answer_type=SchemaType(schema), default=UNSET)
     )
 
 
-def asked_for(schema: dict[str, Any]) -> Prompt:
-    """Return a prompt for JSON under a schema."""
-    return replace(ASKED, question=replace(ASKED.question, answer_type=SchemaType(schema), default=UNSET))
-
-
-def test_a_scalar_schema_that_is_a_reference_is_asked_for_as_what_it_is() -> None:
-    definitions = {"colour": {"$ref": "#/$defs/basic"}, "basic": {"enum": ["red", "blue"]}, "size": {"type": "integer", "minimum": 2}}
-    assert pressed(asked_for({"$ref": "#/$defs/colour", "$defs": definitions}), "2").reply == Answered("blue")
-    number = asked_for({"$ref": "#/$defs/size", "$defs": definitions, "title": "The size"})
-    assert Keys(number).live[1] == "a whole number, at least 2"
+def test_a_scalar_schema_by_reference_is_asked_by_its_type() -> None:
+    definitions = {
+        "colour": {"$ref": "#/$defs/basic"},
+        "basic": {"enum": ["red", "blue"]},
+        "size": {"type": "integer", "minimum": 2},
+    }
+    assert pressed(
+        schema_prompt({"$ref": "#/$defs/colour", "$defs": definitions}), "2"
+    ).reply == Answered("blue")
+    number = schema_prompt({"$ref": "#/$defs/size", "$defs": definitions, "title": "The size"})
+    assert RichPromptDriver(number).live[1] == "a whole number, at least 2"
     assert pressed(number, "1", "enter").reply is None
     assert pressed(number, "3", "enter").reply == Answered(3)
 
 
-def test_a_scalar_schema_is_asked_for_as_what_it_is() -> None:
-    assert pressed(asked_for({"type": "boolean"}), "enter").reply is None
-    assert pressed(asked_for({"type": "boolean"}), "n").reply == Answered(False)
-    assert pressed(asked_for({"enum": ["free", "pro"]}), "2").reply == Answered("pro")
-    same = Keys(asked_for({"enum": [1, "1", True, "x"]}))
+def test_a_scalar_schema_is_asked_by_its_type() -> None:
+    assert pressed(schema_prompt({"type": "boolean"}), "enter").reply is None
+    assert pressed(schema_prompt({"type": "boolean"}), "n").reply == Answered(False)
+    assert pressed(schema_prompt({"enum": ["free", "pro"]}), "2").reply == Answered("pro")
+    same = RichPromptDriver(schema_prompt({"enum": [1, "1", True, "x"]}))
     assert same.live[1:5] == ["> 1 1     a number", "  2 1     a text", "  3 true", "  4 x"]
     assert same.press("2").reply == Answered("1")
-    number = asked_for({"type": "integer", "minimum": 1, "maximum": 9})
-    assert Keys(number).live[1] == "a whole number, at least 1, at most 9"
+    number = schema_prompt({"type": "integer", "minimum": 1, "maximum": 9})
+    assert RichPromptDriver(number).live[1] == "a whole number, at least 1, at most 9"
     assert pressed(number, "enter").reply is None
     assert pressed(number, "1", "2", "enter").reply is None
     assert pressed(number, "3", "enter").reply == Answered(3)
-    named = asked_for({"type": "string", "minLength": 2})
-    assert Keys(named).live[1] == "a text, at least 2 characters"
+    named = schema_prompt({"type": "string", "minLength": 2})
+    assert RichPromptDriver(named).live[1] == "a text, at least 2 characters"
     assert pressed(named, "a", "enter").reply is None
     assert pressed(named, "a", "b", "enter").reply == Answered("ab")
 
 
-def test_f1_says_what_the_keys_of_a_text_do_and_keeps_it() -> None:
-    keys = Keys(TEXT).type("!?").press("f1")
+def test_f1_explains_the_keys_and_keeps_the_text() -> None:
+    keys = RichPromptDriver(TEXT).type("!?").press("f1")
 
-    assert any(line.startswith("  in the text - Enter submits, Alt+Enter begins a new line") for line in keys.live)
+    assert any(
+        line.startswith("  in the text - Enter submits, Alt+Enter begins a new line")
+        for line in keys.live
+    )
     assert any(line.startswith("  r - reply to the assistant") for line in keys.live)
     assert keys.live[1].startswith("> none!?")
     assert keys.type(" more").live[1].startswith("> none!? more")
@@ -265,8 +285,8 @@ def test_f1_says_what_the_keys_of_a_text_do_and_keeps_it() -> None:
     assert keys.press("enter").reply == Answered("none!? more")
 
 
-def test_f1_hides_the_help_again_and_a_help_that_is_too_long_scrolls() -> None:
-    keys = Keys(TEXT, columns=40, rows=10)
+def test_f1_hides_the_help_and_a_long_help_scrolls() -> None:
+    keys = RichPromptDriver(TEXT, columns=40, rows=10)
     before = keys.live
 
     first = keys.press("f1").live
@@ -277,31 +297,33 @@ def test_f1_hides_the_help_again_and_a_help_that_is_too_long_scrolls() -> None:
 
 
 def test_f1_in_a_reply_keeps_the_reply() -> None:
-    keys = Keys(SELECT).press("r").type("Why?").press("f1")
+    keys = RichPromptDriver(SELECT).press("r").type("Why?").press("f1")
 
     assert any("go back to the question" in line for line in keys.live)
     assert keys.type("!").press("enter").reply == Replied("Why?!")
 
 
-def test_an_empty_json_field_says_how_to_submit() -> None:
-    assert any("Enter submits" in line for line in Keys(of_schema(WINDOW)).live)
+def test_an_empty_json_field_explains_how_to_submit() -> None:
+    assert any("Enter submits" in line for line in RichPromptDriver(of_schema(WINDOW)).live)
 
 
-def test_f1_helps_in_a_filter_and_in_a_secret() -> None:
-    assert any("letters filter" in line for line in Keys(PROMPTS["select48"]).press("f1").live)
-    assert any("Ctrl+U all of them" in line for line in Keys(SECRET).press("f1").live)
+def test_f1_works_in_a_filter_and_in_a_secret() -> None:
+    assert any(
+        "letters filter" in line for line in RichPromptDriver(PROMPTS["select48"]).press("f1").live
+    )
+    assert any("Ctrl+U all of them" in line for line in RichPromptDriver(SECRET).press("f1").live)
 
 
-def test_a_tab_that_was_pasted_is_shown_as_one() -> None:
-    keys = Keys(TEXT).press("c-u", Paste("a\tb"))
+def test_a_pasted_tab_is_displayed() -> None:
+    keys = RichPromptDriver(TEXT).press("c-u", Paste("a\tb"))
 
     assert keys.live[1] == "> a⇥b"
     assert keys.press("enter").outcome == Answered("a\tb")
 
 
 @pytest.mark.parametrize("prompt", [PROMPTS["run"], PROMPTS["select"], PROMPTS["multi"]])
-def test_a_help_that_is_longer_than_the_window_scrolls(prompt: Prompt) -> None:
-    keys = Keys(prompt, columns=40, rows=8).press("?")
+def test_a_help_longer_than_the_window_scrolls(prompt: Prompt) -> None:
+    keys = RichPromptDriver(prompt, columns=40, rows=8).press("?")
     seen = {*keys.live}
     for _ in range(40):
         seen |= {*keys.press("down").live}
@@ -314,17 +336,27 @@ def test_a_help_that_is_longer_than_the_window_scrolls(prompt: Prompt) -> None:
 
 def of_schema(schema: dict[str, Any]) -> Prompt:
     """Return a prompt for JSON without a default."""
-    return replace(SCHEMA, question=replace(SCHEMA.question, answer_type=SchemaType(schema), default=UNSET))
+    return replace(
+        SCHEMA, question=replace(SCHEMA.question, answer_type=SchemaType(schema), default=UNSET)
+    )
 
 
-WINDOW: dict[str, Any] = {"type": "object", "properties": {"start": {"type": "string"}, "minutes": {"type": "integer"}}}
+WINDOW: dict[str, Any] = {
+    "type": "object",
+    "properties": {"start": {"type": "string"}, "minutes": {"type": "integer"}},
+}
 
 
-def test_an_object_without_required_keys_shows_all_of_them() -> None:
-    assert pressed(of_schema(WINDOW)).live[1:5] == ["> {", '    "start": "",', '    "minutes": 0', "  }"]
+def test_an_object_without_required_keys_shows_all_keys() -> None:
+    assert pressed(of_schema(WINDOW)).live[1:5] == [
+        "> {",
+        '    "start": "",',
+        '    "minutes": 0',
+        "  }",
+    ]
 
 
-def test_a_list_shows_one_item() -> None:
+def test_a_list_skeleton_shows_one_item() -> None:
     names = of_schema({"type": "array", "items": {"type": "string"}})
 
     assert pressed(names).live[1] == '> [""]'
@@ -334,22 +366,29 @@ def test_a_list_shows_one_item() -> None:
 
 @pytest.mark.parametrize(
     ("schema", "about"),
-    [({"type": "object"}, "an object in JSON"), ({"type": "array"}, "a list in JSON"), ({"not": {"type": "null"}}, "JSON")],
+    [
+        ({"type": "object"}, "a JSON object"),
+        ({"type": "array"}, "a JSON array"),
+        ({"not": {"type": "null"}}, "JSON"),
+    ],
 )
-def test_where_there_is_no_shape_what_is_asked_for_is_said(schema: dict[str, Any], about: str) -> None:
+def test_without_a_skeleton_the_expected_type_is_shown(schema: dict[str, Any], about: str) -> None:
     keys = pressed(of_schema(schema))
     assert keys.live[1:3] == [about, ">"]
 
-    assert keys.press("enter").live[3:5] == ["! nothing was typed", f"! asked for: {about}"]
+    assert keys.press("enter").live[3:5] == ["! nothing was typed", f"! expected: {about}"]
 
 
-def test_what_is_no_json_is_told_what_is_asked_for() -> None:
+def test_invalid_json_gets_the_expected_type_in_the_error() -> None:
     keys = pressed(of_schema(WINDOW), *"tonight", "enter")
 
     assert keys.reply is None
-    assert '! asked for: an object in JSON, such as {"start": "", "minutes": 0}' in keys.live
+    assert '! expected: a JSON object, such as {"start": "", "minutes": 0}' in keys.live
 
 
-def test_the_shape_and_what_is_expected_stay_while_the_menu_is_open() -> None:
+def test_skeleton_and_expected_type_stay_visible_while_the_menu_is_open() -> None:
     assert '    "start": "",' in pressed(of_schema(WINDOW), "escape").live
-    assert "a whole number, at most 9" in pressed(of_schema({"type": "integer", "maximum": 9}), "escape").live
+    assert (
+        "a whole number, at most 9"
+        in pressed(of_schema({"type": "integer", "maximum": 9}), "escape").live
+    )

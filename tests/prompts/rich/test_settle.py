@@ -1,30 +1,30 @@
-"""Keys that come too soon."""
+"""Keys pressed before the prompt accepts input."""
 
 from __future__ import annotations
 
-from midturn.terminal.prompts.rich.prompt import Settle
+from midturn.terminal.prompts.rich.prompt import Debounce
 
 
 def test_keys_count_after_a_pause() -> None:
-    settle = Settle(0.3, now=10)
+    settle = Debounce(0.3, now=10)
 
-    assert settle.hears(10.3)
-
-
-def test_a_key_before_the_pause_starts_it_anew() -> None:
-    settle = Settle(0.3, now=10)
-
-    assert not settle.hears(10.2)
-    assert not settle.hears(10.45)
-    assert settle.hears(10.8)
+    assert settle.accepts(10.3)
 
 
-def test_once_they_count_they_count_however_fast_they_come() -> None:
-    settle = Settle(0.3, now=10)
-    settle.hears(11)
+def test_a_key_before_the_pause_restarts_it() -> None:
+    settle = Debounce(0.3, now=10)
 
-    assert settle.hears(11.001)
+    assert not settle.accepts(10.2)
+    assert not settle.accepts(10.45)
+    assert settle.accepts(10.8)
+
+
+def test_keys_count_at_any_speed_after_the_pause() -> None:
+    settle = Debounce(0.3, now=10)
+    settle.accepts(11)
+
+    assert settle.accepts(11.001)
 
 
 def test_without_a_pause_every_key_counts() -> None:
-    assert Settle(0, now=10).hears(10)
+    assert Debounce(0, now=10).accepts(10)

@@ -1,4 +1,6 @@
-"""The document about a day of three people, played on a database: its clock decides there, and passes with the document's."""
+"""Plays the document about a day of three people with PostgreSQL, whose clock follows the
+document's clock.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,18 @@ create function clock.now() returns timestamptz language sql stable as
 
 @pytest.fixture
 def url(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the address of a store in whose sessions `now()` is what the document's clock says."""
+    """Return the address of a store in whose sessions `now()` returns the time of the document's
+    clock.
+    """
     passes = Clock.pass_
 
     def pass_(clock: Clock, **lengths: float) -> None:
         before = clock.elapsed()
         passes(clock, **lengths)
         with psycopg.connect(cluster.url, autocommit=True) as connection:
-            connection.execute("update clock.ahead set seconds = seconds + %s", [clock.elapsed() - before])
+            connection.execute(
+                "update clock.ahead set seconds = seconds + %s", [clock.elapsed() - before]
+            )
 
     with psycopg.connect(cluster.url, autocommit=True) as connection:
         connection.execute(AHEAD)
@@ -40,13 +46,19 @@ def url(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{cluster.url}&midturn_schema=a_day&options=-csearch_path%3Dclock%2Cpg_catalog"
 
 
-def test_the_day_of_three_people_is_the_same_in_a_database(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_day_of_three_people_over_postgres(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     examples = Examples(tmp_path)
     monkeypatch.setenv("HOME", str(examples.home))
 
     with examples.as_current():
-        for block in blocks(ROOT / "docs" / "guides" / "a-day.md"):
-            there = block.text.replace('"conversations"', f'"{url}"').replace("--store conversations", f"--store '{url}'")
+        for block in (
+            block for block in blocks(ROOT / "docs" / "howto" / "people.md") if block.example == 1
+        ):
+            there = block.text.replace('"conversations"', f'"{url}"').replace(
+                "--store conversations", f"--store '{url}'"
+            )
             examples.play(replace(block, text=there))
         examples.finish()
 

@@ -1,4 +1,6 @@
-"""Agents inside of tools, over PostgreSQL: an answer to one inside wakes the turn around it, in the statement that records it."""
+"""Agents inside tools over PostgreSQL: the statement that records an answer for the inner turn
+makes the outer turn ready.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,15 @@ import pytest
 
 from midturn.stores.postgres.conversations import PostgresStore
 from support.loops import in_a_loop
-from support.nested_agents import Company, over
+from support.nested_agents import NestedAgents, wait_for_turn_end
 
 pytestmark = pytest.mark.real("PostgreSQL")
 
 
 @in_a_loop
-async def test_only_the_turn_at_the_top_is_ready_and_claimed(url: str) -> None:
+async def test_only_the_outermost_turn_is_ready_and_claimed(url: str) -> None:
     here, elsewhere = PostgresStore(url), PostgresStore(url)
-    company = Company(here, "anna", "bert", deep=True)
+    company = NestedAgents(here, "anna", "bert", deep=True)
     waiting = await company.agent.run("Go.")
     assert await here.claim(5) == await here.ready() == []
 
@@ -35,14 +37,14 @@ async def test_only_the_turn_at_the_top_is_ready_and_claimed(url: str) -> None:
 
 
 @in_a_loop
-async def test_a_worker_goes_on_as_soon_as_one_inside_is_answered(url: str) -> None:
+async def test_worker_resumes_when_an_inner_question_is_answered(url: str) -> None:
     here, elsewhere = PostgresStore(url), PostgresStore(url)
-    company = Company(here, "anna", "bert", deep=True)
+    company = NestedAgents(here, "anna", "bert", deep=True)
     waiting = await company.agent.run("Go.")
     working = asyncio.create_task(company.agent.work())
     for question in waiting.pending:
         await elsewhere.answer(question.id, True)
-    await over(elsewhere, waiting.conversation)
+    await wait_for_turn_end(elsewhere, waiting.conversation)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
 
@@ -51,9 +53,9 @@ async def test_a_worker_goes_on_as_soon_as_one_inside_is_answered(url: str) -> N
 
 
 @in_a_loop
-async def test_who_ends_one_inside_ends_all_and_removes_all(url: str) -> None:
+async def test_ending_or_removing_an_inner_turn_affects_all_turns_around_it(url: str) -> None:
     store = PostgresStore(url)
-    waiting = await Company(store, "anna", "bert", deep=True).agent.run("Go.")
+    waiting = await NestedAgents(store, "anna", "bert", deep=True).agent.run("Go.")
 
     await store.answer(waiting.pending[0].id, cancel=True)
 

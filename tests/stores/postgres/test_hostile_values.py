@@ -1,4 +1,6 @@
-"""A database of many users: no id, name, key, schema or message is part of a statement, and none that is no text stops a worker."""
+"""A shared database: IDs, names, keys, schemas and notifications never become part of a
+statement, and malformed ones stop no worker.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ import midturn as mt
 from midturn.stores.postgres.conversations import PostgresStore
 from midturn.stores.postgres.database import DUE, STIRRED
 from support.postgres import Cluster
-from support.stored import every
+from support.stored import all_conversation_ids
 
 pytestmark = pytest.mark.real("PostgreSQL")
 VALUES = {
@@ -51,7 +53,7 @@ def test_no_value_is_part_of_a_statement(url: str, use: str) -> None:
     mine = store.new_sync("Mine")
 
     for value in VALUES.values():
-        with suppress(mt.MidturnError):  # it is refused, or it is a name like any other
+        with suppress(mt.MidturnError):  # it is refused or treated as an ordinary name
             USES[use](store, value)
 
     assert store.read_sync(mine).title == "Mine"
@@ -59,36 +61,45 @@ def test_no_value_is_part_of_a_statement(url: str, use: str) -> None:
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_the_name_of_a_schema_is_a_name(cluster: Cluster, name: str) -> None:
+def test_schema_name_is_quoted(cluster: Cluster, name: str) -> None:
     value = VALUES[name].encode("utf-8", "replace").decode()
     with pytest.raises(mt.ConfigError, match="names no schema"):
         PostgresStore(f"{cluster.url}&midturn_schema={quote(value)}")
 
     with psycopg.connect(cluster.url) as connection:
-        assert connection.execute("select 1 from pg_namespace where nspname = 'public'").fetchall() == [(1,)]
+        assert connection.execute(
+            "select 1 from pg_namespace where nspname = 'public'"
+        ).fetchall() == [(1,)]
 
 
-@pytest.mark.parametrize("payload", ["", "x" * 7_999, "'; drop table event; --", "{}", "\x1b]52;c;aGk=\x07", "1-../../x"])
-def test_what_others_notify_stirs_nothing_but_a_look(url: str, cluster: Cluster, payload: str) -> None:
+@pytest.mark.parametrize(
+    "payload", ["", "x" * 7_999, "'; drop table event; --", "{}", "\x1b]52;c;aGk=\x07", "1-../../x"]
+)
+def test_foreign_notifications_cause_only_a_poll(url: str, cluster: Cluster, payload: str) -> None:
     store = PostgresStore(url)
     mine = store.new_sync("Mine")
-    channels = [f"midturn.{store.database.database.address.schema}.{name}" for name in ("due", "stirred", "1")]
+    channels = [
+        f"midturn.{store.database.database.address.schema}.{name}"
+        for name in ("due", "stirred", "1")
+    ]
     with psycopg.connect(cluster.url, autocommit=True) as connection:
         for channel in channels:
             connection.execute("select pg_notify(%s, %s)", (channel, payload))
 
     assert store.pending_sync() == []
-    assert every(store) == [mine]
+    assert all_conversation_ids(store) == [mine]
     assert store.check_sync() == []
 
 
 @pytest.fixture
 def stranger(cluster: Cluster) -> Iterator[psycopg.Connection[Any]]:
-    """A role that may do nothing but connect: the database lets it notify whichever channel it names."""
+    """A role that may only connect. PostgreSQL lets it notify any channel."""
     with psycopg.connect(cluster.url, autocommit=True) as owner:
         owner.execute("create role stranger login")
         try:
-            with psycopg.connect(cluster.url.replace("midturn@", "stranger@"), autocommit=True) as connection:
+            with psycopg.connect(
+                cluster.url.replace("midturn@", "stranger@"), autocommit=True
+            ) as connection:
                 yield connection
         finally:
             owner.execute("drop role stranger")
@@ -100,13 +111,19 @@ async def ship(ctx: mt.ToolContext) -> str:
     return f"shipped: {await ctx.ask(mt.Question.boolean('sure', 'Sure?'))}"
 
 
-FLOOD = "select pg_notify(%(channel)s, left(%(start)s || number || repeat('x', 7999), 7999)) from generate_series(1, 2000) number"
+FLOOD = (
+    "select pg_notify(%(channel)s, left(%(start)s || number || repeat('x', 7999), 7999)) from"
+    " generate_series(1, 2000) number"
+)
 
 
-def test_a_flood_of_notifications_neither_ends_a_worker_nor_is_believed_or_kept(
+def test_flood_of_notifications_is_ignored_by_a_worker(
     url: str, stranger: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nonsense, as long as it may be, and about other conversations: a worker looks, finds nothing, and goes on with what is answered."""
+    """The notifications are malformed, of maximum length, or about other conversations.
+
+    The worker polls, finds nothing and still continues answered turns.
+    """
     store = PostgresStore(url)
     agent = mt.Agent(mt.ScriptedModel([CALL, {"text": "Shipped."}]), tools=[ship], store=store)
     other, mine = (agent.run_sync("Ship it.").pending[0] for _ in range(2))
@@ -124,12 +141,12 @@ def test_a_flood_of_notifications_neither_ends_a_worker_nor_is_believed_or_kept(
         working = asyncio.create_task(agent.work())
         await asyncio.to_thread(flood)
         await store.answer(mine.id, True)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while (await store.read(mine.conversation)).turns[-1].open and not working.done():  # noqa: ASYNC110  the worker is another task
                 await asyncio.sleep(0.02)
         assert not working.done()
         warned = [record for record in caplog.records if record.levelno >= logging.WARNING]
-        working.cancel()  # the pool warns of the connection whose statement this may interrupt
+        working.cancel()  # the pool warns about the connection whose statement this may interrupt
         return warned
 
     assert asyncio.run(flooded()) == []

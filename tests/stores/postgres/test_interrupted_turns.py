@@ -1,4 +1,4 @@
-"""Interrupted turns over PostgreSQL: stopped runs, processes that died, and turns inside of tools."""
+"""Interrupted turns over PostgreSQL: stopped runs, dead processes, and turns inside tools."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 import midturn as mt
 from midturn.stores.postgres.conversations import PostgresStore
 from support.loops import in_a_loop
-from support.nested_agents import Company
+from support.nested_agents import NestedAgents
 
 pytestmark = pytest.mark.real("PostgreSQL")
 
 
 @in_a_loop
-async def test_turn_is_listed_once_its_run_was_stopped_and_not_before(url: str) -> None:
+async def test_stopped_turn_is_listed_after_its_run_ends(url: str) -> None:
     here, elsewhere = PostgresStore(url), PostgresStore(url)
     begun = asyncio.Event()
 
@@ -55,9 +55,9 @@ async def test_turn_whose_model_was_down_is_listed(url: str) -> None:
 
 
 @in_a_loop
-async def test_turn_that_waits_for_people_inside_of_tools_is_listed_when_one_has_answered(url: str) -> None:
+async def test_turn_with_inner_questions_is_listed_after_an_answer(url: str) -> None:
     store = PostgresStore(url)
-    waiting = await Company(store, "anna", "bert", deep=True).agent.run("Go.")
+    waiting = await NestedAgents(store, "anna", "bert", deep=True).agent.run("Go.")
     assert await store.ready(interrupted=True) == []
 
     await store.answer(waiting.pending[0].id, True)

@@ -1,4 +1,4 @@
-"""The page over a store in PostgreSQL: what another process asks and answers there is on it."""
+"""The web page over a PostgreSQL store shows questions and answers of other processes."""
 
 from __future__ import annotations
 
@@ -19,26 +19,33 @@ from midturn.stores.postgres.conversations import PostgresStore
 from midturn.web import inbox
 from support.loops import in_a_loop
 from support.pages import OWN, ada, agent_with, asking, asking_form
-from support.serving import asked_here, enter, free_port, serving
+from support.serving import enter, free_port, loopback_request, serving
 from support.shown_pages import FORM
 
 pytestmark = pytest.mark.real("PostgreSQL")
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.05)
 
 
 @in_a_loop
-async def test_what_is_answered_on_the_page_goes_on_there_and_what_others_answer_leaves_it(url: str) -> None:
+async def test_page_resumes_its_answers_and_removes_answered_questions(url: str) -> None:
     here, elsewhere = PostgresStore(url), PostgresStore(url)
-    first = (await agent_with(elsewhere, asking(Question.boolean("q", "Deploy it?"))).run("Ship it.")).pending[0]
+    first = (
+        await agent_with(elsewhere, asking(Question.boolean("q", "Deploy it?"))).run("Ship it.")
+    ).pending[0]
     second = (await agent_with(elsewhere, asking_form(FORM)).run("Prepare it.")).pending[0]
     agent = agent_with(here, asking(Question.boolean("q", "Deploy it?")), asking_form(FORM))
-    with serving(inbox(agent, user=ada)) as address, httpx2.Client(base_url=address, headers={**OWN, "Accept": "text/html"}) as browser:
+    with (
+        serving(inbox(agent, user=ada)) as address,
+        httpx2.Client(
+            base_url=address, headers={**OWN, "Accept": "text/html"}, timeout=120
+        ) as browser,
+    ):
         page = browser.get("/").text
         assert "Deploy it?" in page
         assert "Prepare a release now?" in page
@@ -49,20 +56,45 @@ async def test_what_is_answered_on_the_page_goes_on_there_and_what_others_answer
 
 
 def test_midturn_serve_takes_the_address_of_a_database(url: str, tmp_path: Path) -> None:
-    """Asked by one process, answered on the page of another, which goes on with the turn."""
+    """One process asks; the question is answered on the page of another process, which resumes
+    the turn.
+    """
     (tmp_path / "play.toml").write_text(PLAY)
-    homes = {name: str(tmp_path / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
-    how: dict[str, Any] = {"env": {"PATH": os.environ["PATH"], **homes}, "cwd": tmp_path, "stdin": subprocess.DEVNULL, "text": True}
+    homes = {
+        name: str(tmp_path / name)
+        for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+    }
+    how: dict[str, Any] = {
+        "env": {"PATH": os.environ["PATH"], **homes},
+        "cwd": tmp_path,
+        "stdin": subprocess.DEVNULL,
+        "text": True,
+    }
     midturn = [sys.executable, "-m", "midturn"]
-    query = [*midturn, "query", "--defer", "--store", url, "--model", f"scripted:{tmp_path / 'play.toml'}", "Ship it."]
-    assert subprocess.run(query, capture_output=True, timeout=60, check=False, **how).returncode == 3
+    query = [
+        *midturn,
+        "query",
+        "--defer",
+        "--store",
+        url,
+        "--model",
+        f"scripted:{tmp_path / 'play.toml'}",
+        "Ship it.",
+    ]
+    assert (
+        subprocess.run(query, capture_output=True, timeout=120, check=False, **how).returncode == 3
+    )
     serve = [*midturn, "serve", "--store", url, "--port", str(free_port()), "--user", "ada"]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, **how) as server:
         try:
             assert server.stdout
             entrance = server.stdout.readline().strip()
-            address, host = asked_here(entrance)
-            with httpx2.Client(base_url=address.partition("/enter")[0], headers={**OWN, **host, "Accept": "text/html"}) as browser:
+            address, host = loopback_request(entrance)
+            with httpx2.Client(
+                base_url=address.partition("/enter")[0],
+                headers={**OWN, **host, "Accept": "text/html"},
+                timeout=120,
+            ) as browser:
                 assert enter(browser, address).status_code == 303
                 found = re.search(r'/q/([^"]+)"', browser.get("/").text)
                 assert found

@@ -1,4 +1,4 @@
-"""What only a database can do to a conversation: go away, come back, forget who lives."""
+"""Behaviour specific to PostgreSQL: outages, lost sessions, takeovers, notifications."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import midturn as mt
 from midturn.errors import ConfigError, StoreError, StoreLocked
 from midturn.events.types import ChatRequest, Event, TurnStart
 from midturn.stores.batch import event_id
-from midturn.stores.postgres import database
+from midturn.stores.postgres import database, statements
 from midturn.stores.postgres.conversations import PostgresConversations, PostgresStore
 from midturn.stores.postgres.database import DUE
 from midturn.stores.postgres.own_loop import Bells, parse_database_address
@@ -28,7 +28,9 @@ pytestmark = pytest.mark.real("PostgreSQL")
 
 
 def _process(url: str) -> PostgresConversations:
-    """Return what another process would have: sessions, a number and a lock of its own."""
+    """Return a store as another process would have it, with its own sessions, worker number and
+    lock.
+    """
     return PostgresConversations(parse_database_address(url))
 
 
@@ -41,24 +43,28 @@ def _begun() -> list[Event]:
 
 
 async def _end_session(url: str, store: PostgresConversations) -> None:
-    """Do to the session of a process what the server does when the process is gone."""
+    """Terminate the session of a process, as the server does when the process is gone."""
     holder = await store.loop.run(store.database.holder())
-    connection = await psycopg.AsyncConnection.connect(url.partition("&midturn_schema")[0], autocommit=True)
+    connection = await psycopg.AsyncConnection.connect(
+        url.partition("&midturn_schema")[0], autocommit=True
+    )
     async with connection:
         await connection.execute(
-            "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = %s and granted", [holder]
+            "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid ="
+            " %s and granted",
+            [holder],
         )
 
 
 async def _until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not await condition():
         assert time.monotonic() < deadline, "it never came"
         await asyncio.sleep(0.02)
 
 
 @in_a_loop
-async def test_a_conversation_is_held_by_one_process(url: str) -> None:
+async def test_conversation_is_locked_by_one_process(url: str) -> None:
     one, other = _process(url), _process(url)
     async with await one.create("Ship it") as journal:
         with pytest.raises(StoreLocked, match="is being written by process"):
@@ -70,7 +76,7 @@ async def test_a_conversation_is_held_by_one_process(url: str) -> None:
 
 
 @in_a_loop
-async def test_a_turn_whose_process_is_gone_is_due(url: str) -> None:
+async def test_turn_of_a_dead_process_is_ready(url: str) -> None:
     one, other = _process(url), _process(url)
     journal = await one.create("Ship it")
     await journal.append(_begun())
@@ -84,13 +90,15 @@ async def test_a_turn_whose_process_is_gone_is_due(url: str) -> None:
 
 
 @in_a_loop
-async def test_a_process_that_was_taken_over_writes_nothing_any_more(url: str) -> None:
-    """The fence, not the lock: the process still runs, and believes that it holds the conversation."""
+async def test_process_that_lost_its_lock_cannot_write(url: str) -> None:
+    """The fencing token refuses the write: the process still runs and believes that it holds the
+    lock.
+    """
     one, other = _process(url), _process(url)
     journal = await one.create("Ship it")
     await journal.append(_begun())
     taken = None
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while taken is None:
         assert time.monotonic() < deadline, "its session was always back in time"
         await _end_session(url, one)
@@ -104,8 +112,8 @@ async def test_a_process_that_was_taken_over_writes_nothing_any_more(url: str) -
 
 
 @in_a_loop
-async def test_a_crash_of_the_server_is_waited_out(url: str, cluster: Cluster) -> None:
-    """No event loop stands still meanwhile, and what is written is written once."""
+async def test_database_crash_is_waited_out(url: str, cluster: Cluster) -> None:
+    """The event loop does not block during the outage, and each write is stored once."""
     store = _process(url)
     journal = await store.create("Ship it")
     await journal.append(_begun())
@@ -119,22 +127,31 @@ async def test_a_crash_of_the_server_is_waited_out(url: str, cluster: Cluster) -
     await crash
     await journal.append(_more())
     watching.cancel()
-    assert max(stalls) < 1  # a watchdog: it would be the whole outage
+    assert max(stalls) < 1  # guards against blocking for the whole outage
     events = (await store.read(journal.conversation)).events
     assert len(events) == written + 1
     assert len({event.event_id for event in events}) == len(events)
 
 
 @in_a_loop
-async def test_the_loop_goes_round_while_the_database_is_away(url: str, cluster: Cluster) -> None:
-    """However long that is: a hundred rounds, and nothing that waits for the database comes back; then all of it does."""
+async def test_event_loop_runs_during_a_database_outage(url: str, cluster: Cluster) -> None:
+    """The loop runs a hundred iterations while every database call waits.
+
+    Then all calls complete.
+    """
     store = _process(url)
     journal = await store.create("Ship it")
     await journal.append(_begun())
     await asyncio.to_thread(cluster.stop, "immediate")
     waiting = [
         asyncio.create_task(work)
-        for work in (journal.append(_more()), store.look(journal.conversation), store.questions(), store.claim(), journal.answers.collect())
+        for work in (
+            journal.append(_more()),
+            store.look(journal.conversation),
+            store.questions(),
+            store.claim(),
+            journal.answers.collect(),
+        )
     ]
     for _ in range(100):
         await asyncio.sleep(0.01)
@@ -152,16 +169,20 @@ async def _stalls(found: list[float]) -> None:
 
 
 @in_a_loop
-async def test_a_database_that_stays_away_is_an_error_that_says_where(tmp_path_factory: pytest.TempPathFactory) -> None:
-    store = PostgresConversations(parse_database_address(f"postgresql://nobody@/db?host={tmp_path_factory.mktemp('none')}"))
+async def test_long_outage_is_an_error_with_the_address(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    store = PostgresConversations(
+        parse_database_address(f"postgresql://nobody@/db?host={tmp_path_factory.mktemp('none')}")
+    )
     store.database.outage = 0.2
     with pytest.raises(StoreError, match="postgresql:///db cannot be reached"):
         await store.ids()
 
 
 @in_a_loop
-async def test_what_nobody_waited_for_is_given_back(url: str) -> None:
-    """A claim whose caller was cancelled leaves nothing held."""
+async def test_cancelled_claim_releases_its_lock(url: str) -> None:
+    """A claim whose caller was cancelled releases its lock."""
     one, other = _process(url), _process(url)
     async with await one.create("Ship it") as journal:
         await journal.append(_begun())
@@ -185,11 +206,12 @@ async def test_an_append_is_one_statement_and_an_answer_two(url: str) -> None:
     original = store.database.run_one
 
     async def counting(statement: str, parameters: Any) -> Any:
-        counted.append(statement)
+        if statement != statements.NOTIFY:  # notifications have their own transaction
+            counted.append(statement)
         return await original(statement, parameters)
 
     async with await store.create("Ship it") as journal:
-        store.database.run_one = counting  # type: ignore[method-assign]
+        store.database.run_one = counting
         await journal.append(_begun())
         assert len(counted) == 1
     counted.clear()
@@ -198,16 +220,25 @@ async def test_an_append_is_one_statement_and_an_answer_two(url: str) -> None:
 
 
 @in_a_loop
-async def test_a_process_with_nothing_to_do_gives_its_connections_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_process_closes_its_connections(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database, "SPARE", 0.1)
     store = _process(url)
-    await store.ids()  # the tables are there
+    await store.ids()  # the tables exist now
     await asyncio.gather(*(store.ids() for _ in range(40)))
 
     async def connections() -> int:
-        async with await psycopg.AsyncConnection.connect(url.partition("&midturn_schema")[0], autocommit=True) as connection:
-            about = "select count(*) from pg_stat_activity where query like %s and pid <> pg_backend_pid()"
-            row = await (await connection.execute(about, [f'%"{store.address.schema}".%'])).fetchone()
+        async with await psycopg.AsyncConnection.connect(
+            url.partition("&midturn_schema")[0], autocommit=True
+        ) as connection:
+            about = (
+                "select count(*) from pg_stat_activity where query like %s and pid <>"
+                " pg_backend_pid()"
+            )
+            row = await (
+                await connection.execute(about, [f'%"{store.address.schema}".%'])
+            ).fetchone()
             return int(row[0]) if row else 0
 
     async def none() -> bool:
@@ -217,7 +248,9 @@ async def test_a_process_with_nothing_to_do_gives_its_connections_back(url: str,
 
 
 @in_a_loop
-async def test_two_schemas_of_one_database_do_not_hear_each_other(url: str, cluster: Cluster) -> None:
+async def test_schemas_of_one_database_have_separate_notifications(
+    url: str, cluster: Cluster
+) -> None:
     one, other = _process(url), _process(f"{cluster.url}&midturn_schema=elsewhere")
     async with await one.create("Ship it") as journal:
         await journal.append(_begun())
@@ -227,12 +260,18 @@ async def test_two_schemas_of_one_database_do_not_hear_each_other(url: str, clus
 
 
 @in_a_loop
-async def test_whoever_watches_is_told_by_the_database(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a look in between: the next one would come in an hour."""
+async def test_watcher_is_notified_by_the_database(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notification is required, because the next poll would happen in an hour."""
     monkeypatch.setattr(database, "_LOOK_ANYWAY", 3600.0)
     here, elsewhere = PostgresStore(url), PostgresStore(url)
-    journal = await here.create("Ship it")  # the session listens already, and not to questions
-    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]), tools=[ship], store=elsewhere)
+    journal = await here.create("Ship it")  # the session already listens, but not for questions
+    agent = mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]),
+        tools=[ship],
+        store=elsewhere,
+    )
     seen: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     async def watch() -> None:
@@ -240,7 +279,7 @@ async def test_whoever_watches_is_told_by_the_database(url: str, monkeypatch: py
             await seen.put((change.kind, change.conversation))
 
     watching = asyncio.create_task(watch())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         question = (await agent.run("Ship it.")).pending[0]
         assert await seen.get() == ("asked", question.conversation)
         await elsewhere.answer(question.id, True)
@@ -252,19 +291,23 @@ async def test_whoever_watches_is_told_by_the_database(url: str, monkeypatch: py
 
 
 @in_a_loop
-async def test_an_answer_that_comes_while_a_worker_looks_elsewhere_is_heard(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a look in between: the next one would come in an hour."""
+async def test_answer_during_a_claim_is_noticed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notification is required, because the next poll would happen in an hour."""
     monkeypatch.setattr(Bells.wait, "__defaults__", (3600.0,))
     worker, elsewhere = PostgresStore(url), PostgresStore(url)
     assert isinstance(worker.port, PostgresConversations)
     bells = worker.port.database.bells
-    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]), tools=[ship], store=elsewhere)
+    agent = mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]),
+        tools=[ship],
+        store=elsewhere,
+    )
     question = (await agent.run("Ship it.")).pending[0]
-    waiting = asyncio.create_task(worker.port.woken())
-    async with asyncio.timeout(60):
+    waiting = asyncio.create_task(worker.port.wait_for_work())
+    async with asyncio.timeout(120):
         await worker.port.loop.run(worker.port.database.holder())
         assert await worker.claim() == []
-        waiting.cancel()  # one of its turns is done, so the worker claims
+        waiting.cancel()  # one of its turns completed, so the worker claims again
         heard = bells.rung[DUE]
         await elsewhere.answer(question.id, True)
 
@@ -272,15 +315,19 @@ async def test_an_answer_that_comes_while_a_worker_looks_elsewhere_is_heard(url:
             return bells.rung[DUE] > heard
 
         await _until(rung)
-        await worker.port.woken()
+        await worker.port.wait_for_work()
         (journal,) = await worker.claim()
         await journal.__aexit__(None, None, None)
 
 
 @in_a_loop
-async def test_what_is_handed_over_while_the_turn_is_let_go_is_gone_on_with_at_once(url: str) -> None:
+async def test_answer_queued_during_release_makes_the_turn_ready(url: str) -> None:
     store, elsewhere = PostgresStore(url), PostgresStore(url)
-    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]), tools=[ship], store=elsewhere)
+    agent = mt.Agent(
+        mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]),
+        tools=[ship],
+        store=elsewhere,
+    )
     question = (await agent.run("Ship it.")).pending[0]
     async with await store.open(question.conversation):
         assert (await elsewhere.answer(question.id, True)).held
@@ -290,20 +337,22 @@ async def test_what_is_handed_over_while_the_turn_is_let_go_is_gone_on_with_at_o
     await journal.__aexit__(None, None, None)
 
 
-def test_a_schema_has_a_name_that_channels_can_carry() -> None:
+def test_schema_name_fits_into_a_channel_name() -> None:
     with pytest.raises(ConfigError, match="names no schema"):
         parse_database_address("postgresql://h/db?midturn_schema=a-b")
 
 
 def test_a_password_is_in_no_message() -> None:
-    address = parse_database_address("postgresql://ada:secret@db/app?sslmode=require&midturn_schema=deploys")
+    address = parse_database_address(
+        "postgresql://ada:secret@db/app?sslmode=require&midturn_schema=deploys"
+    )
     assert address.shown == "postgresql://db/app"
     assert address.url == "postgresql://ada:secret@db/app?sslmode=require"
     assert address.schema == "deploys"
 
 
 @in_a_loop
-async def test_what_the_tables_say_can_be_computed_again(url: str) -> None:
+async def test_derived_columns_can_be_recomputed(url: str) -> None:
     store = PostgresStore(url)
     async with await store.create("Ship it") as journal:
         await journal.append(_begun())
@@ -311,7 +360,12 @@ async def test_what_the_tables_say_can_be_computed_again(url: str) -> None:
     database = store.database.database
     spoilt = "update {s}.conversation set turn_at = 1, unfinished = false, head = 7 returning id"
     await store.database.loop.run(database.rows(spoilt))
-    assert await store.check() == [f"{journal.conversation}: head is 7, not 2, turn_at is 1, not 0, unfinished is False, not True"]
+    assert await store.check() == [
+        (
+            f"{journal.conversation}: head is 7, not 2, turn_at is 1, not 0, unfinished is False, not"
+            " True"
+        )
+    ]
     assert await store.reindex() == 1
     assert await store.check() == []
     assert await store.upgrade() == (1, 1)
@@ -321,10 +375,14 @@ async def test_what_the_tables_say_can_be_computed_again(url: str) -> None:
 async def test_tables_of_a_newer_version_are_left_alone(url: str) -> None:
     store = PostgresStore(url)
     await store.ids()
-    await store.database.loop.run(store.database.database.rows("update {s}.midturn set version = 99 returning version"))
-    with pytest.raises(StoreError, match=r"has version 99; this midturn needs version 1\. A newer midturn wrote it"):
+    await store.database.loop.run(
+        store.database.database.rows("update {s}.midturn set version = 99 returning version")
+    )
+    with pytest.raises(
+        StoreError, match=r"has version 99; this midturn needs version 1\. A newer midturn wrote it"
+    ):
         await PostgresStore(url).ids()
 
 
-def test_a_database_does_what_every_store_must_do(url: str) -> None:
+def test_postgres_store_satisfies_the_store_contract(url: str) -> None:
     check_store_sync(lambda: mt.open_store(url))

@@ -1,1 +1,1 @@
-"""Platforms of the tests' own."""
+"""Fake and local servers of chat platforms, and clients that act as their users."""

@@ -1,4 +1,4 @@
-"""A platform without a wire: what was sent is a list, what comes back is put into a queue."""
+"""Fake platform in memory. Sent cards are kept in a list, and replies are read from a queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from support.waiting import until
 
 
 class Platform:
-    """What a service keeps while our processes come and go: cards by handle, and updates that no one has confirmed."""
+    """State of the service across restarts of the client: cards by handle, and unconfirmed
+    updates.
+    """
 
     def __init__(self) -> None:
         self.cards: dict[str, Card] = {}
@@ -22,12 +24,13 @@ class Platform:
         self.is_revoked = False
         self.blocked_by: set[str] = set()
         self.refused = 0
-        self.is_forgetful = False  # the next card is taken, and its handle never comes back
+        # the next card is accepted, but the connection fails before its handle is returned
+        self.is_forgetful = False
         self.news = asyncio.Event()
         self._numbers = itertools.count(1)
 
     def post(self, card: Card) -> str:
-        """Take a card."""
+        """Accept a card."""
         self.check()
         if card.to in self.blocked_by:
             self.refused += 1
@@ -41,7 +44,9 @@ class Platform:
         return handle
 
     def check(self) -> None:
-        """Refuse what comes while it is away, or the bot revoked."""
+        """Raise the error of a request while the service is unreachable or the bot's token is
+        revoked.
+        """
         self.refused += self.is_away or self.is_revoked
         if self.is_revoked:
             raise ChannelRefused("the token was taken back")
@@ -49,47 +54,59 @@ class Platform:
             raise ChannelAway("it is away", after=0.01)
 
     def tell(self, reply: Reply) -> None:
-        """Have something come."""
+        """Deliver a reply."""
         self.unconfirmed.append(reply)
         self.news.set()
 
     def open_cards(self, to: str) -> dict[str, Card]:
-        """Return the cards of an account that can be answered."""
-        return {handle: card for handle, card in self.cards.items() if card.to == to and not card.is_over}
+        """Return the open cards of an account."""
+        return {
+            handle: card
+            for handle, card in self.cards.items()
+            if card.to == to and not card.is_over
+        }
 
-    async def card(self, to: str, holds: Callable[[Card], bool] = lambda _: True) -> tuple[str, Card]:
-        """Wait for a card that can be answered."""
+    async def card(
+        self, to: str, holds: Callable[[Card], bool] = lambda _: True
+    ) -> tuple[str, Card]:
+        """Wait for an open card."""
         found: dict[str, Card] = {}
 
         def is_there() -> bool:
             found.clear()
-            found.update({handle: card for handle, card in self.open_cards(to).items() if holds(card)})
+            found.update(
+                {handle: card for handle, card in self.open_cards(to).items() if holds(card)}
+            )
             return bool(found)
 
         await until(is_there)
         return next(iter(found.items()))
 
     async def over(self, handle: str) -> Card:
-        """Wait until a card is over."""
+        """Wait until a card is closed."""
         await until(lambda: self.cards[handle].is_over)
         return self.cards[handle]
 
     def press(self, account: str, handle: str, label: str, *, at: str = "") -> None:
         """Press a button."""
-        self.tell(Reply(account=account, handle=handle, token=button(self.cards[handle], label).token, at=at))
+        self.tell(
+            Reply(
+                account=account, handle=handle, token=button(self.cards[handle], label).token, at=at
+            )
+        )
 
     def write(self, account: str, text: str, handle: str = "", *, at: str = "") -> None:
-        """Write something, as a reply to a message or by itself."""
+        """Write a message, optionally as a reply to another message."""
         self.tell(Reply(account=account, handle=handle, text=text, at=at))
 
 
 def button(card: Card, label: str) -> Choice:
-    """Return a button of a card."""
+    """Return the button of a card with this label."""
     return next(choice for choice in card.choices if choice.label == label)
 
 
 class FakeChannel:
-    """Speaks to a `Platform`."""
+    """A channel that is connected to a `Platform`."""
 
     kind = "fake"
 
@@ -98,23 +115,20 @@ class FakeChannel:
         self.fits = fits or Fits(text=4_000, buttons=8)
 
     async def open(self, memory: Memory) -> None:
-        """Connect."""
         del memory
         if self._platform.is_revoked:
             self._platform.check()
 
     async def send(self, card: Card) -> str:
-        """Send a card."""
         await asyncio.sleep(0)
         return self._platform.post(card)
 
     async def update(self, handle: str, card: Card) -> None:
-        """Change a card."""
         self._platform.check()
         self._platform.cards[handle] = card
 
     async def replies(self) -> AsyncGenerator[Reply]:
-        """Yield what comes; the next step confirms."""
+        """Yield replies. The next step of the iteration confirms the last one."""
         while True:
             while self._platform.unconfirmed:
                 yield self._platform.unconfirmed[0]
@@ -123,5 +137,4 @@ class FakeChannel:
             self._platform.news.clear()
             await self._platform.news.wait()
 
-    async def close(self) -> None:
-        """Disconnect."""
+    async def close(self) -> None: ...

@@ -1,7 +1,8 @@
-"""`midturn channels run` in a process that kills itself (SIGKILL) at the step that it is told: right before or after something durable.
+"""`midturn channels run` in a process that kills itself (SIGKILL) at a given step.
 
-A step is a thing kept, an answer or a note put on record, a message sent or changed: with two points each, so that every place at which a
-process can die is one. Processes are forked from one that has loaded the libraries.
+A step is the point before or after a durable action: a write to the channel's memory, a recorded
+answer or note, or a message that is sent or changed. Together the steps cover every place where a
+process can die. Processes are forked from one that has loaded the libraries.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from midturn.channels.slack import Slack
 from midturn.channels.telegram import Telegram
 from midturn.cli import channels, main
 import midturn.cli.log, midturn.stores.file_conversations, midturn.stores.opening, midturn.inbox.store_access
-from midturn.stores.file_conversations import FilesBeside
+from midturn.stores.file_conversations import FileKeyValueStore
 from midturn.stores.store import ConversationStore
 from support.channels.phones import aim_discord
-from support.warm_process import settle
+from support.warm_process import freeze_memory
 
-settle()
+freeze_memory()
 for line in sys.stdin:
     child = os.fork()
     if child == 0:
@@ -61,8 +62,8 @@ def stepped(home, name):
         return done
     setattr(home, name, call)
 
-state._LEASE, running._RENEW = 0.3, 0.1  # what a killed one holds, the next one waits for
-stepped(FilesBeside, "keep")
+state.LEASE_SECONDS, running.LEASE_RENEWAL_INTERVAL = 0.3, 0.1  # what a killed one holds, the next one waits for
+stepped(FileKeyValueStore, "keep")
 stepped(ConversationStore, "answer")
 stepped(card_reconciler, "record_notice")
 for channel in (Discord, Email, Matrix, Ntfy, Slack, Telegram):
@@ -75,32 +76,50 @@ os._exit(main.run())
 
 
 class KilledChannel:
-    """Runs of a command, one after the other."""
+    """Runs of the command, one after the other."""
 
     def __init__(self) -> None:
         tests = Path(__file__).parents[2]
         path = {"PYTHONPATH": str(tests), "PATH": os.environ["PATH"]}
         self._said = Path(os.environ.get("MIDTURN_KILLED_SAID", os.devnull)).open("a")  # noqa: SIM115  as long as the process
         self._forks = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, text=True, env=path
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            env=path,
         )
         self.pid = 0
 
-    def begin(self, step: int, words: list[str], directory: Path, environment: dict[str, str], discord: str = "") -> None:
-        """Begin a run that dies at a step; 0: at none."""
-        told = {"step": step, "words": words, "directory": str(directory), "environment": environment, "discord": discord}
+    def begin(
+        self,
+        step: int,
+        words: list[str],
+        directory: Path,
+        environment: dict[str, str],
+        discord: str = "",
+    ) -> None:
+        """Start a run that dies at `step`; 0: it does not die."""
+        told = {
+            "step": step,
+            "words": words,
+            "directory": str(directory),
+            "environment": environment,
+            "discord": discord,
+        }
         assert self._forks.stdin
         self._forks.stdin.write(json.dumps(told) + "\n")
         self._forks.stdin.flush()
         self.pid = int(self._line())
 
     def gone(self) -> None:
-        """Wait until it is gone."""
+        """Wait until the process has ended."""
         assert self._line() == "gone"
 
     def end(self) -> None:
-        """End the process that forks."""
-        self._forks.communicate(timeout=60)
+        """End the process that forks the runs."""
+        self._forks.communicate(timeout=120)
         self._said.close()
 
     def _line(self) -> str:

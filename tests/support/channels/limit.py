@@ -1,4 +1,4 @@
-"""How much a platform takes."""
+"""Rate limit of a platform."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Limit:
-    """Takes so many in a second; what is more is told how long to wait."""
+    """Accepts a number of requests per second. Further requests get the time to wait."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -14,7 +14,7 @@ class Limit:
         self._began, self._taken = 0.0, 0
 
     def wait(self) -> float:
-        """Return how long the next one has to wait; 0 where it is taken."""
+        """Return the seconds the next request has to wait, or 0 if it is accepted."""
         now = time.monotonic()
         if now - self._began >= 1:
             self._began, self._taken = now, 0

@@ -1,4 +1,6 @@
-"""A server that speaks as ntfy's documents say: topics, streams with `since`, JSON and files, access tokens, limits; and a phone."""
+"""Fake ntfy server and app, written from ntfy's documentation: topics, streams with `since`,
+JSON, files, tokens, limits.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,18 @@ import aiohttp
 from aiohttp import web
 
 from support.channels.limit import Limit
-from support.channels.loopback import Loopback, on_loopback
+from support.channels.loopback import Loopback, serve_on_loopback
 
 TOPIC = "ana-questions"
 _SHORTEST, _JSON = 4_096, 8_192
 
 
 class NtfyServer:
-    """A server. `access` has what a token may do, by topic (`*` for each): `rw`, `r` or `w`; without it, everyone may everything.
+    """An ntfy server.
 
-    `faults` are what the next requests get, by what they do (`publish`, `stream`, `file`): a status and headers.
+    `access` maps a token to its rights by topic (`*` for all): `rw`, `r` or `w`. If it is empty,
+    everything is allowed. `faults` are the errors of the next requests by kind (`publish`,
+    `stream`, `file`): status and headers.
     """
 
     def __init__(self) -> None:
@@ -41,13 +45,20 @@ class NtfyServer:
         self._numbers = itertools.count(1)
         self._news = asyncio.Condition()
 
-    # What people do, and see ------------------------------------------------------------------------------------------------
+    # User actions and view
+    # ----------------------------------------------------------------------------------------------
 
     def shown(self, topic: str = TOPIC) -> list[dict[str, Any]]:
-        """Return what an app shows: the newest message of each sequence, in the order of the first ones."""
+        """Return what an app shows: the newest message of each sequence, in the order of the
+        first messages.
+        """
         newest: dict[str, dict[str, Any]] = {}
         for message in self.messages:
-            if message["topic"] == topic and "attachment" not in message and "midturn" in message.get("tags", []):
+            if (
+                message["topic"] == topic
+                and "attachment" not in message
+                and "midturn" in message.get("tags", [])
+            ):
                 newest[message.get("sequence_id", message["id"])] = message
         return list(newest.values())
 
@@ -56,26 +67,28 @@ class NtfyServer:
         return str(self.shown(topic)[-1]["actions"][0]["url"]).rpartition("/")[2]
 
     async def press(self, message: dict[str, Any], label: str) -> int:
-        """Press a button as an app does: by a request of its own; return what the server said to it."""
+        """Press a button: send its request and return the status."""
         action = next(action for action in message["actions"] if action["label"] == label)
         async with aiohttp.ClientSession() as session:
-            request = session.request(action["method"], action["url"], data=action["body"], headers=action["headers"])
+            request = session.request(
+                action["method"], action["url"], data=action["body"], headers=action["headers"]
+            )
             async with request as response:
                 return response.status
 
     async def write(self, text: str, topic: str = TOPIC, **more: Any) -> dict[str, Any]:
-        """Write into a topic; `more` is what programs add: a title, tags."""
+        """Write to a topic. `more` are fields that programs set, such as a title or tags."""
         return await self._post({"topic": topic, "message": text, **more})
 
     async def drop(self) -> None:
-        """End every stream."""
+        """Close every stream."""
         for stream in self.streams:
             if stream.task is not None:
                 stream.task.cancel()
         self.streams.clear()
 
     def application(self) -> web.Application:
-        """Return what serves it."""
+        """Return the web application of the server."""
         application = web.Application(client_max_size=32_000_000)
         for method in ("POST", "PUT"):
             application.router.add_route(method, "/", self.publish)
@@ -83,10 +96,13 @@ class NtfyServer:
         application.router.add_get("/{topics}/json", self.stream)
         return application
 
-    # What a client does -----------------------------------------------------------------------------------------------------
+    # Requests
+    # ----------------------------------------------------------------------------------------------
 
     async def publish(self, request: web.Request) -> web.Response:
-        """Take a message: as JSON at the root, or as a body at a topic; with a file's name, a file."""
+        """Publish a message: JSON at the root, a body at a topic, or a file if a file name is
+        given.
+        """
         topic, body = request.match_info.get("topic", ""), await request.read()
         kind = "file" if "Filename" in request.headers else "publish"
         if (refused := self._refused(request, kind)) is not None:
@@ -101,19 +117,29 @@ class NtfyServer:
                 return _error(400, 40014, "attachments not allowed")
             name = str(request.headers["Filename"])
             self.files.append((name, body))
-            told = {"message": request.headers.get("Message", ""), "tags": request.headers.get("Tags", "").split(","), "attachment": name}
+            told = {
+                "message": request.headers.get("Message", ""),
+                "tags": request.headers.get("Tags", "").split(","),
+                "attachment": name,
+            }
         else:
             told = {"message": body.decode()}
         if not self._may(request, topic, "w"):
             return _error(403, 40301, "forbidden")
         if len(str(told.get("message", "")).encode()) > _SHORTEST:
-            told = {**told, "message": "You received a file: attachment.txt", "attachment": "attachment.txt"}
+            told = {
+                **told,
+                "message": "You received a file: attachment.txt",
+                "attachment": "attachment.txt",
+            }
         if len(told.get("actions", ())) > 3:
             return _error(400, 40018, "actions invalid")
         return web.json_response(await self._post({**told, "topic": topic}))
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Tell what is there since a message or a time, and unless it is a poll, what comes, with signs of life in between."""
+        """Send the messages since an ID or a time. Unless it is a poll, also send new messages
+        and keep-alives.
+        """
         topics = request.match_info["topics"].split(",")
         if (refused := self._refused(request, "stream")) is not None:
             return refused
@@ -124,7 +150,15 @@ class NtfyServer:
         poll = request.query.get("poll") == "1"
         if not poll:
             self.streams.append(response)
-            await _tell(response, {"id": "open", "time": int(time.time()), "event": "open", "topic": ",".join(topics)})
+            await _tell(
+                response,
+                {
+                    "id": "open",
+                    "time": int(time.time()),
+                    "event": "open",
+                    "topic": ",".join(topics),
+                },
+            )
         place = self._place(request.query.get("since", ""))
         while True:
             for message in self.messages[place:]:
@@ -135,12 +169,20 @@ class NtfyServer:
                 return response
             if not await self._came(place):
                 try:
-                    await _tell(response, {"id": "alive", "time": int(time.time()), "event": "keepalive", "topic": ",".join(topics)})
+                    await _tell(
+                        response,
+                        {
+                            "id": "alive",
+                            "time": int(time.time()),
+                            "event": "keepalive",
+                            "topic": ",".join(topics),
+                        },
+                    )
                 except ConnectionResetError:
                     return response
 
     async def _came(self, place: int) -> bool:
-        """Wait until there is more, or until a sign of life is due."""
+        """Wait for new messages or until a keep-alive is due."""
         async with self._news:
             try:
                 async with asyncio.timeout(self.keepalive):
@@ -154,9 +196,12 @@ class NtfyServer:
             return len(self.messages)
         if since[:-1].isdecimal() and since.endswith("s"):
             after = time.time() - int(since[:-1])
-            return next((place for place, message in enumerate(self.messages) if message["time"] >= after), len(self.messages))
+            return next(
+                (place for place, message in enumerate(self.messages) if message["time"] >= after),
+                len(self.messages),
+            )
         found = [place for place, message in enumerate(self.messages) if message["id"] == since]
-        return found[0] + 1 if found else 0  # of what is not kept any more, everything that is
+        return found[0] + 1 if found else 0  # an ID that was deleted: everything that is kept
 
     def _refused(self, request: web.Request, kind: str) -> web.Response | None:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -177,9 +222,18 @@ class NtfyServer:
 
     async def _post(self, told: dict[str, Any]) -> dict[str, Any]:
         written = int(time.time())
-        made: dict[str, Any] = {"id": f"{next(self._numbers):04}{secrets.token_hex(4)}", "time": written, "event": "message"}
+        made: dict[str, Any] = {
+            "id": f"{next(self._numbers):04}{secrets.token_hex(4)}",
+            "time": written,
+            "event": "message",
+        }
         actions = [{"id": secrets.token_hex(5), **action} for action in told.get("actions", ())]
-        message: dict[str, Any] = {**made, "expires": written + 43_200, **told, **({"actions": actions} if actions else {})}
+        message: dict[str, Any] = {
+            **made,
+            "expires": written + 43_200,
+            **told,
+            **({"actions": actions} if actions else {}),
+        }
         self.messages.append(message)
         async with self._news:
             self._news.notify_all()
@@ -190,15 +244,19 @@ async def _tell(response: web.StreamResponse, told: dict[str, Any]) -> None:
     await response.write(json.dumps(told).encode() + b"\n")
 
 
-def _error(status: int, code: int, said: str, headers: dict[str, str] | None = None) -> web.Response:
+def _error(
+    status: int, code: int, said: str, headers: dict[str, str] | None = None
+) -> web.Response:
     link = "https://ntfy.sh/docs/publish/#limitations"
-    return web.json_response({"code": code, "http": status, "error": said, "link": link}, status=status, headers=headers)
+    return web.json_response(
+        {"code": code, "http": status, "error": said, "link": link}, status=status, headers=headers
+    )
 
 
 @asynccontextmanager
 async def ntfy_server() -> AsyncGenerator[NtfyServer]:
-    """Serve it on this machine."""
+    """Run the server on loopback."""
     server = NtfyServer()
-    async with on_loopback(server.application) as server.served:
+    async with serve_on_loopback(server.application) as server.served:
         server.address = server.served.address
         yield server

@@ -1,4 +1,6 @@
-"""No answer came over a channel that no paired person gave: looked up in the stores of a test, at its end."""
+"""Check at the end of a test that every answer recorded from a channel was given by a paired
+person.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,20 @@ from urllib.parse import unquote
 
 import pytest
 
-from midturn.channels.state import Ledger, Pairing
+from midturn.channels.state import ChannelState, Pairing
 from midturn.stores.store import ConversationStore
 from support.channels.phones import OURS, REAL
 
 _KINDS = {*OURS, *REAL, "fake"}
 Paired = set[tuple[str, str]]
-"""By kind, whose accounts were paired at some time."""
+"""By kind of channel, the person of each account that was paired at some time."""
 
 
 def unpaired(events: list[dict[str, Any]], paired: Paired) -> list[str]:
-    """Return what is on record as said over a channel by nobody who was paired there. ntfy names no one: there somebody has to be."""
+    """Return the answers from a channel whose responder was never paired there.
+
+    ntfy has no user names. There, at least one person must have been paired.
+    """
     return [str(event) for event in events if not _is_of_a_paired_person(event, paired)]
 
 
@@ -30,22 +35,26 @@ def _is_of_a_paired_person(event: dict[str, Any], paired: Paired) -> bool:
     kind, user = by.get("via"), by.get("user")
     if kind not in _KINDS:
         return True
-    return by.get("by") == "user" and ((kind, user) in paired if user else kind == "ntfy" and any(one == kind for one, _ in paired))
+    return by.get("by") == "user" and (
+        (kind, user) in paired if user else kind == "ntfy" and any(one == kind for one, _ in paired)
+    )
 
 
 @pytest.fixture(autouse=True)
-def only_paired_people_have_answered(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Look at the end, whatever the test did, also where a pairing was removed again."""
+def only_paired_people_have_answered(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Check the stores after the test, including pairings that were removed again."""
     paired: Paired = set()
-    make = Ledger.paired
+    make = ChannelState.redeem_code
 
-    async def noted(ledger: Ledger, kind: str, account: str, typed: str) -> Pairing | None:
+    async def noted(ledger: ChannelState, kind: str, account: str, typed: str) -> Pairing | None:
         pairing = await make(ledger, kind, account, typed)
         if pairing is not None:
             paired.add((pairing.kind, pairing.person))
         return pairing
 
-    monkeypatch.setattr(Ledger, "paired", noted)
+    monkeypatch.setattr(ChannelState, "redeem_code", noted)
     given = request.getfixturevalue("store") if "store" in request.fixturenames else None
     yield
     paired |= {(str(one["kind"]), str(one["person"])) for one in _pairings(tmp_path)}
@@ -56,7 +65,7 @@ def only_paired_people_have_answered(request: pytest.FixtureRequest, tmp_path: P
 
 
 def _pairings(folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield what processes of their own have paired."""
+    """Yield the pairings that other processes wrote."""
     for file in folder.rglob("beside/*"):
         if unquote(file.name).startswith("pairing/"):
             yield json.loads(file.read_bytes())

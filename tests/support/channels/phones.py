@@ -1,4 +1,4 @@
-"""What a person has in hand: the same few verbs on every platform whose server is ours, for what is tried on all of them."""
+"""A user of each platform, with the same few methods, for tests that run on every platform."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import midturn as mt
 from midturn.channels.port import Channel
 from support.channels.discord import TOKEN as DISCORD_TOKEN, DiscordServer, discord_server
 from support.channels.limit import Limit
-from support.channels.loopback import CutLine
+from support.channels.loopback import UnreachableNetwork
 from support.channels.ntfy import TOPIC, NtfyServer, ntfy_server
 from support.channels.slack import APP_TOKEN, BOT_TOKEN, SlackServer, slack_server
 from support.channels.telegram import TOKEN as TELEGRAM_TOKEN, TelegramServer, telegram_server
@@ -27,14 +27,16 @@ from support.waiting import until
 
 T = TypeVar("T")
 AT: Mapping[str, str] = {"telegram": "7", "slack": "U-ana", "discord": "77", "ntfy": TOPIC}
-"""Ana's account on each platform whose server is ours."""
+"""Ana's account on each platform with a fake server."""
 OURS: Sequence[str] = tuple(AT)
 REAL: Sequence[str] = ("email", "matrix")
-"""Those whose servers are real ones: they need parts that are not Python."""
+"""Platforms with a real server, which is not written in Python."""
 
 
 class Shown(Struct, frozen=True):
-    """A card as it stands on a screen now: what names it there, its text, its buttons, and whether it can be answered."""
+    """A card as the screen shows it now: its reference, text and buttons, and whether it is
+    open.
+    """
 
     ref: str
     text: str
@@ -43,21 +45,21 @@ class Shown(Struct, frozen=True):
 
 
 class Phone(Protocol):
-    """Ana's, on one platform. `account` is how that names her."""
+    """Ana's account and client on one platform. `account` is her name there."""
 
     kind: str
     account: str
 
     def options(self) -> dict[str, Any]:
-        """Return what makes the channel, by key."""
+        """Return the configuration of the channel."""
         ...
 
     def channel(self) -> Channel:
-        """Return a channel to it."""
+        """Return a channel to the platform."""
         ...
 
     def cards(self) -> list[Shown]:
-        """Return the cards, in the order in which they came."""
+        """Return the cards in the order in which they arrived."""
         ...
 
     async def press(self, ref: str, label: str) -> None:
@@ -65,43 +67,43 @@ class Phone(Protocol):
         ...
 
     async def write(self, text: str, ref: str = "") -> None:
-        """Write something, as a reply to a card where the platform has replies."""
+        """Write a message, as a reply to a card where the platform has replies."""
         ...
 
     async def listening(self) -> None:
-        """Wait until the channel listens: some platforms tell of a button to who listens right then, and to no one later."""
+        """Wait until the channel listens. Some platforms deliver a button press only to a
+        connected client.
+        """
         ...
 
     def limit(self, most: int) -> Limit:
-        """Let the platform take so many messages in a second from now on."""
+        """Limit the messages per second from now on."""
         ...
 
-    async def away(self) -> CutLine:
-        """Take the network away; return what cuts off whoever tries to reach the platform."""
+    async def away(self) -> UnreachableNetwork:
+        """Make the platform unreachable."""
         ...
 
     async def back(self) -> None:
-        """Give the network back."""
+        """Make the platform reachable again."""
         ...
 
 
-class _OnLoopback:
-    """What is there and away with a server of ours."""
+class _LoopbackPhone:
+    """Network failures of a fake server."""
 
     server: Any
 
-    async def away(self) -> CutLine:
-        """Take the network away."""
+    async def away(self) -> UnreachableNetwork:
         await self.server.served.leave()
         return self.server.served.line
 
     async def back(self) -> None:
-        """Give it back."""
         await self.server.served.begin()
 
 
-class OnTelegram(_OnLoopback):
-    """A chat with the bot."""
+class TelegramPhone(_LoopbackPhone):
+    """A Telegram chat with the bot."""
 
     kind = "telegram"
     account = AT["telegram"]
@@ -110,37 +112,31 @@ class OnTelegram(_OnLoopback):
         self.server = server
 
     def options(self) -> dict[str, Any]:
-        """Return what makes the channel."""
         return {"token": TELEGRAM_TOKEN, "api": self.server.address}
 
     def channel(self) -> Channel:
-        """Return a channel to it."""
         return mt.channels.Telegram(**self.options())
 
     def cards(self) -> list[Shown]:
-        """Return the cards."""
         shown = self.server.cards(int(self.account)).items()
         return [_with_buttons(str(number), str(one["text"]), _labels(one)) for number, one in shown]
 
     async def press(self, ref: str, label: str) -> None:
-        """Press a button."""
         self.server.press(int(self.account), int(self.account), int(ref), label)
 
     async def write(self, text: str, ref: str = "") -> None:
-        """Write something."""
         self.server.write(int(self.account), text, about=int(ref) if ref else None)
 
     async def listening(self) -> None:
-        """What comes meanwhile is kept."""
+        """Updates are kept until they are read."""
 
     def limit(self, most: int) -> Limit:
-        """Limit messages."""
         self.server.limit = limit = Limit(most)
         return limit
 
 
-class OnSlack(_OnLoopback):
-    """A direct message of the app."""
+class SlackPhone(_LoopbackPhone):
+    """A Slack direct message of the app."""
 
     kind = "slack"
     account = AT["slack"]
@@ -149,37 +145,34 @@ class OnSlack(_OnLoopback):
         self.server = server
 
     def options(self) -> dict[str, Any]:
-        """Return what makes the channel."""
         return {"token": BOT_TOKEN, "app_token": APP_TOKEN, "api": f"{self.server.address}/api/"}
 
     def channel(self) -> Channel:
-        """Return a channel to it."""
         return mt.channels.Slack(**self.options())
 
     def cards(self) -> list[Shown]:
-        """Return the cards."""
-        return [_with_buttons(str(one["ts"]), _plain(one["blocks"]), _actions(one["blocks"])) for one in self.server.ours]
+        return [
+            _with_buttons(str(one["ts"]), _plain(one["blocks"]), _actions(one["blocks"]))
+            for one in self.server.ours
+        ]
 
     async def press(self, ref: str, label: str) -> None:
-        """Press a button."""
         await self.server.press(self.account, "D-ana", ref, label)
 
     async def write(self, text: str, ref: str = "") -> None:
-        """Write something."""
         await self.server.write(self.account, text, "D-ana", **({"thread_ts": ref} if ref else {}))
 
     async def listening(self) -> None:
-        """Wait for its connection."""
+        """Wait for the channel's connection."""
         await until(lambda: bool(self.server.sockets))
 
     def limit(self, most: int) -> Limit:
-        """Limit messages."""
         self.server.limit = limit = Limit(most)
         return limit
 
 
-class OnDiscord(_OnLoopback):
-    """A direct message of the bot."""
+class DiscordPhone(_LoopbackPhone):
+    """A Discord direct message of the bot."""
 
     kind = "discord"
     account = AT["discord"]
@@ -188,37 +181,34 @@ class OnDiscord(_OnLoopback):
         self.server = server
 
     def options(self) -> dict[str, Any]:
-        """Return what makes the channel."""
         return {"token": DISCORD_TOKEN}
 
     def channel(self) -> Channel:
-        """Return a channel to it."""
         return mt.channels.Discord(**self.options())
 
     def cards(self) -> list[Shown]:
-        """Return the cards."""
-        return [_with_buttons(str(one["id"]), _unescaped(str(one["content"])), _components(one)) for one in self.server.ours]
+        return [
+            _with_buttons(str(one["id"]), _unescaped(str(one["content"])), _components(one))
+            for one in self.server.ours
+        ]
 
     async def press(self, ref: str, label: str) -> None:
-        """Press a button."""
         await self.server.press(self.account, ref, label)
 
     async def write(self, text: str, ref: str = "") -> None:
-        """Write something."""
         await self.server.write(self.account, text, about=ref)
 
     async def listening(self) -> None:
-        """Wait for its connection."""
+        """Wait for the channel's connection."""
         await self.server.connected()
 
     def limit(self, most: int) -> Limit:
-        """Limit messages."""
         self.server.limit = limit = Limit(most)
         return limit
 
 
-class OnNtfy(_OnLoopback):
-    """A topic in an app."""
+class NtfyPhone(_LoopbackPhone):
+    """An ntfy topic in an app."""
 
     kind = "ntfy"
     account = AT["ntfy"]
@@ -227,52 +217,51 @@ class OnNtfy(_OnLoopback):
         self.server = server
 
     def options(self) -> dict[str, Any]:
-        """Return what makes the channel."""
         return {"topic": TOPIC, "server": self.server.address}
 
     def channel(self) -> Channel:
-        """Return a channel to it."""
         return mt.channels.Ntfy(**self.options())
 
     def cards(self) -> list[Shown]:
-        """Return the cards."""
         return [
             _with_buttons(
-                str(one.get("sequence_id", one["id"])), str(one["message"]), tuple(action["label"] for action in one.get("actions", ()))
+                str(one.get("sequence_id", one["id"])),
+                str(one["message"]),
+                tuple(action["label"] for action in one.get("actions", ())),
             )
             for one in self.server.shown()
         ]
 
     async def press(self, ref: str, label: str) -> None:
-        """Press a button."""
-        message = next(one for one in self.server.shown() if one.get("sequence_id", one["id"]) == ref)
+        message = next(
+            one for one in self.server.shown() if one.get("sequence_id", one["id"]) == ref
+        )
         await self.server.press(message, label)
 
     async def write(self, text: str, ref: str = "") -> None:
-        """Write something: a topic knows no replies."""
+        """Write a message. A topic has no replies."""
         del ref
         await self.server.write(text)
 
     async def listening(self) -> None:
-        """What comes meanwhile is kept."""
+        """Updates are kept until they are read."""
 
     def limit(self, most: int) -> Limit:
-        """Limit messages."""
         self.server.limit = limit = Limit(most)
         return limit
 
 
 def on(kind: str) -> AbstractAsyncContextManager[Phone]:
-    """Return a phone on a platform that is served meanwhile."""
+    """Return a phone on the platform, which runs until the context ends."""
     if kind in REAL:
-        from support.channels.real_phones import REAL_PHONES  # what these need is not everywhere
+        from support.channels.real_phones import REAL_PHONES  # needs optional packages
 
         return REAL_PHONES[kind]()
     return {"telegram": _telegram, "slack": _slack, "discord": _discord, "ntfy": _ntfy}[kind]()
 
 
 def missing(kind: str) -> str:
-    """Say why this machine has no such platform; empty where it has."""
+    """Return why this machine cannot run the platform, or an empty string if it can."""
     from support.channels.dovecot import no_dovecot
     from support.channels.synapse import no_synapse
 
@@ -280,18 +269,20 @@ def missing(kind: str) -> str:
 
 
 def kinds() -> list[Any]:
-    """Return every kind, as parameters of a test: real servers are real parts."""
+    """Return every platform as test parameters. Real servers are marked as real parts."""
     real = [pytest.param(kind, marks=pytest.mark.real("channels")) for kind in REAL]
     return [*OURS, *real]
 
 
 async def act(phone: Phone, card: Shown, does: str) -> None:
-    """Press the button with this label; where the card has none of it, write that."""
+    """Press the button with this label; write the label if the card has no such button."""
     await (phone.press(card.ref, does) if does in card.buttons else phone.write(does, card.ref))
 
 
 class ThreadedPhone:
-    """A phone on a platform that is served by a thread, for what runs no loop of its own; `do` has it do something there."""
+    """A phone on a platform that a thread serves, for tests without an event loop. `do` runs
+    actions there.
+    """
 
     def __init__(self, kind: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -307,16 +298,16 @@ class ThreadedPhone:
         self.do(self._served.__aexit__(None, None, None))
         self.do(_ended())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
+        self._thread.join(120)
         self._loop.close()
 
     def do(self, act: Coroutine[Any, Any, T]) -> T:
-        """Do something there; return what comes of it."""
+        """Run a coroutine in the thread and return its result."""
         return asyncio.run_coroutine_threadsafe(act, self._loop).result(60)
 
 
 async def _ended() -> None:
-    """End what libraries have left running, as `asyncio.run` does."""
+    """Cancel the tasks that libraries have left running, as `asyncio.run` does."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()
@@ -325,57 +316,75 @@ async def _ended() -> None:
 
 
 def aim_discord(address: str) -> None:
-    """Have Discord's library speak to a server of ours, in this process."""
+    """Make Discord's library use our server in this process."""
     from discord import gateway, http
 
     http.Route.BASE = f"{address}/api"
-    gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(f"{address.replace('http', 'ws', 1)}/gateway")
+    gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(
+        f"{address.replace('http', 'ws', 1)}/gateway"
+    )
 
 
 @asynccontextmanager
 async def _telegram() -> AsyncGenerator[Phone]:
     async with telegram_server() as server:
-        yield OnTelegram(server)
+        yield TelegramPhone(server)
 
 
 @asynccontextmanager
 async def _slack() -> AsyncGenerator[Phone]:
     async with slack_server() as server:
         server.now = time.time
-        yield OnSlack(server)
+        yield SlackPhone(server)
 
 
 @asynccontextmanager
 async def _discord() -> AsyncGenerator[Phone]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # it imports `audioop`
+        warnings.simplefilter("ignore", DeprecationWarning)  # the library imports `audioop`
         from discord import gateway, http
 
     async with discord_server() as server:
         server.now = time.time
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(http.Route, "BASE", http.Route.BASE)
-            patch.setattr(gateway.DiscordWebSocket, "DEFAULT_GATEWAY", gateway.DiscordWebSocket.DEFAULT_GATEWAY)
+            patch.setattr(
+                gateway.DiscordWebSocket,
+                "DEFAULT_GATEWAY",
+                gateway.DiscordWebSocket.DEFAULT_GATEWAY,
+            )
             aim_discord(server.address)
-            yield OnDiscord(server)
+            yield DiscordPhone(server)
 
 
 @asynccontextmanager
 async def _ntfy() -> AsyncGenerator[Phone]:
     async with ntfy_server() as server:
-        yield OnNtfy(server)
+        yield NtfyPhone(server)
 
 
 def _with_buttons(ref: str, text: str, buttons: tuple[str, ...]) -> Shown:
-    return Shown(ref, text, buttons, is_open=bool(buttons) or not re.search(r"(?m)^(Answered by|It is)", text))
+    return Shown(
+        ref,
+        text,
+        buttons,
+        is_open=bool(buttons) or not re.search(r"(?m)^(Answered by|Closed: )", text),
+    )
 
 
 def _labels(message: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(button["text"] for row in message["reply_markup"]["inline_keyboard"] for button in row)
+    return tuple(
+        button["text"] for row in message["reply_markup"]["inline_keyboard"] for button in row
+    )
 
 
 def _actions(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    return tuple(one["text"]["text"] for block in blocks if block["type"] == "actions" for one in block["elements"])
+    return tuple(
+        one["text"]["text"]
+        for block in blocks
+        if block["type"] == "actions"
+        for one in block["elements"]
+    )
 
 
 def _plain(blocks: Sequence[Mapping[str, Any]]) -> str:
@@ -389,5 +398,5 @@ def _components(message: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _unescaped(text: str) -> str:
-    """Return a text as Discord shows it."""
+    """Return the text as Discord shows it, without escapes."""
     return re.sub(r"\\(.)", r"\1", text)

@@ -1,4 +1,6 @@
-"""A mail server as providers have them: Postfix takes mails in, opendkim checks signatures, Dovecot keeps them. On loopback, as root."""
+"""Mail server as providers run it, on loopback and as root: Postfix receives, opendkim checks
+signatures, Dovecot stores.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from support.channels.dovecot import AUTHSERV, MailHouse, no_dovecot
-from support.serving import free_port, wait_until_taken
+from support.channels.dovecot import AUTHSERV, MailServer, no_dovecot
+from support.serving import free_port, wait_for_listener
 
 DOMAINS: Final = ("ana.test", "bo.test", "evil.test")
 _POSTFIX: Final = """
@@ -65,39 +67,65 @@ Syslog no
 
 
 def no_postfix() -> str:
-    """Say why this machine has no such server; empty where it has."""
-    if missing := [name for name in ("postfix", "opendkim") if not Path(f"/usr/sbin/{name}").exists()]:
-        return f"there is no {missing[0]}: make test-postfix"
+    """Return why this machine has no such server, or an empty string if it has one."""
+    if missing := [
+        name for name in ("postfix", "opendkim") if not Path(f"/usr/sbin/{name}").exists()
+    ]:
+        return f"there is no {missing[0]}: tools/task test-postfix"
     return no_dovecot() or ("Postfix runs as root alone" if os.geteuid() else "")
 
 
-class PostfixHouse(MailHouse):
-    """Mail of a domain, taken in by Postfix. What opendkim says of a signature is what counts."""
+class PostfixServer(MailServer):
+    """Mail of a domain, received by Postfix. The verdict of opendkim about a signature counts."""
 
     def start(self) -> None:
-        """Take mails in."""
+        """Start Postfix and opendkim."""
         milter, queue = free_port(), self.path / "queue"
         for domain in DOMAINS:
-            self.sign(b"From: a\r\n\r\n", domain)  # which makes its key
-        published = "".join(f"sel._domainkey.{domain} {record.decode()}\n" for domain, (_, record) in self.keys.items())
-        settings = {"path": self.path, "lmtp": self.lmtp, "milter": milter, "port": self.smtp, "name": AUTHSERV}
+            self.sign(b"From: a\r\n\r\n", domain)  # creates the key
+        published = "".join(
+            f"sel._domainkey.{domain} {record.decode()}\n"
+            for domain, (_, record) in self.keys.items()
+        )
+        settings = {
+            "path": self.path,
+            "lmtp": self.lmtp,
+            "milter": milter,
+            "port": self.smtp,
+            "name": AUTHSERV,
+        }
         conf = self.path / "postfix"
         for folder in (conf, queue, self.path / "data"):
             folder.mkdir(exist_ok=True)
         shutil.chown(self.path / "data", "postfix")
-        for name, text in (("postfix/main.cf", _POSTFIX), ("postfix/master.cf", _SERVICES), ("opendkim.conf", _OPENDKIM)):
+        for name, text in (
+            ("postfix/main.cf", _POSTFIX),
+            ("postfix/master.cf", _SERVICES),
+            ("opendkim.conf", _OPENDKIM),
+        ):
             (self.path / name).write_text(text.format(**settings))
         (self.path / "keys").write_text(published)
         for folder in (self.path, conf):
             folder.chmod(0o755)
         checks = ["/usr/sbin/opendkim", "-f", "-x", str(self.path / "opendkim.conf")]
-        self._opendkim = subprocess.Popen(checks, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until_taken(milter)
-        subprocess.run(["/usr/sbin/postfix", "-c", str(conf), "start"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until_taken(self.smtp)
+        self._opendkim = subprocess.Popen(
+            checks, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        wait_for_listener(milter)
+        subprocess.run(
+            ["/usr/sbin/postfix", "-c", str(conf), "start"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for_listener(self.smtp)
 
     def stop(self) -> None:
-        """Take no mails in any more."""
-        subprocess.run(["/usr/sbin/postfix", "-c", str(self.path / "postfix"), "stop"], check=False, capture_output=True)
+        """Stop Postfix and opendkim."""
+        subprocess.run(
+            ["/usr/sbin/postfix", "-c", str(self.path / "postfix"), "stop"],
+            check=False,
+            capture_output=True,
+        )
         self._opendkim.terminate()
         self._opendkim.wait(20)

@@ -1,4 +1,6 @@
-"""Ana's mail program and her client of Matrix, at real servers: one of each for a process, and new accounts for each scene."""
+"""Ana's mail program and Matrix client at real servers: one server per process, new accounts
+per scene.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ from imapclient import IMAPClient
 from midturn.channels.email import Email
 from midturn.channels.matrix import Matrix
 from midturn.channels.port import Channel
-from support.channels.dovecot import AUTHSERV, PASSWORD, MailHouse
+from support.channels.dovecot import AUTHSERV, PASSWORD, MailServer
 from support.channels.limit import Limit
-from support.channels.loopback import CutLine
+from support.channels.loopback import UnreachableNetwork
 from support.channels.phones import Phone, Shown
 from support.channels.synapse import Homeserver
 
@@ -31,45 +33,48 @@ _BODY: Final = b"BODY[]"
 _FILTER: Final = '{"room":{"timeline":{"limit":2000,"types":["m.room.message"]},"state":{"types":[]}},"presence":{"types":[]}}'
 
 
-class OnEmail:
-    """A mailbox. What a thread of mails says last is the card now."""
+class EmailPhone:
+    """A mailbox. The last mail of a thread is the current card."""
 
     kind = "email"
 
-    def __init__(self, house: MailHouse) -> None:
+    def __init__(self, house: MailServer) -> None:
         number = next(_NUMBERS)
         self.house = house
         self.account, self.bot = f"ana{number}@ana.test", f"bot{number}@bot.test"
         self._threads: dict[str, EmailMessage] = {}
         self._last = 0
         self._alone = threading.Lock()
-        self._line = CutLine()
+        self._line = UnreachableNetwork()
         self._client = self._opened()
 
     def options(self) -> dict[str, Any]:
-        """Return what makes the channel."""
-        where = {"smtp": f"smtp://127.0.0.1:{self.house.smtp}", "imap": f"imap://127.0.0.1:{self.house.imap}"}
+        where = {
+            "smtp": f"smtp://127.0.0.1:{self.house.smtp}",
+            "imap": f"imap://127.0.0.1:{self.house.imap}",
+        }
         return {"address": self.bot, "password": PASSWORD, **where, "authserv_id": AUTHSERV}
 
     def channel(self) -> Channel:
-        """Return a channel to it."""
         return Email(**self.options())
 
     def cards(self) -> list[Shown]:
-        """Return the cards."""
         self._read()
-        return [Shown(ref, f"\n{_text(mail)}", (), is_open="[midturn " in str(mail["Subject"])) for ref, mail in self._threads.items()]
+        return [
+            Shown(ref, f"\n{_text(mail)}", (), is_open="[midturn " in str(mail["Subject"]))
+            for ref, mail in self._threads.items()
+        ]
 
     def mail(self, ref: str) -> EmailMessage:
         """Return the last mail of a thread."""
         return self._threads[ref]
 
     async def press(self, ref: str, label: str) -> None:
-        """There are no buttons: what a card offers is written."""
+        """Mails have no buttons: write the label."""
         await self.write(label, ref)
 
     async def write(self, text: str, ref: str = "") -> None:
-        """Reply to a card, or write a mail about none."""
+        """Reply to a card, or write a new mail."""
         self.house.post(self.reply(text, ref), self.account, signed_by="ana.test", to=self.bot)
 
     def reply(self, text: str, ref: str = "", *, sender: str = "") -> EmailMessage:
@@ -77,20 +82,25 @@ class OnEmail:
         reply = EmailMessage()
         reply["From"], reply["To"] = sender or f"Ana <{self.account}>", self.bot
         reply["Subject"] = f"Re: {self._threads[ref]['Subject']}" if ref else "Hello"
-        quoted = "\n".join(f"> {line}" for line in _text(self._threads[ref]).splitlines()) if ref else ""
-        reply.set_content(f"{text}\n\nOn Monday, 23 November, midturn wrote:\n{quoted}\n" if quoted else f"{text}\n")
+        quoted = (
+            "\n".join(f"> {line}" for line in _text(self._threads[ref]).splitlines()) if ref else ""
+        )
+        reply.set_content(
+            f"{text}\n\nOn Monday, 23 November, midturn wrote:\n{quoted}\n"
+            if quoted
+            else f"{text}\n"
+        )
         return reply
 
     async def listening(self) -> None:
-        """What comes meanwhile is kept."""
+        """Mails are kept until they are read."""
 
     def limit(self, most: int) -> Limit:
-        """Limit mails."""
         self.house.limit = limit = Limit(most)
         return limit
 
-    async def away(self) -> CutLine:
-        """Take both servers away."""
+    async def away(self) -> UnreachableNetwork:
+        """Stop both servers."""
         self._client.shutdown()
         await asyncio.to_thread(self.house.stop)
         await asyncio.to_thread(self.house.stop_mailboxes)
@@ -98,19 +108,19 @@ class OnEmail:
         return self._line
 
     async def back(self) -> None:
-        """Start them again."""
-        await self._line.mend()
+        """Start both servers again."""
+        await self._line.restore()
         await asyncio.to_thread(self.house.start_mailboxes)
         await asyncio.to_thread(self.house.start)
         self._client = await asyncio.to_thread(self._opened)
 
     def close(self) -> None:
-        """Leave."""
+        """Delete the accounts."""
         self.house.limit = None
         self._client.logout()
 
     def _opened(self) -> Any:
-        client: Any = IMAPClient("127.0.0.1", self.house.imap, ssl=False, timeout=20)
+        client: Any = IMAPClient("127.0.0.1", self.house.imap, ssl=False, timeout=120)
         client.login(self.account, PASSWORD)
         client.select_folder("INBOX", readonly=True)
         return client
@@ -120,15 +130,17 @@ class OnEmail:
             self._client.noop()
             found = self._client.search(["UID", f"{self._last + 1}:*"])
             new = sorted(uid for uid in found if uid > self._last)
-            mails: Mapping[int, Any] = cast("Mapping[int, Any]", self._client.fetch(new, ["BODY.PEEK[]"])) if new else {}
+            mails: Mapping[int, Any] = (
+                cast("Mapping[int, Any]", self._client.fetch(new, ["BODY.PEEK[]"])) if new else {}
+            )
             for uid in new:
                 mail = email.message_from_bytes(mails[uid][_BODY], policy=policy.default)
                 self._threads[str(mail["In-Reply-To"] or mail["Message-ID"])] = mail
                 self._last = uid
 
 
-class OnMatrix:
-    """A room with the bot. What was said about a card last is the card now."""
+class MatrixPhone:
+    """A room with the bot. The last event about a card is the current card."""
 
     kind = "matrix"
 
@@ -141,63 +153,67 @@ class OnMatrix:
         self._alone = threading.Lock()
         self._shown: dict[str, Shown] = {}
         self._newest: dict[str, str] = {}
-        self._line = CutLine()
+        self._line = UnreachableNetwork()
         self._http = httpx.Client(
-            base_url=f"{server.url}/_matrix/client/v3", headers={"Authorization": f"Bearer {self.ana.token}"}, timeout=30
+            base_url=f"{server.url}/_matrix/client/v3",
+            headers={"Authorization": f"Bearer {self.ana.token}"},
+            timeout=30,
         )
 
     def options(self) -> dict[str, Any]:
-        """Return what makes the channel."""
         return {"homeserver": self.server.url, "token": self.bot.token}
 
     def channel(self) -> Channel:
-        """Return a channel to it."""
         return Matrix(**self.options())
 
     def cards(self) -> list[Shown]:
-        """Return the cards; go into a room to which she is invited."""
+        """Return the cards. Join rooms with an invitation first."""
         with self._alone:
-            for _ in range(2):  # what is in the room is told after one has gone there
+            for _ in range(2):  # the messages of a room are readable only after joining it
                 self._look()
             return [*self._shown.values()]
 
     async def press(self, ref: str, label: str) -> None:
-        """There are no buttons: what a card offers is written."""
+        """Cards have no buttons here: write the label."""
         await self.write(label, ref)
 
     async def write(self, text: str, ref: str = "") -> None:
-        """Write into the room, as a reply to what was said about a card last."""
+        """Write to the room, as a reply to the last event about a card."""
         await self.ana.say(self.room, text, to=self._newest[ref] if ref else "")
 
     def last(self, ref: str) -> str:
-        """Return the event that says how a card is now."""
+        """Return the last event about a card."""
         return self._newest[ref]
 
     async def listening(self) -> None:
-        """What comes meanwhile is kept."""
+        """Messages are kept until they are read."""
 
     def limit(self, most: int) -> Limit:
-        """Have Synapse limit messages: it counts by itself."""
+        """Limit messages in Synapse itself."""
         self.server.limit(self.bot, most)
         return Limit(most)
 
-    async def away(self) -> CutLine:
-        """Take the homeserver away."""
+    async def away(self) -> UnreachableNetwork:
+        """Stop the homeserver."""
         await asyncio.to_thread(self.server.stop)
         await self._line.cut(self.server.port)
         return self._line
 
     async def back(self) -> None:
-        """Start it again."""
-        await self._line.mend()
+        """Start the homeserver again."""
+        await self._line.restore()
         await asyncio.to_thread(self.server.start)
 
     def close(self) -> None:
-        """Leave."""
+        """Leave the room."""
         self._http.close()
 
     def _look(self) -> None:
-        asked = {"timeout": "0", "filter": _FILTER, **({"since": self._since} if self._since else {})}
+        asked = {
+            "timeout": "0",
+            "filter": _FILTER,
+            **({"since": self._since} if self._since else {}),
+        }
         news = self._http.get("/sync", params=asked).raise_for_status().json()
         self._since = str(news["next_batch"])
         rooms: Mapping[str, Any] = news.get("rooms", {})
@@ -214,7 +230,11 @@ class OnMatrix:
             return
         relates = content.get("m.relates_to", {})
         is_over = relates.get("rel_type") == "m.replace"
-        ref = str(relates.get("event_id") or relates.get("m.in_reply_to", {}).get("event_id") or event["event_id"])
+        ref = str(
+            relates.get("event_id")
+            or relates.get("m.in_reply_to", {}).get("event_id")
+            or event["event_id"]
+        )
         text = content["m.new_content"]["body"] if is_over else content["body"]
         self._newest[ref] = ref if is_over else str(event["event_id"])
         self._shown[ref] = Shown(ref, f"\n{text}", (), is_open=not is_over)
@@ -226,16 +246,16 @@ def _text(mail: EmailMessage) -> str:
 
 
 @cache
-def mail_house() -> MailHouse:
-    """Return this process's mail server."""
-    house = MailHouse()
+def shared_mail_server() -> MailServer:
+    """Return the mail server of this process."""
+    house = MailServer()
     atexit.register(house.remove)
     return house
 
 
 @cache
 def homeserver() -> Homeserver:
-    """Return this process's homeserver."""
+    """Return the homeserver of this process."""
     server = Homeserver()
     atexit.register(server.remove)
     return server
@@ -243,7 +263,7 @@ def homeserver() -> Homeserver:
 
 @asynccontextmanager
 async def _email() -> AsyncGenerator[Phone]:
-    phone = OnEmail(mail_house())
+    phone = EmailPhone(shared_mail_server())
     try:
         yield phone
     finally:
@@ -252,11 +272,14 @@ async def _email() -> AsyncGenerator[Phone]:
 
 @asynccontextmanager
 async def _matrix() -> AsyncGenerator[Phone]:
-    phone = OnMatrix(homeserver())
+    phone = MatrixPhone(homeserver())
     try:
         yield phone
     finally:
         phone.close()
 
 
-REAL_PHONES: Mapping[str, Callable[[], AbstractAsyncContextManager[Phone]]] = {"email": _email, "matrix": _matrix}
+REAL_PHONES: Mapping[str, Callable[[], AbstractAsyncContextManager[Phone]]] = {
+    "email": _email,
+    "matrix": _matrix,
+}

@@ -1,4 +1,6 @@
-"""A store, a platform without a wire, and people with accounts there: what is tried above the port of channels is played in it."""
+"""A store, a platform in memory and people with accounts there, for tests above the channel
+port.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 import midturn as mt
 from midturn.channels.port import ChannelSettings, Fits
 from midturn.channels.running import run
-from midturn.channels.state import Ledger
+from midturn.channels.state import ChannelState
 from midturn.clock import now
 from midturn.events.types import InquiryAnswered
 from midturn.stores.store import ConversationStore
@@ -29,20 +31,27 @@ class Scene:
         self.platform = Platform()
 
     async def pair(self, person: str, account: str) -> None:
-        """Have a person pair an account, as they do: with a code."""
-        ledger = Ledger(self.store.port, now)
-        code = await ledger.code_for(person, "fake")
-        assert await ledger.paired("fake", account, code)
+        """Pair an account through its code, as a person does."""
+        ledger = ChannelState(self.store.port, now)
+        code = await ledger.create_code(person, "fake")
+        assert await ledger.redeem_code("fake", account, code)
 
     async def ask(self, question: mt.Question[Any] | mt.Form) -> mt.OpenQuestion:
-        """Have a tool ask; return what waits."""
+        """Ask `question` from a tool; return the open question."""
         tool = asking_form(question) if isinstance(question, mt.Form) else asking(question)
         return (await agent_with(self.store, tool).run("Ship it.")).pending[0]
 
     @asynccontextmanager
-    async def running(self, settings: ChannelSettings = SETTINGS, fits: Fits | None = None) -> AsyncGenerator[None]:
-        """Run the channel."""
-        running = asyncio.create_task(run(self.store, [(FakeChannel(self.platform, fits), settings)]))
+    async def running(
+        self,
+        settings: ChannelSettings = SETTINGS,
+        fits: Fits | None = None,
+        *,
+        channel: FakeChannel | None = None,
+    ) -> AsyncGenerator[None]:
+        running = asyncio.create_task(
+            run(self.store, [(channel or FakeChannel(self.platform, fits), settings)])
+        )
         try:
             yield
         finally:
@@ -51,18 +60,30 @@ class Scene:
                 await running
 
     async def noted(self, handle: str) -> None:
-        """Wait until a card is known to be sent: a process that dies before that sends it once more."""
-        ledger = Ledger(self.store.port, now)
+        """Wait until a card is recorded as sent. A process that dies earlier sends it again."""
+        ledger = ChannelState(self.store.port, now)
         while handle not in {sent.handle for sent in (await ledger.cards("phone")).values()}:  # noqa: ASYNC110  another task keeps it
             await asyncio.sleep(0.005)
 
-    async def answers(self, conversation: str) -> list[tuple[object, str | None, str | None, str | None]]:
-        """Return each answer on record: what, why, whose, how."""
+    async def answers(
+        self, conversation: str
+    ) -> list[tuple[object, str | None, str | None, str | None]]:
+        """Return each recorded answer: value, reason, responder, interface."""
         events = (await self.store.read(conversation)).events
         said = [event for event in events if isinstance(event, InquiryAnswered)]
-        return [(one.answer, one.reason, one.answered_by and one.answered_by.user, one.answered_by and one.answered_by.via) for one in said]
+        return [
+            (
+                one.answer,
+                one.reason,
+                one.answered_by and one.answered_by.user,
+                one.answered_by and one.answered_by.via,
+            )
+            for one in said
+        ]
 
-    async def answered(self, question: mt.OpenQuestion, number: int = 1) -> tuple[object, str | None, str | None, str | None]:
+    async def answered(
+        self, question: mt.OpenQuestion, number: int = 1
+    ) -> tuple[object, str | None, str | None, str | None]:
         """Wait for an answer."""
         while len(found := await self.answers(question.conversation)) < number:  # noqa: ASYNC110  another task records it
             await asyncio.sleep(0.01)
@@ -70,10 +91,10 @@ class Scene:
 
 
 def played(store: ConversationStore, play: Callable[[Scene], Awaitable[None]]) -> None:
-    """Play a scene, within a minute."""
+    """Run a scene, with a limit of one minute."""
 
     async def scene() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await play(Scene(store))
 
     asyncio.run(scene())

@@ -1,4 +1,4 @@
-"""Sentences that people type as replies to an approval."""
+"""Replies to an approval, as people type them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ CONDITIONAL: Final = (
     "👍 once CI is green",
     "yes no wait",
 )
-"""They begin with a yes or a no, and mean something else: nothing is decided until the author confirms it."""
+"""They begin with a yes or a no but mean something else. Nothing is decided until the author
+confirms.
+"""
 
 NOT_A_DECISION: Final = ("ok", "OK, I am out of office until Monday", "sure", "1", "approved")
 """They begin with neither a yes nor a no."""

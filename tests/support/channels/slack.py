@@ -1,4 +1,6 @@
-"""A server that speaks as Slack does, as far as its documents say: the Web API, Socket Mode, limits, and errors."""
+"""Fake Slack server, written from Slack's documentation: Web API, Socket Mode, rate limits,
+errors.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,17 @@ from typing import Any
 from aiohttp import web
 
 from support.channels.limit import Limit
-from support.channels.loopback import Loopback, on_loopback
+from support.channels.loopback import Loopback, serve_on_loopback
 from support.waiting import until
 
 BOT_TOKEN, APP_TOKEN = "xoxb-bot", "xapp-app"
-BEGAN = 1_800_000_000.0  # a moment of its own, unless it is told another: 2027-01-15T08:00:00Z
+BEGAN = 1_800_000_000.0  # fixed start of the server clock: 2027-01-15T08:00:00Z
 
 
 class SlackServer:
-    """A workspace. `faults` are what the next calls of a method get: a status, an error, and headers."""
+    """A workspace. `faults` are the errors of the next calls of a method: status, error,
+    headers.
+    """
 
     def __init__(self) -> None:
         self.address = ""
@@ -39,56 +43,81 @@ class SlackServer:
         self._numbers = itertools.count(1)
         self._uploads: dict[str, tuple[str, bytes]] = {}
 
-    # What people do ---------------------------------------------------------------------------------------------------------
+    # User actions
+    # ----------------------------------------------------------------------------------------------
 
-    async def write(self, user: str, text: str, place: str = "D-ana", **more: Any) -> dict[str, Any]:
-        """Have a person write something; it comes over the socket, if there is one, and is in the history."""
-        event = {"type": "message", "user": user, "text": text, "channel": place, "ts": self._ts(), **more}
+    async def write(
+        self, user: str, text: str, place: str = "D-ana", **more: Any
+    ) -> dict[str, Any]:
+        """Write a message as a user. It goes to the socket, if one is open, and to the
+        history.
+        """
+        event = {
+            "type": "message",
+            "user": user,
+            "text": text,
+            "channel": place,
+            "ts": self._ts(),
+            **more,
+        }
         self.messages[place, event["ts"]] = event
-        await self._send("events_api", {"type": "event_callback", "event_id": f"Ev{event['ts']}", "event": event})
+        await self._send(
+            "events_api", {"type": "event_callback", "event_id": f"Ev{event['ts']}", "event": event}
+        )
         return event
 
     async def press(self, user: str, place: str, ts: str, label: str) -> str:
-        """Have a person press a button; return the id of its envelope."""
+        """Press a button as a user; return the ID of the envelope."""
         return await self.pressing(user, place, ts, label)()
 
     def pressing(self, user: str, place: str, ts: str, label: str) -> Callable[[], Awaitable[str]]:
-        """Return what presses a button as it is now."""
-        actions = next(block for block in self.messages[place, ts]["blocks"] if block["type"] == "actions")
+        """Return a function that presses the button as it is now, even if the card changes
+        later.
+        """
+        actions = next(
+            block for block in self.messages[place, ts]["blocks"] if block["type"] == "actions"
+        )
         button = next(one for one in actions["elements"] if one["text"]["text"] == label)
         action = {"type": "button", "action_id": button["action_id"], "value": button["value"]}
-        pressed = {"type": "block_actions", "user": {"id": user}, "channel": {"id": place}, "message": {"ts": ts}}
-        return lambda: self._send("interactive", {**pressed, "actions": [{**action, "action_ts": self._ts()}]})
+        pressed = {
+            "type": "block_actions",
+            "user": {"id": user},
+            "channel": {"id": place},
+            "message": {"ts": ts},
+        }
+        return lambda: self._send(
+            "interactive", {**pressed, "actions": [{**action, "action_ts": self._ts()}]}
+        )
 
     async def sent(self, number: int = 1) -> dict[str, Any]:
-        """Wait for so many messages of ours; return the last."""
+        """Wait for `number` messages of the bot; return the last."""
         await until(lambda: len(self.ours) >= number)
         return self.ours[-1]
 
     @property
     def ours(self) -> list[dict[str, Any]]:
-        """What the bot has written."""
+        """Messages written by the bot."""
         return [one for one in self.messages.values() if one.get("bot_id")]
 
     async def drop(self) -> None:
-        """Break every connection."""
+        """Close every connection."""
         for socket in self.sockets:
             await socket.close()
 
     async def refresh(self, reason: str = "refresh_requested") -> None:
-        """Ask for a new connection, as Slack does every hour or so."""
+        """Ask the client to open a new connection, as Slack does about once an hour."""
         for socket in self.sockets:
             if not socket.closed:
                 await socket.send_json({"type": "disconnect", "reason": reason})
 
     async def again(self, envelope: str) -> None:
-        """Send an envelope once more."""
+        """Send an envelope again."""
         for socket in self.sockets:
             if not socket.closed:
                 await socket.send_json(self._sent[envelope])
 
     def application(self) -> web.Application:
-        """Return what serves it."""
+        """Return the web application of the server."""
         app = web.Application()
         app.add_routes(
             [
@@ -99,21 +128,27 @@ class SlackServer:
         )
         return app
 
-    # The wire ---------------------------------------------------------------------------------------------------------------
+    # Protocol
+    # ----------------------------------------------------------------------------------------------
 
     async def _send(self, kind: str, payload: dict[str, Any]) -> str:
         id = f"envelope-{next(self._numbers)}"
-        envelope = {"envelope_id": id, "type": kind, "payload": payload, "accepts_response_payload": False}
+        envelope = {
+            "envelope_id": id,
+            "type": kind,
+            "payload": payload,
+            "accepts_response_payload": False,
+        }
         self._sent[id] = envelope
         self.unacknowledged[id] = envelope
         for socket in self.sockets:
-            with suppress(ConnectionError):  # who was there is gone, and has not said so
+            with suppress(ConnectionError):  # the client is gone and did not close the connection
                 if not socket.closed:
                     await socket.send_json(envelope)
         return id
 
     async def call(self, request: web.Request) -> web.Response:
-        """Take a call of the Web API."""
+        """Handle a call of the Web API."""
         method = request.match_info["method"]
         self.calls.append(method)
         if faults := self.faults.get(method):
@@ -123,10 +158,14 @@ class SlackServer:
         if request.headers.get("Authorization") != f"Bearer {token}":
             return web.json_response({"ok": False, "error": "invalid_auth"})
         if method == "chat.postMessage" and self.limit is not None and self.limit.wait():
-            return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": "1"})
+            return web.json_response(
+                {"ok": False, "error": "ratelimited"}, status=429, headers={"Retry-After": "1"}
+            )
         given = await _given(request)
         answer = getattr(self, f"_{method.replace('.', '_')}")(given)
-        return web.json_response({"ok": True, **answer} if isinstance(answer, dict) else {"ok": False, "error": answer})
+        return web.json_response(
+            {"ok": True, **answer} if isinstance(answer, dict) else {"ok": False, "error": answer}
+        )
 
     def _auth_test(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"user_id": "U-bot", "team_id": "T1"}
@@ -164,23 +203,32 @@ class SlackServer:
         return {"url": f"{self.address.replace('http', 'ws', 1)}/socket"}
 
     def _conversations_history(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return self._page(given, [one for one in self._of(given) if one.get("thread_ts", one["ts"]) == one["ts"]])
+        return self._page(
+            given, [one for one in self._of(given) if one.get("thread_ts", one["ts"]) == one["ts"]]
+        )
 
     def _conversations_replies(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        return self._page(given, [one for one in self._of(given) if given["ts"] in (one["ts"], one.get("thread_ts"))])
+        return self._page(
+            given,
+            [one for one in self._of(given) if given["ts"] in (one["ts"], one.get("thread_ts"))],
+        )
 
     def _of(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [one for (place, ts), one in self.messages.items() if place == given["channel"] and ts > given.get("oldest", "")]
+        return [
+            one
+            for (place, ts), one in self.messages.items()
+            if place == given["channel"] and ts > given.get("oldest", "")
+        ]
 
     def _page(self, given: Mapping[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return two messages a page, the newest first."""
+        """Return two messages per page, newest first."""
         newest = sorted(found, key=lambda one: one["ts"], reverse=True)
         at = int(given.get("cursor") or 0)
         following = str(at + 2) if at + 2 < len(newest) else ""
         return {"messages": newest[at : at + 2], "response_metadata": {"next_cursor": following}}
 
     async def upload(self, request: web.Request) -> web.Response:
-        """Take a file."""
+        """Handle an upload."""
         content = await request.read()
         if self.cuts_uploads and request.transport is not None:
             request.transport.abort()
@@ -189,7 +237,7 @@ class SlackServer:
         return web.Response()
 
     async def socket(self, request: web.Request) -> web.WebSocketResponse:
-        """Speak Socket Mode."""
+        """Handle a Socket Mode connection."""
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         self.sockets.append(socket)
@@ -211,26 +259,37 @@ async def _given(request: web.Request) -> dict[str, Any]:
         return await request.json()
     form = dict(await request.post())
     query: dict[str, Any] = {**request.query, **form}
-    return {name: json.loads(value) if name in ("blocks", "files") else value for name, value in query.items()}
+    return {
+        name: json.loads(value) if name in ("blocks", "files") else value
+        for name, value in query.items()
+    }
 
 
 def _problem(given: Mapping[str, Any]) -> str:
-    """Say what of the published limits a message breaks."""
+    """Return which published limit a message exceeds."""
     blocks: list[dict[str, Any]] = given.get("blocks") or []
     if len(blocks) > 50 or len(str(given.get("text", ""))) > 40_000:
         return "msg_too_long"
     for block in blocks:
         elements: list[dict[str, Any]] = block["elements"] if block["type"] == "actions" else []
         for one in elements:
-            if len(one["text"]["text"]) > 75 or len(one["value"]) > 2_000 or len(one["action_id"]) > 255:
+            if (
+                len(one["text"]["text"]) > 75
+                or len(one["value"]) > 2_000
+                or len(one["action_id"]) > 255
+            ):
                 return "invalid_blocks"
-    return "invalid_blocks" if any(block["type"] == "actions" and len(block["elements"]) > 25 for block in blocks) else ""
+    return (
+        "invalid_blocks"
+        if any(block["type"] == "actions" and len(block["elements"]) > 25 for block in blocks)
+        else ""
+    )
 
 
 @asynccontextmanager
 async def slack_server() -> AsyncGenerator[SlackServer]:
-    """Serve a workspace on this machine."""
+    """Run a workspace on loopback."""
     server = SlackServer()
-    async with on_loopback(server.application, server.drop) as server.served:
+    async with serve_on_loopback(server.application, server.drop) as server.served:
         server.address = server.served.address
         yield server

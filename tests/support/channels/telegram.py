@@ -1,4 +1,6 @@
-"""A server that speaks as Telegram's Bot API does, as far as its documents say: updates with offsets, messages, buttons, limits, errors."""
+"""Fake Telegram server, written from the Bot API documentation: updates with offsets,
+messages, buttons, limits, errors.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,16 @@ from typing import Any
 from aiohttp import web
 
 from support.channels.limit import Limit
-from support.channels.loopback import Loopback, on_loopback
+from support.channels.loopback import Loopback, serve_on_loopback
 
 TOKEN = "123456:the-bot"
 BOT = {"id": 1, "is_bot": True, "first_name": "midturn", "username": "midturn_bot"}
 
 
 class TelegramServer:
-    """One bot's side of Telegram. `faults` are what the next calls of a method get: a status, what it says, and parameters."""
+    """One bot. `faults` are the errors of the next calls of a method: status, description,
+    parameters.
+    """
 
     def __init__(self) -> None:
         self.address = ""
@@ -34,28 +38,45 @@ class TelegramServer:
         self._numbers = itertools.count(1)
         self._news = asyncio.Event()
 
-    # What people do ---------------------------------------------------------------------------------------------------------
+    # User actions
+    # ----------------------------------------------------------------------------------------------
 
-    def write(self, user: int, text: str | None, *, chat: int | None = None, about: int | None = None, **more: Any) -> None:
-        """Have a person write something, alone with the bot or in a group."""
+    def write(
+        self,
+        user: int,
+        text: str | None,
+        *,
+        chat: int | None = None,
+        about: int | None = None,
+        **more: Any,
+    ) -> None:
+        """Write a message as a user, in the chat with the bot or in a group."""
         chat = chat or user
-        message = {**self._message(chat, user), **({"text": text} if text is not None else {}), **more}
+        message = {
+            **self._message(chat, user),
+            **({"text": text} if text is not None else {}),
+            **more,
+        }
         if about is not None:
             message["reply_to_message"] = self._message(chat, 1) | {"message_id": about}
         self._tell({"message": message})
 
     def edit(self, user: int, text: str, *, about: int) -> None:
-        """Have a person edit what they wrote: a bot is told only if it asks for that."""
+        """Edit a message as a user. A bot gets edits only if it asks for them."""
         message = {**self._message(user, user), "text": text, "edit_date": int(time.time())}
         message["reply_to_message"] = self._message(user, 1) | {"message_id": about}
         self._tell({"edited_message": message})
 
     def press(self, user: int, chat: int, number: int, label: str) -> None:
-        """Have a person press a button."""
+        """Press a button as a user."""
         self._press(user, chat, number, self._data(chat, number, label))
 
-    def pressing(self, user: int, chat: int, number: int, label: str) -> Callable[[], Awaitable[None]]:
-        """Return what presses a button as it is now."""
+    def pressing(
+        self, user: int, chat: int, number: int, label: str
+    ) -> Callable[[], Awaitable[None]]:
+        """Return a function that presses the button as it is now, even if the card changes
+        later.
+        """
         data = self._data(chat, number, label)
 
         async def press() -> None:
@@ -65,7 +86,11 @@ class TelegramServer:
 
     def _data(self, chat: int, number: int, label: str) -> str:
         rows = self.messages[chat, number]["reply_markup"]["inline_keyboard"]
-        return str(next(button["callback_data"] for row in rows for button in row if button["text"] == label))
+        return str(
+            next(
+                button["callback_data"] for row in rows for button in row if button["text"] == label
+            )
+        )
 
     def _press(self, user: int, chat: int, number: int, data: str) -> None:
         about = self._message(chat, 1) | {"message_id": number}
@@ -79,8 +104,10 @@ class TelegramServer:
         self._tell({"callback_query": query})
 
     def cards(self, chat: int) -> dict[int, dict[str, Any]]:
-        """Return what the bot has written there, by number."""
-        return {number: message for (where, number), message in self.messages.items() if where == chat}
+        """Return the messages of the bot in a chat, by number."""
+        return {
+            number: message for (where, number), message in self.messages.items() if where == chat
+        }
 
     def _tell(self, update: dict[str, Any]) -> None:
         self.updates.append({"update_id": next(self._numbers), **update})
@@ -89,18 +116,24 @@ class TelegramServer:
     def _message(self, chat: int, user: int) -> dict[str, Any]:
         kind = "private" if chat > 0 else "group"
         number = next(self._numbers)
-        return {"message_id": number, "date": int(time.time()), "chat": {"id": chat, "type": kind, "title": "x"}, "from": _user(user)}
+        return {
+            "message_id": number,
+            "date": int(time.time()),
+            "chat": {"id": chat, "type": kind, "title": "x"},
+            "from": _user(user),
+        }
 
     def application(self) -> web.Application:
-        """Return what serves it."""
+        """Return the web application of the server."""
         application = web.Application()
         application.router.add_route("*", "/bot{token}/{method}", self.handle)
         return application
 
-    # What the bot does ------------------------------------------------------------------------------------------------------
+    # Bot API
+    # ----------------------------------------------------------------------------------------------
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Answer a call of the Bot API."""
+        """Handle a call of the Bot API."""
         token, method = request.match_info["token"], request.match_info["method"]
         fields: dict[str, Any] = dict(await request.post())
         if token != TOKEN:
@@ -109,7 +142,12 @@ class TelegramServer:
             return _refused(*faults.pop(0))
         if method == "getUpdates":
             return _done(await self._updates(int(fields.get("offset", 0))))
-        done = {"getMe": self._me, "sendMessage": self._sent, "sendDocument": self._filed, "editMessageText": self._edited}
+        done = {
+            "getMe": self._me,
+            "sendMessage": self._sent,
+            "sendDocument": self._filed,
+            "editMessageText": self._edited,
+        }
         return done.get(method, self._pressed)(fields)
 
     def _me(self, fields: dict[str, Any]) -> web.Response:
@@ -142,7 +180,11 @@ class TelegramServer:
             return _refused(429, "Too Many Requests: retry after 1", {"retry_after": 1})
         if len(text) > 4096:
             return _refused(400, "Bad Request: message is too long", {})
-        if any(len(button["callback_data"].encode()) > 64 for row in _keyboard(fields) for button in row):
+        if any(
+            len(button["callback_data"].encode()) > 64
+            for row in _keyboard(fields)
+            for button in row
+        ):
             return _refused(400, "Bad Request: BUTTON_DATA_INVALID", {})
         message = self._message(chat, 1) | {"text": text}
         self.messages[chat, int(message["message_id"])] = {**message, **_written(fields)}
@@ -178,13 +220,16 @@ def _done(result: object) -> web.Response:
 
 
 def _refused(status: int, said: str, parameters: dict[str, Any]) -> web.Response:
-    return web.json_response({"ok": False, "error_code": status, "description": said, "parameters": parameters}, status=status)
+    return web.json_response(
+        {"ok": False, "error_code": status, "description": said, "parameters": parameters},
+        status=status,
+    )
 
 
 @asynccontextmanager
 async def telegram_server() -> AsyncGenerator[TelegramServer]:
-    """Serve it on this machine."""
+    """Run the server on loopback."""
     server = TelegramServer()
-    async with on_loopback(server.application) as server.served:
+    async with serve_on_loopback(server.application) as server.served:
         server.address = f"{server.served.address}/bot"
         yield server

@@ -1,4 +1,7 @@
-"""The interfaces through which ana decides a call: each says what she is told, and the log says what counted."""
+"""The interfaces through which ana decides a call.
+
+Each returns what ana is told. The log shows which decisions counted.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from unittest.mock import patch
 from starlette.testclient import TestClient
 
 import midturn as mt
-from midturn.channels.card_reconciler import Deck
-from midturn.channels.state import Ledger
+from midturn.channels.card_reconciler import CardReconciler
+from midturn.channels.state import ChannelState
 from midturn.clock import now
 from midturn.web import inbox
 from support.channels.phones import act, missing
@@ -27,22 +30,31 @@ from support.hooks import HookProcess, Session, until
 from support.mcp_clients import LEGACY, connected
 from support.pages import OWN, browsing
 from support.pty_session import PtySession
-from support.stories.askers import ForeignLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
-from support.stories.mcp_doors import Talk
-from support.stories.on_a_phone import PhonePerson, on_a_phone
+from support.stories.askers import (
+    ForeignLoop,
+    InquirerLoop,
+    LanggraphLoop,
+    OpenaiLoop,
+    PydanticLoop,
+)
+from support.stories.mcp_interfaces import ConnectedClient
 from support.stories.people import Waiting
+from support.stories.phone_person import PhonePerson, with_phone
 
 ANA = "ana"
-NO_EDIT = "a card has no place for other arguments: they are edited on the page or at a terminal"
-NOT_SENT = "a card is sent to nobody but those who may decide"
-NO_NAMES = "a topic has no names, so a call of certain people is not sent there"
-NO_REASSIGNMENT = "this interface reassigns nothing"
-NO_KEYS = "nothing is typed key by key here"
-OWNER = "the command line of a local store belongs to the owner of the store, who may end everything in it"
+NO_EDIT = "messages cannot edit arguments; use the page or a terminal"
+NOT_SENT = "messages go only to people who may decide"
+NO_NAMES = "a topic has no names, so calls for certain people are not sent"
+NO_REASSIGNMENT = "this interface cannot reassign questions"
+NO_KEYS = "no keys are typed here"
+OWNER = "the owner of a local store may end every turn in it"
 
 
 class Interface:
-    """A way to decide. `lacks` has the reason for each rule that there is no cell for. Each verb returns what ana is told."""
+    """A way to decide a call. `lacks` maps a rule to the reason why it does not apply here.
+
+    Each action returns the text that ana is shown.
+    """
 
     name: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
@@ -55,24 +67,24 @@ class Interface:
 
     @staticmethod
     def missing() -> str:
-        """Return why this machine cannot play the cells; empty if it can."""
+        """Return why this machine cannot run the cells, or an empty string if it can."""
         return ""
 
     def begin(self, env: str) -> None:
-        """Have the call made, and come to the interface."""
+        """Start the call and open the interface."""
         self.call = Call(self.directory, env)
         self.call.begin()
 
     def look(self) -> None:
-        """Look at the call as it is now."""
+        """Read the call as it is now."""
         self.seen = self.call.question()
 
     def yes(self) -> str:
-        """Say yes to what was looked at."""
+        """Approve the call that was read."""
         raise NotImplementedError
 
     def edit(self, env: str) -> str:
-        """Say yes with other arguments."""
+        """Approve the call with other arguments."""
         raise NotImplementedError
 
     def end(self) -> str:
@@ -80,7 +92,7 @@ class Interface:
         raise NotImplementedError
 
     def reassign(self, to: str) -> str:
-        """Put the question to somebody else."""
+        """Reassign the question to another person."""
         raise NotImplementedError
 
     def paste(self, text: str) -> None:
@@ -96,61 +108,59 @@ class Library(Interface):
 
     def _answer(self, **said: Any) -> str:
         try:
-            asyncio.run(self.call.store.answer(self.seen.id, user=ANA, digest=self.seen.digest, **said))
+            asyncio.run(
+                self.call.store.answer(self.seen.id, user=ANA, digest=self.seen.digest, **said)
+            )
         except mt.MidturnError as error:
             return str(error)
         return ""
 
     def yes(self) -> str:
-        """Answer."""
         return self._answer(approve=True)
 
     def edit(self, env: str) -> str:
-        """Answer."""
         return self._answer(arguments={"say": env})
 
     def end(self) -> str:
-        """Answer."""
         return self._answer(cancel=True)
 
     def reassign(self, to: str) -> str:
-        """Reassign."""
         try:
-            asyncio.run(self.call.store.pass_on(self.seen.id, [to], user=ANA))
+            asyncio.run(self.call.store.reassign(self.seen.id, [to], user=ANA))
         except mt.MidturnError as error:
             return str(error)
         return ""
 
 
 class Api(Interface):
-    """A program answers by the HTTP API."""
+    """A program answers through the HTTP API."""
 
     name = "HTTP API"
     lacks: ClassVar[Mapping[str, str]] = {"paste": NO_KEYS}
 
     def begin(self, env: str) -> None:
-        """Serve the store."""
+        """Start the call and serve the store."""
         super().begin(env)
-        self.client: TestClient = self.closing.enter_context(browsing(inbox(self.call.store, user=lambda _: ANA)))
+        self.client: TestClient = self.closing.enter_context(
+            browsing(inbox(self.call.store, user=lambda _: ANA))
+        )
 
     def _post(self, **said: Any) -> str:
-        sent = self.client.post(f"/api/questions/{self.seen.id}/answer", json={"about": self.seen.digest, **said})
+        sent = self.client.post(
+            f"/api/questions/{self.seen.id}/answer", json={"about": self.seen.digest, **said}
+        )
         return "" if sent.status_code == 200 else sent.text
 
     def yes(self) -> str:
-        """Post."""
         return self._post(approve=True)
 
     def edit(self, env: str) -> str:
-        """Post."""
         return self._post(arguments={"say": env})
 
     def end(self) -> str:
-        """Post."""
         return self._post(cancel=True)
 
     def reassign(self, to: str) -> str:
-        """Post."""
         sent = self.client.post(f"/api/questions/{self.seen.id}/pass-on", json={"to": [to]})
         return "" if sent.status_code == 200 else sent.text
 
@@ -161,7 +171,7 @@ class Page(Api):
     name = "page"
 
     def look(self) -> None:
-        """Load the page, whose form carries what it shows."""
+        """Load the page. Its form contains the digest of what it shows."""
         super().look()
         shown = self.client.get(f"/q/{self.seen.id}").text
         self.fields = _hidden_fields(shown)
@@ -171,28 +181,26 @@ class Page(Api):
         return "" if sent.status_code == 303 else html.unescape(sent.text)
 
     def yes(self) -> str:
-        """Send the form."""
         return self._post(act="approve")
 
     def edit(self, env: str) -> str:
-        """Send the form."""
         return self._post(act="edit", edited=json.dumps({"say": env}))
 
     def end(self) -> str:
-        """Send the form."""
         return self._post(act="end")
 
     def reassign(self, to: str) -> str:
-        """Send the form."""
         return self._post(act="pass", to=to)
 
 
 def _hidden_fields(shown: str) -> dict[str, str]:
-    """Return the values that a page carries along."""
+    """Return the hidden fields of a page."""
     import re
 
     found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', shown)
-    return {name: html.unescape(value) for name, value in found if name in ("about", "digest", "walk")}
+    return {
+        name: html.unescape(value) for name, value in found if name in ("about", "digest", "walk")
+    }
 
 
 class Command(Interface):
@@ -208,7 +216,7 @@ class Command(Interface):
 
     @property
     def user(self) -> CommandLine:
-        """The command line of ana."""
+        """Ana's command line."""
         assert isinstance(self.call, ConfiguredCall)
         return self.call.user
 
@@ -217,19 +225,19 @@ class Command(Interface):
         return "" if finished.status == 0 else finished.stderr
 
     def yes(self) -> str:
-        """Name the digest that was seen."""
+        """Answer with the digest that was seen."""
         return self._run("yes", *(["--digest", self.seen.digest[:12]] if self.seen.digest else []))
 
     def edit(self, env: str) -> str:
-        """Run the command."""
-        return self._run(json.dumps({"edit": {"say": env}}), *(["--digest", self.seen.digest[:12]] if self.seen.digest else []))
+        return self._run(
+            json.dumps({"edit": {"say": env}}),
+            *(["--digest", self.seen.digest[:12]] if self.seen.digest else []),
+        )
 
     def end(self) -> str:
-        """Run the command."""
         return self._run("--cancel")
 
     def reassign(self, to: str) -> str:
-        """Run the command."""
         return self._run("--pass-to", to)
 
 
@@ -246,38 +254,51 @@ class Program(Interface):
         self.call = Call(self.directory, env, self.prompter)
         self.running = threading.Thread(target=self.call.begin, daemon=True)
         self.running.start()
-        until(lambda: self.call.store.pending_sync() or self.prompter.dialogs.shown, bool)
+        until(lambda: self.prompter.dialogs.shown or self._is_asked_of_others(), bool)
+
+    def _is_asked_of_others(self) -> bool:
+        whose = [question.whose for question in self.call.store.pending_sync()]
+        return any(
+            one is not None and one.eligible is not None and ANA not in one.eligible
+            for one in whose
+        )
 
     def _reply(self, reply: mt.Reply) -> str:
-        """Reply to the newest dialog; a question of others opens none, and the turn waits for them."""
+        """Reply to the newest dialog. A question of others opens none, and the turn waits for
+        them.
+        """
 
         def is_settled() -> bool:
-            return not self.running.is_alive() or any(not replied.done() for _, replied in self.prompter.dialogs.shown)
+            return not self.running.is_alive() or any(
+                not replied.done() for _, replied in self.prompter.dialogs.shown
+            )
 
         until(is_settled, bool)
-        open_ = [(prompt, replied) for prompt, replied in self.prompter.dialogs.shown if not replied.done()]
+        open_ = [
+            (prompt, replied)
+            for prompt, replied in self.prompter.dialogs.shown
+            if not replied.done()
+        ]
         if not open_:
             return "no prompt is open for her"
         open_[-1][1].set_result(reply)
-        until(lambda: not self.running.is_alive() or open_[-1][1] is not self.prompter.dialogs.shown[-1][1], bool)
-        return ""
+        shown = self.prompter.dialogs.shown
+        until(lambda: not self.running.is_alive() or open_[-1][1] is not shown[-1][1], bool)
+        return "" if open_[-1][1] is shown[-1][1] else f"asked again: {shown[-1][0].error}"
 
     def look(self) -> None:
-        """Remember the dialog."""
         self.dialog = self.prompter.dialogs.shown[-1][1] if self.prompter.dialogs.shown else None
 
     def yes(self) -> str:
-        """Reply to the dialog that was looked at, if it is open."""
+        """Reply to the dialog that was read, if it is still open."""
         if self.dialog is not None and self.dialog.cancelled():
             return "the prompt was closed, because the call was edited"
         return self._reply(mt.Answered(value=True))
 
     def edit(self, env: str) -> str:
-        """Reply."""
         return self._reply(mt.Edited({"say": env}))
 
     def end(self) -> str:
-        """Reply."""
         return self._reply(mt.EndedTurn())
 
 
@@ -289,7 +310,7 @@ class AnswerAtTerminal(Command):
     plain: ClassVar[bool] = True
 
     def look(self) -> None:
-        """Sit down, and wait for the prompt; without one, the command says why."""
+        """Start the command and wait for the prompt, or for the message that there is none."""
         super().look()
         self.session = self._sat_down()
         self.closing.callback(self.session.hang_up)
@@ -302,33 +323,43 @@ class AnswerAtTerminal(Command):
         return self.user.on_a_terminal("answer", self.seen.id, plain=self.plain, size=(100, 40))
 
     def _keys(self, *keys: str) -> str:
-        """Press keys at the prompt; return what is shown if that decided nothing."""
+        """Press keys at the prompt. If they decide nothing, return what is shown."""
         if not self.person.is_asked("Run deploy?"):
             return self.session.text
         before = len(self.call.events)
         self.person.press(keys[0])
         for more in keys[1:]:
-            self.session.wait_until(lambda: any(word in self.person.new for word in _MORE), "what comes after a key")
+            self.session.wait_until(
+                lambda: any(word in self.person.new for word in _MORE), "what comes after a key"
+            )
             self.person.press(more)
-        while self.session.read() and len(self.call.events) == before and "again" not in self.person.new:
+        while (
+            self.session.read()
+            and len(self.call.events) == before
+            and "again" not in self.person.new
+        ):
             pass
         return "" if len(self.call.events) > before else self.session.text
 
     def yes(self) -> str:
-        """Press y."""
         return self._keys("y\r" if self.plain else "y")
 
     def edit(self, env: str) -> str:
-        """Press e, and type JSON."""
+        """Press e and type JSON."""
         return self._keys("e\r", ":j\r", json.dumps({"say": env}) + "\r")
 
     def paste(self, text: str) -> None:
-        """Write it at once, as a terminal does that marks no pastes, and wait until the prompt has said so."""
+        """Write the text at once, as a terminal without bracketed paste does, and wait for the
+        prompt's message.
+        """
         seen = len(self.session.raw)
         self.session.send(text.encode())
         said = ("That looked like pasted text", "Several lines arrived at once")
         self.session.wait_until(
-            lambda: any(line in self.session.raw[seen:].decode("utf-8", "replace") for line in said), "the line about pasted text"
+            lambda: any(
+                line in self.session.raw[seen:].decode("utf-8", "replace") for line in said
+            ),
+            "the line about pasted text",
         )
 
 
@@ -336,31 +367,36 @@ _MORE = ("Your reply", "Why", "The reason", "Enter submits", "Type the new")
 
 
 class AnswerAtRichTerminal(AnswerAtTerminal):
-    """The same, where prompts are drawn."""
+    """The same with drawn prompts."""
 
     name = "`midturn answer ID` at a terminal, drawn"
-    lacks: ClassVar[Mapping[str, str]] = {**AnswerAtTerminal.lacks, "edit": "arguments are edited in an editor there: the row above has it"}
+    lacks: ClassVar[Mapping[str, str]] = {
+        **AnswerAtTerminal.lacks,
+        "edit": "arguments are edited in an editor; see the row above",
+    }
     plain = False
 
 
 class AttachedTerminal(AnswerAtTerminal):
-    """The turn runs at the terminal of ana."""
+    """The turn runs at ana's terminal."""
 
     name = "terminal of the turn"
     lacks: ClassVar[Mapping[str, str]] = {
-        "stale yes": "its prompt is drawn anew with the edited call",
-        "ineligible end": "it is no question of hers: there is no prompt to end it at",
+        "stale yes": "the prompt is redrawn with the edited call",
+        "ineligible end": "the person has no prompt for the question",
         "forged note": NO_REASSIGNMENT,
     }
 
     def begin(self, env: str) -> None:
-        """Nothing is asked before she sits down."""
+        """Do nothing: the turn starts in `look`."""
         self.call = ConfiguredCall(self.directory, env)
 
     def look(self) -> None:
         """Run the turn."""
         assert isinstance(self.call, ConfiguredCall)
-        self.session = self.user.on_a_terminal("query", "-m", self.call.script, "Go", plain=self.plain, size=(100, 40))
+        self.session = self.user.on_a_terminal(
+            "query", "-m", self.call.script, "Go", plain=self.plain, size=(100, 40)
+        )
         self.closing.callback(self.session.hang_up)
         self.person = FormPerson(self.session, plain=self.plain)
         while not self.person.is_asked("Run deploy?"):
@@ -368,7 +404,7 @@ class AttachedTerminal(AnswerAtTerminal):
                 break
 
     def yes(self) -> str:
-        """Press y, and wait until the command has ended."""
+        """Press y and wait until the command has ended."""
         told = super().yes()
         self.session.wait_for_end()
         return told
@@ -381,29 +417,33 @@ class AttachedTerminal(AnswerAtTerminal):
 
 
 class McpPermission(Command):
-    """An agent asks for its permission through `midturn mcp`; ana decides by a command."""
+    """An agent asks for a permission through `midturn mcp`, and ana decides by a command."""
 
     name = "permission tool of `midturn mcp`"
 
     def begin(self, env: str) -> None:
-        """Have the tool called, and wait until it waits."""
+        """Call the tool and wait until it waits."""
         call = CallOfAnotherAgent(self.directory, env, "claude")
         self.call = call
-        talk = Talk(lambda: connected(call.user, "--store", call.address, name="claude-code", era=LEGACY))
+        talk = ConnectedClient(
+            lambda: connected(call.user, "--store", call.address, name="claude-code", era=LEGACY)
+        )
         self.closing.callback(talk.leave)
-        self.told = talk.call("permission_prompt", {"tool_name": "deploy", "input": {"say": env}, "tool_use_id": "t1"})
+        self.told = talk.call(
+            "permission_prompt", {"tool_name": "deploy", "input": {"say": env}, "tool_use_id": "t1"}
+        )
         self.closing.callback(self.told.cancel)
         until(call.store.pending_sync, bool)
 
 
 class ClaudeHook(Command):
-    """A call of Claude Code, whose hook waits for the decision; ana decides by a command."""
+    """A call of Claude Code, whose hook waits for the decision. Ana decides by a command."""
 
-    name = "hook of Claude Code"
+    name = "Hook for Claude Code"
     lacks: ClassVar[Mapping[str, str]] = {"paste": NO_KEYS, "ineligible end": OWNER}
 
     def begin(self, env: str) -> None:
-        """Have the hook wait."""
+        """Start the hook."""
         self.call = call = CallOfAnotherAgent(self.directory, env, "claude")
         session = Session(call.user, "claude", CLAUDE_CODE_SESSION_ATTENDED="0")
         hook = session.start("PermissionRequest", tool_name="deploy", tool_input={"say": env})
@@ -413,26 +453,26 @@ class ClaudeHook(Command):
 
 
 def _end(hook: HookProcess) -> None:
-    """End a hook that may have ended already, and read what it wrote."""
+    """Wait for a hook to end, even if it has ended already, and read its output."""
     try:
         hook.kill()
     except ProcessLookupError:
-        hook.process.communicate(timeout=60)
+        hook.process.communicate(timeout=120)
 
 
 class Adapter(Library):
-    """A tool of another framework asks; ana answers in the store."""
+    """A tool of another framework asks, and ana answers in the store."""
 
     lacks: ClassVar[Mapping[str, str]] = {
-        "edit": "its tool asks a question, which has no arguments",
-        "stale yes": "its tool asks a question, which nobody edits",
+        "edit": "the tool asks a question, which has no arguments",
+        "stale yes": "the tool asks a question, which cannot be edited",
         "paste": NO_KEYS,
     }
     loop: ClassVar[type[ForeignLoop]] = InquirerLoop
     name = "`Inquirer`"
 
     def begin(self, env: str) -> None:
-        """Have the loop make the call."""
+        """Run the framework's loop until it makes the call."""
         self.call = AskedCall(self.directory, env, self.loop)
         self.call.begin()
 
@@ -442,22 +482,16 @@ class Adapter(Library):
 
 
 class PydanticAi(Adapter):
-    """An adapter."""
-
     name = "pydantic-ai"
     loop = PydanticLoop
 
 
 class Langgraph(Adapter):
-    """An adapter."""
-
     name = "LangGraph"
     loop = LanggraphLoop
 
 
 class OpenaiAgents(Adapter):
-    """An adapter."""
-
     name = "OpenAI Agents SDK"
     loop = OpenaiLoop
 
@@ -477,35 +511,41 @@ class ChannelInterface(Interface):
     def begin(self, env: str) -> None:
         """Run the channel on the store."""
         super().begin(env)
-        self.person: PhonePerson = self.closing.enter_context(on_a_phone(self.kind, self.call.store))
+        self.person: PhonePerson = self.closing.enter_context(
+            with_phone(self.kind, self.call.store)
+        )
 
     def look(self) -> None:
-        """Wait for the card; from now on its updates are held back, as by a limit of the platform."""
+        """Wait for the card, then hold back its updates, as a platform's rate limit does."""
         super().look()
-        self.card = until(lambda: [card for card in self.person.on.phone.cards() if card.is_open], bool)[-1]
+        self.card = until(
+            lambda: [card for card in self.person.on.phone.cards() if card.is_open], bool
+        )[-1]
         until(lambda: self.person.on.do(self._is_known()), bool)
-        held, reconcile = threading.Event(), Deck.see_to
+        held, reconcile = threading.Event(), CardReconciler.reconcile
         self.release = held.set
 
-        async def held_back(deck: Deck, id: str) -> None:
+        async def held_back(deck: CardReconciler, id: str) -> None:
             while not held.is_set():  # noqa: ASYNC110  another thread sets it
                 await asyncio.sleep(0.01)
             await reconcile(deck, id)
 
-        self.closing.enter_context(patch.object(Deck, "see_to", held_back))
+        self.closing.enter_context(patch.object(CardReconciler, "reconcile", held_back))
         self.closing.callback(held.set)
 
     async def _is_known(self) -> bool:
-        cards = await Ledger(self.call.store.port, now).cards("phone")
+        cards = await ChannelState(self.call.store.port, now).cards("phone")
         return any(card.there and card.there == card.about for card in cards.values())
 
     def yes(self) -> str:
-        """Press the button of the card that was looked at, or write the word."""
+        """Press the button of the card that was read, or write its label."""
         before = self.person.on.phone.cards()
         label = next((label for label in self.card.buttons if label in ("Allow", "Yes")), "yes")
         self.person.on.do(act(self.person.on.phone, self.card, label))
         self.release()
-        changed = until(lambda: [card for card in self.person.on.phone.cards() if card not in before], bool)
+        changed = until(
+            lambda: [card for card in self.person.on.phone.cards() if card not in before], bool
+        )
         return "" if ANA in self.call.votes else changed[-1].text
 
 

@@ -1,4 +1,6 @@
-"""The rules of who decides what: each is played through every interface, and the log says whether it holds."""
+"""The rules about who decides what. Each is run through every interface and checked against
+the log.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ Play: TypeAlias = Callable[[Interface], None]
 
 
 class Rule(Struct, frozen=True):
-    """A rule, in one sentence, and how it is tried."""
+    """A rule and the function that tests it."""
 
     name: str
     says: str
@@ -22,7 +24,7 @@ class Rule(Struct, frozen=True):
 
 
 def edit(at: Interface) -> None:
-    """Ana may allow the call, and not the call that she makes of it: two others decide that."""
+    """Ana may approve the call, but not her edit of it: that needs two other people."""
     at.begin(STAGING)
     at.look()
     at.edit(PRODUCTION)
@@ -38,7 +40,9 @@ def edit(at: Interface) -> None:
 
 
 def stale_yes(at: Interface) -> None:
-    """Bo has edited the call since ana looked at it: her yes does not count for what she has not seen."""
+    """Bo edits the call after ana has read it. Her yes does not count for content she has not
+    seen.
+    """
     at.begin(SHARED)
     at.look()
     at.call.answer("bo", arguments={"say": f"{SHARED} again"})
@@ -50,7 +54,7 @@ def stale_yes(at: Interface) -> None:
 
 
 def ineligible_voter(at: Interface) -> None:
-    """Bo alone decides: the yes of ana is refused."""
+    """Only Bo may decide. Ana's yes is refused."""
     at.begin(THEIRS)
     at.look()
     assert at.yes()
@@ -60,7 +64,7 @@ def ineligible_voter(at: Interface) -> None:
 
 
 def ineligible_end(at: Interface) -> None:
-    """Bo alone decides: ana does not end the turn in his place."""
+    """Only Bo may decide. Ana cannot end the turn."""
     at.begin(THEIRS)
     at.look()
     assert at.end()
@@ -69,7 +73,7 @@ def ineligible_end(at: Interface) -> None:
 
 
 def forged_note(at: Interface) -> None:
-    """Nobody puts a question to a person who may not decide it."""
+    """A question cannot be reassigned to a person who may not decide it."""
     at.begin(SHARED)
     at.look()
     assert at.reassign("mallory")
@@ -79,7 +83,7 @@ def forged_note(at: Interface) -> None:
 
 
 def paste(at: Interface) -> None:
-    """A text that is pasted at the prompt decides nothing, and what is typed later does."""
+    """Text pasted at the prompt decides nothing."""
     at.begin(STAGING)
     at.look()
     at.paste("yes, all of them\ryes\r")
@@ -89,7 +93,7 @@ def paste(at: Interface) -> None:
 
 
 def duplicate_identity(at: Interface) -> None:
-    """Ana says yes, and once more under another login of hers: that is one vote."""
+    """Ana says yes again under another login of hers. That counts as one vote."""
     at.begin(SHARED)
     at.look()
     assert at.yes() == ""
@@ -105,10 +109,10 @@ def duplicate_identity(at: Interface) -> None:
 
 RULES = (
     Rule("edit", "An edit is checked as if the model had made the edited call.", edit),
-    Rule("stale yes", "A yes counts for what its author saw.", stale_yes),
-    Rule("ineligible voter", "Who may not decide does not.", ineligible_voter),
-    Rule("ineligible end", "Who may not decide ends nothing, either.", ineligible_end),
-    Rule("forged note", "Nobody makes anybody else a voter.", forged_note),
+    Rule("stale yes", "A yes counts only for the content that its author saw.", stale_yes),
+    Rule("ineligible voter", "A person who may not decide cannot answer.", ineligible_voter),
+    Rule("ineligible end", "A person who may not decide cannot end the question.", ineligible_end),
+    Rule("forged note", "A recorded notice cannot add a voter.", forged_note),
     Rule("paste", "Pasted text decides nothing.", paste),
-    Rule("duplicate identity", "One person is one voter.", duplicate_identity),
+    Rule("duplicate identity", "One person has one vote.", duplicate_identity),
 )

@@ -1,4 +1,4 @@
-"""The table of rules and interfaces. `python -m support.decisions.table` plays every cell."""
+"""The table of rules and interfaces. `python -m support.decisions.table` runs every cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from support.decisions.interfaces import INTERFACES, Interface
 from support.decisions.rules import RULES, Rule
-from support.lasting import UNTIL_THE_END
+from support.shared_resources import SESSION_RESOURCES
 
 
 class Cell(Struct, frozen=True):
@@ -24,16 +24,15 @@ class Cell(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The names of both."""
         return self.interface.name, self.rule.name
 
     @property
     def reason(self) -> str | None:
-        """Why the interface has nothing to do with the rule; None if the cell is played."""
+        """Why the rule does not apply at the interface; None if the cell is run."""
         return self.interface.lacks.get(self.rule.name)
 
     def play(self, directory: Path) -> None:
-        """Play it.
+        """Run the cell.
 
         Raises:
             AssertionError: The rule does not hold there.
@@ -56,7 +55,9 @@ def written(broken: Mapping[tuple[str, str], str] | None = None) -> str:
     found = broken or {}
     reasons = list(dict.fromkeys(cell.reason for cell in cells() if cell.reason))
     letters = dict(zip(reasons, ascii_lowercase, strict=False))
-    head = f"| interface | {' | '.join(rule.name for rule in RULES)} |\n|{' --- |' * (len(RULES) + 1)}"
+    head = (
+        f"| interface | {' | '.join(rule.name for rule in RULES)} |\n|{' --- |' * (len(RULES) + 1)}"
+    )
     rows: list[str] = []
     for interface in INTERFACES:
         marks = [_mark(Cell(interface, rule), letters, found) for rule in RULES]
@@ -68,7 +69,7 @@ def written(broken: Mapping[tuple[str, str], str] | None = None) -> str:
             "\n".join(f"- **{rule.name}**: {rule.says}" for rule in RULES),
             "\n".join([head, *rows]),
             "\n".join(f"- {letter}: {reason}" for reason, letter in letters.items()),
-            f"{len(every)} cells: {played} played, {len(every) - played} that an interface does not have.",
+            f"{len(every)} cells: {played} played, {len(every) - played} not applicable.",
         ]
     )
 
@@ -80,7 +81,7 @@ def _mark(cell: Cell, letters: Mapping[str, str], broken: Mapping[tuple[str, str
 
 
 def main() -> int:
-    """Play every cell; print the table, and each rule that does not hold."""
+    """Run every cell; print the table and each rule that does not hold."""
     broken: dict[tuple[str, str], str] = {}
     for cell in (cell for cell in cells() if cell.reason is None):
         if reason := cell.interface.missing():
@@ -91,7 +92,7 @@ def main() -> int:
                 cell.play(Path(directory))
             except Exception as error:  # noqa: BLE001  whatever it is, the rule does not hold
                 broken[cell.key] = repr(error)
-    UNTIL_THE_END.close()
+    SESSION_RESOURCES.close()
     print(written(broken))  # noqa: T201
     for (interface, rule), error in broken.items():
         print(f"{interface}, {rule}: {error}")  # noqa: T201

@@ -12,11 +12,11 @@ FRAMEWORKS = {
     "openai-agents": "openai_agents.Harness",
     "pydantic-ai": "pydantic_ai.Harness",
 }
-"""Where the harness of each framework is."""
+"""Module of the harness, by framework."""
 
 
 def harness_of(framework: str) -> AdapterHarness:
-    """Return the harness of a framework, which is loaded only then."""
+    """Load and return the harness of a framework."""
     module, _, name = FRAMEWORKS[framework].partition(".")
     made: AdapterHarness = getattr(import_module(f"support.harnesses.{module}"), name)()
     return made

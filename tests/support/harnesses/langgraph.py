@@ -1,4 +1,6 @@
-"""Scripted agents in LangGraph, with a ToolNode: what is kept between two runs are the checkpoints, at each step."""
+"""Scripted agents in LangGraph with a ToolNode. The checkpoints of each step are kept between
+two runs.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,6 @@ _THREAD: RunnableConfig = {"configurable": {"thread_id": "7"}}
 
 @dataclass
 class Context:
-    """The context of a run."""
-
     user: str
 
 
@@ -45,11 +45,16 @@ class Harness:
     name = "LangGraph"
     missing: Mapping[Capability, str] = {
         "guardrails": "a `ToolNode` judges no calls before they run",
-        "lost state": "a call is identified by the checkpoint in which its node runs; without the checkpoints it is asked again",
+        "lost state": (
+            "a call is identified by the checkpoint in which its node runs; without the checkpoints"
+            " it is asked again"
+        ),
     }
 
     async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
-        """Run the graph through `invoke`, `stream`, or plain, with its checkpoints in memory."""
+        """Run the graph through `invoke`, `stream`, or without midturn, with checkpoints in
+        memory.
+        """
         return await _run(program, _Kept(saved), entry)
 
     def run_sync(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
@@ -57,12 +62,13 @@ class Harness:
         return _run_sync(program, _Kept(saved), entry)
 
     def image(self, data: bytes) -> object:
-        """Return an image, as the blocks of a message."""
-        return [{"type": "image", "base64": base64.b64encode(data).decode(), "mime_type": "image/png"}]
+        return [
+            {"type": "image", "base64": base64.b64encode(data).decode(), "mime_type": "image/png"}
+        ]
 
 
 class SqliteHarness(Harness):
-    """The same, with the checkpoints in a database."""
+    """The same with checkpoints in SQLite."""
 
     name = "LangGraph, SQLite"
 
@@ -92,7 +98,7 @@ class SqliteHarness(Harness):
 
 
 class PostgresHarness(Harness):
-    """The same, with the checkpoints in PostgreSQL: what is kept here is the name of the thread."""
+    """The same with checkpoints in PostgreSQL. Only the thread name is kept here."""
 
     name = "LangGraph, PostgreSQL"
 
@@ -117,12 +123,22 @@ def _thread(saved: Saved) -> RunnableConfig:
     return {"configurable": {"thread_id": saved.content.decode()}}
 
 
-async def _run(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: Entry, thread: RunnableConfig = _THREAD) -> Outcome:
+async def _run(
+    program: Program,
+    checkpointer: BaseCheckpointSaver[Any],
+    entry: Entry,
+    thread: RunnableConfig = _THREAD,
+) -> Outcome:
     graph = _graph(program, checkpointer, entry)
     given = {"messages": [HumanMessage(entry.text)]}
     if entry.inquirer is None:
         return _outcome(await graph.ainvoke(given, thread, context=Context(program.context)))
-    options: dict[str, Any] = {"key": entry.key, "author": entry.author, "on_open": entry.on_open, "context": Context(program.context)}
+    options: dict[str, Any] = {
+        "key": entry.key,
+        "author": entry.author,
+        "on_open": entry.on_open,
+        "context": Context(program.context),
+    }
     seen: list[object] = []
     try:
         if not entry.is_stream:
@@ -135,11 +151,20 @@ async def _run(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: 
     return _outcome(events.result, seen)
 
 
-def _run_sync(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: Entry, thread: RunnableConfig = _THREAD) -> Outcome:
+def _run_sync(
+    program: Program,
+    checkpointer: BaseCheckpointSaver[Any],
+    entry: Entry,
+    thread: RunnableConfig = _THREAD,
+) -> Outcome:
     assert entry.inquirer is not None
     graph = _graph(program, checkpointer, entry, is_sync=True)
     try:
-        return _outcome(adapter.invoke_sync(graph, entry.inquirer, {"messages": [HumanMessage(entry.text)]}, thread))
+        return _outcome(
+            adapter.invoke_sync(
+                graph, entry.inquirer, {"messages": [HumanMessage(entry.text)]}, thread
+            )
+        )
     except mt.Suspended:
         return Outcome(None)
 
@@ -148,14 +173,20 @@ def _outcome(state: Mapping[str, Any], events: Sequence[object] = ()) -> Outcome
     return Outcome(state["messages"][-1].text, events)
 
 
-def _graph(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: Entry, *, is_sync: bool = False) -> Any:
+def _graph(
+    program: Program, checkpointer: BaseCheckpointSaver[Any], entry: Entry, *, is_sync: bool = False
+) -> Any:
     def model(state: MessagesState) -> dict[str, list[AIMessage]]:
         messages = state["messages"]
-        last = max(place for place, message in enumerate(messages) if isinstance(message, HumanMessage))
+        last = max(
+            place for place, message in enumerate(messages) if isinstance(message, HumanMessage)
+        )
         turn = messages[last + 1 :]
         read = [_text(message) for message in turn if isinstance(message, ToolMessage)]
         said = program.reply(sum(isinstance(message, AIMessage) for message in turn), read)
-        calls = [{"name": call.tool, "args": dict(call.arguments), "id": call.id} for call in said.calls]
+        calls = [
+            {"name": call.tool, "args": dict(call.arguments), "id": call.id} for call in said.calls
+        ]
         return {"messages": [AIMessage(said.text, tool_calls=calls)]}
 
     tools = [_tool(tool) for tool in program.tools]
@@ -209,7 +240,7 @@ def _context_tool(program: Program) -> StructuredTool:
 
 
 class _Kept(InMemorySaver):
-    """Stands for a checkpointer in a database: what it has is in `saved` at once."""
+    """A checkpointer that writes to `saved` at once, like one in a database."""
 
     def __init__(self, saved: Saved) -> None:
         super().__init__()
@@ -222,11 +253,9 @@ class _Kept(InMemorySaver):
             self.blobs.update(blobs)
 
     def put(self, *args: Any, **options: Any) -> Any:
-        """Keep a checkpoint."""
         return self._kept(super().put(*args, **options))
 
     def put_writes(self, *args: Any, **options: Any) -> None:
-        """Keep what a node has done."""
         self._kept(super().put_writes(*args, **options))
 
     def _kept(self, done: Any) -> Any:

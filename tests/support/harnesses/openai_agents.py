@@ -1,4 +1,6 @@
-"""Scripted agents in the OpenAI Agents SDK: what is kept between two runs is the state of one that waits, or the items."""
+"""Scripted agents in the OpenAI Agents SDK. The state of a waiting run, or the items, are kept
+between two runs.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,16 @@ class Harness:
     """See `AdapterHarness`."""
 
     name = "OpenAI Agents SDK"
-    missing: Mapping[Capability, str] = {"equal ids": "the SDK takes two calls with the same id for one"}
+    missing: Mapping[Capability, str] = {
+        "equal ids": "the SDK takes two calls with the same id for one"
+    }
 
     async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
-        """Run the agent through `Asking`, or plain."""
+        """Run the agent through `Asking`, or without midturn."""
         if entry.inquirer is None:
-            result = await Runner.run(_agent(program, None), entry.text, context=program.context, run_config=_CONFIG)
+            result = await Runner.run(
+                _agent(program, None), entry.text, context=program.context, run_config=_CONFIG
+            )
             return Outcome(str(result.final_output))
         asking = Asking(entry.inquirer)
         agent = _agent(program, asking)
@@ -60,7 +66,6 @@ class Harness:
         return _outcome(saved, asking.run_sync(agent, given, **_options(program, given, entry)))
 
     def image(self, data: bytes) -> object:
-        """Return an image."""
         return ToolOutputImage(image_url=f"data:image/png;base64,{base64.b64encode(data).decode()}")
 
 
@@ -93,17 +98,16 @@ def _outcome(saved: Saved, result: Any, events: Sequence[object] = ()) -> Outcom
 
 
 class _ProgramModel(Model):
-    """A model that says what the program says."""
+    """A model that replies according to the program."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
 
     async def get_response(self, *args: Any, **options: Any) -> ModelResponse:
-        """Answer."""
         return await self._next(_input(args, options)).get_response(*args, **options)
 
     async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        """Answer, piece by piece."""
+        """Reply as a stream of chunks."""
         async for event in self._next(_input(args, options)).stream_response(*args, **options):
             yield event
 
@@ -111,9 +115,13 @@ class _ProgramModel(Model):
         items = [{"role": "user"}] if isinstance(given, str) else given
         last = max(place for place, item in enumerate(items) if item.get("role") == "user")
         turn = items[last + 1 :]
-        read = [_text(item["output"]) for item in turn if item.get("type") == "function_call_output"]
+        read = [
+            _text(item["output"]) for item in turn if item.get("type") == "function_call_output"
+        ]
         said = self._program.reply(_replies(turn), read)
-        calls = [function_call(call.tool, dict(call.arguments), call_id=call.id) for call in said.calls]
+        calls = [
+            function_call(call.tool, dict(call.arguments), call_id=call.id) for call in said.calls
+        ]
         return ScriptedModel([[*([assistant_message(said.text)] if said.text else []), *calls]])
 
 
@@ -122,9 +130,12 @@ def _input(args: Sequence[Any], options: Mapping[str, Any]) -> Any:
 
 
 def _replies(turn: Sequence[Mapping[str, Any]]) -> int:
-    """Count the replies of the model: calls, and their results after them."""
+    """Count the replies of the model: calls followed by their results."""
     kinds = [item.get("type") for item in turn]
-    return sum(kind == "function_call" and (place == 0 or kinds[place - 1] != "function_call") for place, kind in enumerate(kinds))
+    return sum(
+        kind == "function_call" and (place == 0 or kinds[place - 1] != "function_call")
+        for place, kind in enumerate(kinds)
+    )
 
 
 def _text(output: Any) -> str:
@@ -159,7 +170,11 @@ def _guardrail(tool: ProgramTool) -> ToolInputGuardrail[Any]:
     async def judge(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
         assert tool.refuse is not None
         reason = tool.refuse(json.loads(data.context.tool_arguments))
-        return ToolGuardrailFunctionOutput.reject_content(reason) if reason else ToolGuardrailFunctionOutput.allow()
+        return (
+            ToolGuardrailFunctionOutput.reject_content(reason)
+            if reason
+            else ToolGuardrailFunctionOutput.allow()
+        )
 
     return ToolInputGuardrail(guardrail_function=judge, name="judge")
 

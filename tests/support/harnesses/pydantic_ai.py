@@ -1,4 +1,4 @@
-"""Scripted agents in pydantic-ai: what is kept between two runs are the messages."""
+"""Scripted agents in pydantic-ai. The messages are kept between two runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from midturn.integrations import pydantic_ai as adapter
-from midturn.testing.adapters.program import Capability, Entry, ModelReply, Outcome, Program, ProgramTool, Saved
+from midturn.testing.adapters.program import (
+    Capability,
+    Entry,
+    ModelReply,
+    Outcome,
+    Program,
+    ProgramTool,
+    Saved,
+)
 
 
 class Harness:
@@ -28,7 +36,7 @@ class Harness:
     missing: Mapping[Capability, str] = {}
 
     async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
-        """Run the agent through `run`, `stream`, or plain `agent.run`."""
+        """Run the agent through `run`, `stream`, or `agent.run` without midturn."""
         agent = _agent(program)
         options: dict[str, Any] = {"deps": program.context}
         if entry.inquirer is None:
@@ -43,10 +51,14 @@ class Harness:
     def run_sync(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
         """Run the agent through `run_sync`."""
         assert entry.inquirer is not None
-        return _outcome(saved, adapter.run_sync(_agent(program), entry.inquirer, **_given(saved, entry), deps=program.context))
+        return _outcome(
+            saved,
+            adapter.run_sync(
+                _agent(program), entry.inquirer, **_given(saved, entry), deps=program.context
+            ),
+        )
 
     def image(self, data: bytes) -> object:
-        """Return an image."""
         return BinaryContent(data, media_type="image/png")
 
 
@@ -70,10 +82,15 @@ def _outcome(saved: Saved, result: Any, events: Sequence[object] = ()) -> Outcom
 def _agent(program: Program) -> Agent[Any, Any]:
     def respond(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         said = _said(program, messages)
-        calls = [ToolCallPart(call.tool, dict(call.arguments), tool_call_id=call.id) for call in said.calls]
+        calls = [
+            ToolCallPart(call.tool, dict(call.arguments), tool_call_id=call.id)
+            for call in said.calls
+        ]
         return ModelResponse(parts=[*([TextPart(said.text)] if said.text else []), *calls])
 
-    async def stream(messages: list[ModelMessage], _: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+    async def stream(
+        messages: list[ModelMessage], _: AgentInfo
+    ) -> AsyncIterator[str | DeltaToolCalls]:
         said = _said(program, messages)
         if said.text:
             yield said.text
@@ -84,7 +101,12 @@ def _agent(program: Program) -> Agent[Any, Any]:
     tools = [_tool(tool) for tool in program.tools]
     if program.context_tool is not None:
         tools.append(_context_tool(program))
-    return Agent(FunctionModel(respond, stream_function=stream), deps_type=str, output_type=[str, DeferredToolRequests], tools=tools)
+    return Agent(
+        FunctionModel(respond, stream_function=stream),
+        deps_type=str,
+        output_type=[str, DeferredToolRequests],
+        tools=tools,
+    )
 
 
 def _tool(tool: ProgramTool) -> Tool[Any]:
@@ -95,7 +117,12 @@ def _tool(tool: ProgramTool) -> Tool[Any]:
         if refuse and (reason := refuse(arguments)):
             raise ModelRetry(reason)
 
-    return Tool(tool.function, name=tool.name, requires_approval=tool.needs_approval, args_validator=validate if refuse else None)
+    return Tool(
+        tool.function,
+        name=tool.name,
+        requires_approval=tool.needs_approval,
+        args_validator=validate if refuse else None,
+    )
 
 
 def _context_tool(program: Program) -> Tool[Any]:
@@ -108,11 +135,19 @@ def _context_tool(program: Program) -> Tool[Any]:
 
 
 def _said(program: Program, messages: Sequence[Any]) -> ModelReply:
-    last = max(place for place, message in enumerate(messages) if any(_is_of_the_user(part) for part in message.parts))
+    last = max(
+        place
+        for place, message in enumerate(messages)
+        if any(_is_of_the_user(part) for part in message.parts)
+    )
     turn = messages[last:]
     parts = [part for message in turn for part in message.parts]
-    files = "".join(f" [image of {len(item.data)} bytes]" for part in parts for item in _images(part))
-    read = [_text(part) + files for part in parts if part.part_kind in ("tool-return", "retry-prompt")]
+    files = "".join(
+        f" [image of {len(item.data)} bytes]" for part in parts for item in _images(part)
+    )
+    read = [
+        _text(part) + files for part in parts if part.part_kind in ("tool-return", "retry-prompt")
+    ]
     return program.reply(sum(isinstance(message, ModelResponse) for message in turn), read)
 
 
@@ -121,9 +156,17 @@ def _is_of_the_user(part: Any) -> bool:
 
 
 def _text(part: Any) -> str:
-    return str(part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response())
+    return str(
+        part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
+    )
 
 
 def _images(part: Any) -> Sequence[BinaryContent]:
-    items = part.files if isinstance(part, ToolReturnPart) else part.content if isinstance(part, UserPromptPart) else ()
+    items = (
+        part.files
+        if isinstance(part, ToolReturnPart)
+        else part.content
+        if isinstance(part, UserPromptPart)
+        else ()
+    )
     return [item for item in items if isinstance(item, BinaryContent)]

@@ -1,4 +1,4 @@
-"""What the loopback server is told to do with a request."""
+"""Answers of the loopback provider."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from midturn.question.json_value import JsonObject
 
 
 class ToolUse(Struct, frozen=True):
-    """A call in an answer; `arguments` as a string are sent as they are. One wire has tools in groups: `namespace` names one."""
+    """A tool call in an answer. String `arguments` are sent unchanged. `namespace` is the
+    group of the tool on one wire.
+    """
 
     name: str
     arguments: JsonObject | str
@@ -19,10 +21,11 @@ class ToolUse(Struct, frozen=True):
 
 
 class Says(Struct, frozen=True, kw_only=True):
-    """A whole answer, streamed word by word.
+    """A complete answer, streamed word by word.
 
-    `waits_for` holds the answer back until the server has received that many requests; `signature` signs the reasoning; `after` says
-    what happens once the first words are out: the connection is cut, nothing comes any more, or something comes that is not an event.
+    `waits_for` delays the answer until the server has received that many requests. `signature`
+    signs the reasoning. `after` is the fault after the first words: the connection is closed, the
+    stream stalls, or it sends invalid data.
     """
 
     text: str = ""
@@ -35,7 +38,7 @@ class Says(Struct, frozen=True, kw_only=True):
 
 
 class Fails(Struct, frozen=True, kw_only=True):
-    """An error in place of an answer."""
+    """An error instead of an answer."""
 
     status: int
     message: str = "it went wrong"

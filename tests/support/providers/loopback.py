@@ -1,4 +1,6 @@
-"""An HTTP server on the loopback interface that plays a provider, fails on command, and keeps what it received."""
+"""Fake model provider on the loopback interface, with configurable failures. It keeps the
+requests that it received.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from msgspec import Struct
 from support.providers.answers import Answer, Fails, Says
 from support.providers.wires import failure, stream, wire_of
 
-SILENCE = 30.0  # seconds that a test does not wait for: whoever asked gives up before
+SILENCE = 30.0  # seconds without data; clients time out earlier
 _LOOK = 0.01
 GARBAGE = b"data: {this is not JSON\n\n"
 
 
 class Received(Struct):
-    """One request: its bytes as they came. `left` is set when whoever asked closed the connection before the answer was whole."""
+    """One request with its raw bytes. `left` is set when the client closed the connection
+    before the end of the answer.
+    """
 
     method: str
     path: str
@@ -30,12 +34,14 @@ class Received(Struct):
 
     @property
     def json(self) -> Any:
-        """The body, decoded."""
+        """The decoded body."""
         return json.loads(self.body)
 
 
 class Loopback:
-    """Answers each request with the next of `answers`, the last again and again; any path of the four wires will do."""
+    """Answers each request with the next of `answers`, and repeats the last. Accepts any path
+    of the four wires.
+    """
 
     def __init__(self, *answers: Answer, models: tuple[str, ...] = ()) -> None:
         self.received: list[Received] = []
@@ -47,7 +53,9 @@ class Loopback:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop).result()
+        self._server = asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
+        ).result()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -58,7 +66,7 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        """The server's address, without a path."""
+        """The server's address without a path."""
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def _stop(self) -> None:
@@ -84,25 +92,42 @@ class Loopback:
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _answer(self, request: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, request: Received, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         wire = wire_of(request.path)
         if request.method == "GET" and request.path.endswith("/models"):
-            listed = json.dumps({"object": "list", "data": [{"id": name, "object": "model"} for name in self._models]}).encode()
+            listed = json.dumps(
+                {
+                    "object": "list",
+                    "data": [{"id": name, "object": "model"} for name in self._models],
+                }
+            ).encode()
             await _send(writer, 200, listed)
         elif wire is None:
             await _send(writer, 404, b'{"error": {"message": "no such path"}}')
         else:
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
             if isinstance(answer, Fails):
-                await _send(writer, answer.status, failure(wire, answer), retry_after=answer.retry_after)
+                await _send(
+                    writer, answer.status, failure(wire, answer), retry_after=answer.retry_after
+                )
             else:
                 await self._stream(answer, stream(wire, answer), (request, reader, writer))
 
-    async def _stream(self, says: Says, chunks: list[bytes], to: tuple[Received, asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+    async def _stream(
+        self,
+        says: Says,
+        chunks: list[bytes],
+        to: tuple[Received, asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
         request, reader, writer = to
         gone = asyncio.create_task(_gone(reader, request))
         try:
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding:"
+                b" chunked\r\n\r\n"
+            )
             first = chunks if says.after == "goes_on" else chunks[: _first_words(chunks, says)]
             while len(self.received) < says.waits_for:  # noqa: ASYNC110  (requests come in other tasks, and set no event)
                 await asyncio.sleep(_LOOK)
@@ -122,27 +147,36 @@ class Loopback:
 
 
 def _first_words(chunks: list[bytes], says: Says) -> int:
-    """Return how many chunks bring the first words, or the first two where there are none."""
+    """Return the number of chunks up to the first words, or 2 if there are none."""
     first = (says.text or says.reasoning).split(" ")[0].encode()
     return next((place + 1 for place, chunk in enumerate(chunks) if first and first in chunk), 2)
 
 
 async def _gone(reader: asyncio.StreamReader, request: Received) -> None:
-    """Note that whoever asked has left: the next thing that comes over this connection is its end."""
+    """Set `left` when the client closes the connection."""
     request.left = not await reader.read(1)
 
 
 async def _read(reader: asyncio.StreamReader) -> Received:
     head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     method, path, _ = head[0].split(" ")
-    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+    headers = {
+        name.lower(): value
+        for name, _, value in (line.partition(": ") for line in head[1:] if line)
+    }
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Received(method, path, headers, body)
 
 
-async def _send(writer: asyncio.StreamWriter, status: int, body: bytes, retry_after: str | None = None) -> None:
+async def _send(
+    writer: asyncio.StreamWriter, status: int, body: bytes, retry_after: str | None = None
+) -> None:
     wait = f"retry-after: {retry_after}\r\n" if retry_after else ""
-    writer.write(f"HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{wait}\r\n".encode() + body)
+    writer.write(
+        f"HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\ncontent-length:"
+        f" {len(body)}\r\n{wait}\r\n".encode()
+        + body
+    )
     await writer.drain()
 
 

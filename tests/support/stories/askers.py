@@ -1,4 +1,6 @@
-"""Who asks: our assistant's own tools, and the loops of others. Each enters its turn, which waits in the store, as often as it has to."""
+"""Askers: midturn's own tools and the loops of other frameworks. Each enters its turn as often
+as necessary.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,16 @@ from typing import Any, cast
 
 import midturn as mt
 from midturn.stores.store import ConversationStore
-from support.stories.assistants import managing, outcome_with_those_inside
-from support.stories.elsewhere import InAProcess, Silent
+from support.stories.assistants import managing, outcome_with_inner_agents
 from support.stories.outcome import OPEN, Outcome
 from support.stories.scene import CHANGED, INQUIRIES, Scene
+from support.stories.separate_processes import AskerInProcess, SilentPrompter
 
 
-class ForeignLoop(InAProcess):
-    """A loop that is not ours: `enter` runs it as far as it goes, from its beginning or from what it kept."""
+class ForeignLoop(AskerInProcess):
+    """An external loop. `enter` runs it as far as possible, from the start or from its saved
+    state.
+    """
 
     def __init__(self, scene: Scene, directory: Path) -> None:
         self.scene = scene
@@ -29,22 +33,25 @@ class ForeignLoop(InAProcess):
 
     @property
     def inquirer(self) -> mt.Inquirer:
-        """Stand on the conversation, with nobody there but in a process of its own."""
+        """Return an inquirer for the conversation. A prompter is attached only in a separate
+        process.
+        """
         model = mt.ScriptedModel([], INQUIRIES)
-        return mt.Inquirer(self.store, self.conversation, self.prompter, self.scene.detached, model=model)
+        return mt.Inquirer(
+            self.store, self.conversation, self.prompter, self.scene.detached, model=model
+        )
 
     @property
     def store(self) -> ConversationStore:
-        """Where it is on record."""
         return self._store
 
     def hold(self) -> None:
-        """Make the call at a prompt."""
-        self.prompter = Silent()
+        """Make the call with a prompter attached."""
+        self.prompter = SilentPrompter()
         self.again()
 
     async def deploy(self) -> str:
-        """Ask what the scene asks, and say the answers."""
+        """Ask the scene's questions and return the answers."""
         asked = self.scene.changed if (self.directory / CHANGED).exists() else self.scene.ask
         questions = [mt.Question.from_json(question) for question in asked]
         if len(questions) == 1:
@@ -53,20 +60,17 @@ class ForeignLoop(InAProcess):
         return json.dumps({question.id: answers[question] for question in questions})
 
     async def enter(self) -> None:
-        """Run as far as it goes."""
+        """Run as far as possible."""
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Make the call."""
         self.again()
 
     def go_on(self) -> None:
-        """Go on with what is open."""
         if self.outcome().end == OPEN:
             self.again()
 
     def again(self) -> None:
-        """Make the call again."""
 
         async def work() -> None:
             with suppress(mt.Suspended, mt.CallEnded):
@@ -75,53 +79,69 @@ class ForeignLoop(InAProcess):
         asyncio.run(work())
 
     def change(self) -> None:
-        """Ask something else from now on."""
         (self.directory / CHANGED).touch()
 
     def outcome(self) -> Outcome:
-        """Say what is on record, also of agents inside tools."""
-        return outcome_with_those_inside(self.store, self.conversation)
+        """Return the recorded outcome, including agents inside tools."""
+        return outcome_with_inner_agents(self.store, self.conversation)
 
 
 class InquirerLoop(ForeignLoop):
-    """A loop of one's own over an `Inquirer`."""
+    """A custom loop over an `Inquirer`."""
 
     async def enter(self) -> None:
-        """Make the call."""
         inquirer = self.inquirer
         async with inquirer.turn("Go"):
             await inquirer.run("deploy", "call_1", {}, lambda _: self.deploy())
 
 
 class PydanticLoop(ForeignLoop):
-    """An agent of pydantic-ai, whose messages are kept."""
+    """An agent of pydantic-ai, whose messages are saved."""
 
     saved = b"[]"
 
     async def enter(self) -> None:
-        """Run the agent."""
         from pydantic_ai import Agent, DeferredToolRequests
-        from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+        from pydantic_ai.messages import (
+            ModelMessage,
+            ModelMessagesTypeAdapter,
+            ModelResponse,
+            TextPart,
+            ToolCallPart,
+            ToolReturnPart,
+        )
         from pydantic_ai.models.function import AgentInfo, FunctionModel
 
         from midturn.integrations.pydantic_ai import run
 
         def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-            read = any(isinstance(part, ToolReturnPart) for message in messages for part in message.parts)
-            return ModelResponse(parts=[TextPart("Done.") if read else ToolCallPart("deploy", {}, tool_call_id="call_1")])
+            read = any(
+                isinstance(part, ToolReturnPart) for message in messages for part in message.parts
+            )
+            return ModelResponse(
+                parts=[
+                    TextPart("Done.") if read else ToolCallPart("deploy", {}, tool_call_id="call_1")
+                ]
+            )
 
-        agent = Agent(FunctionModel(model), output_type=[str, DeferredToolRequests], tools=[self.deploy])
-        result = await run(agent, self.inquirer, "Go", message_history=ModelMessagesTypeAdapter.validate_json(self.saved))
+        agent = Agent(
+            FunctionModel(model), output_type=[str, DeferredToolRequests], tools=[self.deploy]
+        )
+        result = await run(
+            agent,
+            self.inquirer,
+            "Go",
+            message_history=ModelMessagesTypeAdapter.validate_json(self.saved),
+        )
         self.saved = result.all_messages_json()
 
 
 class LanggraphLoop(ForeignLoop):
-    """A graph of LangGraph on its checkpointer."""
+    """A LangGraph graph with its checkpointer."""
 
     saver: Any = None
 
     async def enter(self) -> None:
-        """Run the graph."""
         from langgraph.checkpoint.memory import InMemorySaver
         from langgraph.graph import START, StateGraph
 
@@ -135,16 +155,17 @@ class LanggraphLoop(ForeignLoop):
         graph.add_node("node", node)
         graph.add_edge(START, "node")
         made = graph.compile(checkpointer=self.saver)
-        await adapter.invoke(made, self.inquirer, {"said": ""}, {"configurable": {"thread_id": "7"}}, text="Go")
+        await adapter.invoke(
+            made, self.inquirer, {"said": ""}, {"configurable": {"thread_id": "7"}}, text="Go"
+        )
 
 
 class OpenaiLoop(ForeignLoop):
-    """An agent of the OpenAI Agents SDK, whose state is kept."""
+    """An agent of the OpenAI Agents SDK, whose state is saved."""
 
     state: Any = None
 
     async def enter(self) -> None:
-        """Run the agent."""
         from agents import Agent, RunConfig, RunState
         from agents.testing import ScriptedModel, assistant_message, function_call
 
@@ -160,11 +181,15 @@ class OpenaiLoop(ForeignLoop):
         agent = Agent[Any](name="Shop", model=ScriptedModel(replies), tools=[asking.tool(deploy)])
         given = await RunState.from_json(agent, self.state) if self.state else "Go"
         result = await asking.run(agent, given, run_config=RunConfig(tracing_disabled=True))
-        self.state = json.loads(json.dumps(result.to_state().to_json())) if result.interruptions else self.state
+        self.state = (
+            json.loads(json.dumps(result.to_state().to_json()))
+            if result.interruptions
+            else self.state
+        )
 
 
 class FunctionLoop(ForeignLoop):
-    """Our assistant with a function that asks in the middle."""
+    """midturn's own agent with a function that asks in the middle."""
 
     def __init__(self, scene: Scene, directory: Path) -> None:
         super().__init__(scene, directory)
@@ -181,13 +206,18 @@ class FunctionLoop(ForeignLoop):
         self.entered: Callable[[], Awaitable[Any]] | None = None
 
     def held(self) -> None:
-        """Go on with it from now on."""
+        """Continue the turn from now on."""
         self.entered = lambda: self.agent.resume(self.conversation)
 
     async def enter(self) -> None:
-        """Run the turn, or go on with it."""
+        """Run the turn or continue it."""
         if self.entered is None:
             self.entered = lambda: self.agent.resume(self.conversation)
-            await self.agent.run("Go", conversation=self.conversation, prompter=self.prompter, schema=self.scene.schema)
+            await self.agent.run(
+                "Go",
+                conversation=self.conversation,
+                prompter=self.prompter,
+                schema=self.scene.schema,
+            )
         else:
             await self.entered()

@@ -1,4 +1,6 @@
-"""Who asks: agents of other people that run as children of ours, in their own protocols, with nobody at a terminal."""
+"""Askers: external agents that run as child processes in their own protocols, without a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,17 @@ MESSAGE = "Before I deploy:"
 
 
 class HeadlessAgent(OtherAgent):
-    """An agent that asks what its prompt says, and says what it was told; what the protocol cannot carry comes with the next prompt."""
+    """An agent that asks what its prompt says and prints what it was told.
+
+    Text that the protocol cannot carry is sent with the next prompt.
+    """
 
     program: ClassVar[str]
     run: ClassVar[Callable[..., Headless]]
     interrupted: ClassVar[str] = ""
-    """What it says when its turn is ended."""
+    """Text when its turn is ended by a question."""
     permission_ended: ClassVar[str] = ""
-    """What it says when its turn is ended by what it asked a permission for."""
+    """Text when its turn is ended by a permission request."""
 
     def __init__(self, scene: Scene, directory: Path) -> None:
         super().__init__(scene, directory)
@@ -40,30 +45,39 @@ class HeadlessAgent(OtherAgent):
         self.is_stopped = False
 
     async def ask(self) -> str:
-        """Run it to its end."""
+        """Run the agent to its end."""
         said: list[str] = []
         command = started_by_others(_SUPPORT / self.program)
         run: Any = type(self).run
-        agent = run(command=command, cwd=self.directory, store=self.store, clock=SYSTEM, say=said.append, complain=said.append)
+        agent = run(
+            command=command,
+            cwd=self.directory,
+            store=self.store,
+            clock=SYSTEM,
+            say=said.append,
+            complain=said.append,
+        )
         self.is_stopped = await agent.go(json.dumps(self.document())) is None
         return "".join(said)
 
     def outcome(self) -> Outcome:
-        """Say what has become of it: its run is over where a person has ended its turn, whatever it said after that."""
+        """Return the outcome. If a person ended the turn, the run is over, whatever the agent
+        says afterwards.
+        """
         found = super().outcome()
         assert self.is_stopped == (found.end == "ended_by_user")
         return found
 
     def document(self) -> dict[str, Any]:
-        """Return what it is to ask: a permission, or a form."""
+        """Return what the agent asks: a permission or a form."""
         if self.scene.run == "ask":
             return {"permission": "deploy", "arguments": self.scene.arguments}
         questions = [mt.Question.from_json(question) for question in self.scene.ask]
         return {"form": Outgoing.of(questions).schema, "message": MESSAGE}
 
     @classmethod
-    def hears(cls, outcome: Outcome) -> str:
-        """Say what it says that it was told."""
+    def text_read(cls, outcome: Outcome) -> str:
+        """Return what the agent says it was told."""
         if not outcome.record or outcome.record[0].startswith("run:"):
             return cls.decided(outcome)
         if outcome.end == "ended_by_user":
@@ -71,13 +85,17 @@ class HeadlessAgent(OtherAgent):
         answers, *reasons = outcome.words[0].split("\n")
         given = json.loads(answers)
         if "cancelled" in given:
-            return cls.elicited("decline") + cls.next_prompt(f"midturn: {cls.named(MESSAGE)}: {reply_in_words(given)}")
+            return cls.elicited("decline") + cls.next_prompt(
+                f"midturn: {cls.named(MESSAGE)}: {reply_in_words(given)}"
+            )
         told = cls.elicited("accept", given)
-        return told + "".join(cls.next_prompt(f"midturn: {cls.named(MESSAGE)}: {reason}") for reason in reasons)
+        return told + "".join(
+            cls.next_prompt(f"midturn: {cls.named(MESSAGE)}: {reason}") for reason in reasons
+        )
 
     @classmethod
     def decided(cls, outcome: Outcome) -> str:
-        """Say what it was told of its call."""
+        """Return what it was told about its call."""
         if outcome.end == "ended_by_user":
             return cls.permission_ended
         ((decision,), (said,)) = outcome.record, outcome.words
@@ -87,32 +105,34 @@ class HeadlessAgent(OtherAgent):
         if state == "skipped":
             why = model_messages.refused(Refused(json.loads(said.partition("Reason: ")[2])))
         else:
-            why = model_messages.edited(json.loads(decision.removeprefix("run: edited to ").removesuffix(" by user")))
+            why = model_messages.edited(
+                json.loads(decision.removeprefix("run: edited to ").removesuffix(" by user"))
+            )
         return cls.permitted(is_allowed=False) + cls.next_prompt(f'midturn: "deploy": {why}')
 
     @classmethod
     def named(cls, message: str) -> str:
-        """Return how it is told again of something that it asked."""
+        """Return how a later prompt refers to an earlier question."""
         raise NotImplementedError
 
     @classmethod
     def elicited(cls, action: str, content: dict[str, Any] | None = None) -> str:
-        """Say what it was told of its form."""
+        """Return what it was told about its form."""
         raise NotImplementedError
 
     @classmethod
     def permitted(cls, *, is_allowed: bool) -> str:
-        """Say what it was told of its call."""
+        """Return what it was told about its call."""
         raise NotImplementedError
 
     @classmethod
     def next_prompt(cls, said: str) -> str:
-        """Say what it says of a prompt."""
+        """Return what it says about a prompt."""
         raise NotImplementedError
 
 
 class AcpAgent(HeadlessAgent):
-    """An agent that speaks the Agent Client Protocol."""
+    """An agent that uses the Agent Client Protocol."""
 
     program = "acp_agent.py"
     run = AcpRun
@@ -120,22 +140,18 @@ class AcpAgent(HeadlessAgent):
 
     @classmethod
     def named(cls, message: str) -> str:
-        """Quote it."""
         return f'"{message}"'
 
     @classmethod
     def elicited(cls, action: str, content: dict[str, Any] | None = None) -> str:
-        """Say the action and the content."""
         return f"form: {action} {content}"
 
     @classmethod
     def permitted(cls, *, is_allowed: bool) -> str:
-        """Say the option."""
         return f"permission: {'yes' if is_allowed else 'no'}"
 
     @classmethod
     def next_prompt(cls, said: str) -> str:
-        """Say what was heard."""
         return f" | heard: {said}"
 
 
@@ -149,20 +165,17 @@ class CodexApp(HeadlessAgent):
 
     @classmethod
     def named(cls, message: str) -> str:
-        """Say which server asks."""
+        """It names the asking server."""
         return f"The MCP server cloud asks: {message}"
 
     @classmethod
     def elicited(cls, action: str, content: dict[str, Any] | None = None) -> str:
-        """Say the result of the request."""
         return json.dumps([{"action": action, **({} if content is None else {"content": content})}])
 
     @classmethod
     def permitted(cls, *, is_allowed: bool) -> str:
-        """Say the result of the request."""
         return json.dumps([{"decision": "accept" if is_allowed else "decline"}])
 
     @classmethod
     def next_prompt(cls, said: str) -> str:
-        """Say what was heard."""
         return f"heard: {said}"

@@ -1,4 +1,6 @@
-"""Who asks: opencode, whose server our bridge looks at. Its questions are choices, and its permissions are replied to."""
+"""Asker: opencode, whose server our bridge polls. Its questions are choices, and its
+permissions get a reply.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +11,51 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midturn.clock import SYSTEM
-from midturn.events.open_question import Asker
-from midturn.integrations.hooks.external_calls import Errands
+from midturn.events.open_question import AskingAgent
+from midturn.integrations.hooks.external_calls import ExternalCallService
 from midturn.integrations.hooks.opencode import Bridge
 from midturn.question.json_value import Json, JsonObject, canonical
 from midturn.stores.lock import mark
 from support.hooks import until
-from support.stories.agents import ENDED, OtherAgent, as_in, choice, in_words, reply_in_words
+from support.stories.agents import (
+    ENDED,
+    OtherAgent,
+    choice,
+    in_words,
+    reply_in_words,
+    with_scene_names,
+)
 from support.stories.outcome import OPEN, Outcome, outcome_of
 
 
 class _Server:
-    """What waits at opencode until it is replied to."""
+    """The open requests of opencode."""
 
     def __init__(self, kind: str, waiting: JsonObject) -> None:
         self.waiting = {kind: [waiting]}
         self.posted: list[Any] = []
 
     async def get(self, path: str) -> Json:
-        """Return what waits."""
         return self.waiting.get(path.removeprefix("/"), [])
 
     async def post(self, path: str, body: JsonObject) -> bool:
-        """Take a reply."""
         self.waiting = {}
         self.posted.append([path.rpartition("/")[2], body])
         return True
 
 
 class Opencode(OtherAgent):
-    """An agent that waits at its own prompt, and at our bridge beside it."""
+    """An agent that waits at its own prompt and at our bridge."""
 
     async def ask(self) -> str:
-        """Have the bridge carry it, until it is replied to and closed."""
+        """Run the bridge until the request has a reply and is closed."""
         kind, waiting = self._waiting()
         server: Any = _Server(kind, waiting)
         running = asyncio.create_task(Bridge(server, self._errands, SYSTEM, print).run())
         try:
-            await asyncio.to_thread(until, lambda: server.posted and not self.store.open_turns_sync(), bool)
+            await asyncio.to_thread(
+                until, lambda: server.posted and not self.store.open_turns_sync(), bool
+            )
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -54,16 +63,22 @@ class Opencode(OtherAgent):
         return json.dumps(reply)
 
     def outcome(self) -> Outcome:
-        """Wait until it was told something; say what is on record, in the words of the scene."""
+        """Wait until the agent was told something; return the recorded outcome in the words of
+        the scene.
+        """
         self.end()
         (conversation,) = self.store.ids_sync()
-        found = outcome_of(as_in(self.scene, [event.to_json() for event in self.store.read_sync(conversation).events]))
+        found = outcome_of(
+            with_scene_names(
+                self.scene, [event.to_json() for event in self.store.read_sync(conversation).events]
+            )
+        )
         assert found.end != OPEN
         return Outcome(found.record, (self.told,), found.end)
 
     @classmethod
-    def heard(cls, outcome: Outcome, questions: Sequence[Mapping[str, Any]]) -> str:
-        """Say what it was told, by which it has asked questions or for a permission."""
+    def response(cls, outcome: Outcome, questions: Sequence[Mapping[str, Any]]) -> str:
+        """Return what it was told about its questions or its permission request."""
         (words,) = outcome.words
         if not questions:
             return json.dumps(["reply", cls._permitted(outcome, words)])
@@ -85,17 +100,41 @@ class Opencode(OtherAgent):
         if state == "approved":
             return {"reply": "once"}
         if state == "skipped":
-            return {"reply": "reject", "message": f"The user said no: {json.loads(words.partition('Reason: ')[2])}"}
-        edited = json.loads(outcome.record[-1].removeprefix("run: edited to ").removesuffix(" by user"))
-        only = "The user allows this call only with other arguments. Call the tool again with exactly these: "
+            return {
+                "reply": "reject",
+                "message": f"The user said no: {json.loads(words.partition('Reason: ')[2])}",
+            }
+        edited = json.loads(
+            outcome.record[-1].removeprefix("run: edited to ").removesuffix(" by user")
+        )
+        only = (
+            "The user allows this call only with other arguments. Call the tool again with exactly"
+            " these: "
+        )
         return {"reply": "reject", "message": only + canonical(edited).decode()}
 
     def _waiting(self) -> tuple[str, JsonObject]:
         about: JsonObject = {"id": "one_1", "sessionID": "ses_1"}
         if self.scene.run == "ask":
-            return "permission", {**about, "permission": "deploy", "patterns": [], "metadata": self.scene.arguments}
+            return "permission", {
+                **about,
+                "permission": "deploy",
+                "patterns": [],
+                "metadata": self.scene.arguments,
+            }
         return "question", {**about, "questions": [choice(question) for question in self.scene.ask]}
 
-    def _errands(self, session: str) -> Errands:
+    def _errands(self, session: str) -> ExternalCallService:
         here = mark(os.getpid())
-        return Errands(self.store, Asker(name="opencode", agent="opencode", session=session, via="hook", process=here, serves=here), SYSTEM)
+        return ExternalCallService(
+            self.store,
+            AskingAgent(
+                name="opencode",
+                agent="opencode",
+                session=session,
+                via="hook",
+                process=here,
+                serves=here,
+            ),
+            SYSTEM,
+        )

@@ -1,4 +1,6 @@
-"""What became of a story: what is on record, what the model read, and how the turn ended. The same through every door."""
+"""The outcome of a story: recorded events, the text the model read, the end of the turn. The
+same through every interface.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,19 @@ from typing import Any
 from msgspec import Struct
 
 UNANNOUNCED = ", and was not on record before"
-"""What is added to a decision that nobody was recorded to have been asked for."""
+"""Appended to a decision on a question that was never recorded as asked."""
 OPEN = "open"
-"""The end of a turn that waits."""
+"""The end of a suspended turn."""
 
 
 class Outcome(Struct, frozen=True):
-    """`record` has a line for each question and each decision, in order; `words` is what the model read of its calls; `end` is the status.
+    """The outcome of a story.
 
-    `result` is the typed result of the turn as JSON, where it has one.
+    `record` has a line for each question and each decision, in order. `words` is what the model
+    read of its calls. `end` is the status. `result` is the typed result of the turn as JSON, if
+    it has one.
 
-    Ids, times, the door (`via`) and the asker are left out. Nothing else may differ.
+    IDs, times, the interface (`via`) and the asker are left out. Nothing else may differ.
     """
 
     record: tuple[str, ...]
@@ -28,49 +32,53 @@ class Outcome(Struct, frozen=True):
     result: str = ""
 
 
-def outcome(*record: str, words: str | None = None, end: str = "completed", result: str = "") -> Outcome:
-    """State what becomes of a story with at most one call."""
+def outcome(
+    *record: str, words: str | None = None, end: str = "completed", result: str = ""
+) -> Outcome:
+    """Return the expected outcome of a story with at most one call."""
     return Outcome(record, () if words is None else (words,), end, result)
 
 
 def failed(words: str) -> str:
-    """Say that what the model reads is an error."""
+    """Mark the text that the model reads as an error."""
     return f"Error: {words}"
 
 
 def asked(id: str) -> str:
-    """Say that a question was put on record."""
+    """Line for a recorded question."""
     return f"{id}?"
 
 
 def answered(id: str, value: object, reason: str | None = None) -> str:
-    """Say that a person answered."""
+    """Line for a person's answer."""
     return f"{id} = {json.dumps(value)} by user{_because(reason)}"
 
 
 def secretly(id: str) -> str:
-    """Say that a person gave a secret, which is not on record."""
+    """Line for a secret, whose value is not recorded."""
     return f"{id} = (secret) by user"
 
 
 def closed(id: str, reason: str) -> str:
-    """Say that a question was closed without an answer."""
+    """Line for a question that was closed without an answer."""
     return f"{id}: {reason}"
 
 
 def approval(kind: str, state: str, *, reason: str | None = None, edited: object = None) -> str:
-    """Say what was decided about a call (`run`), its result (`deliver`) or a form (`review`)."""
+    """Line for a decision about a call (`run`), its result (`deliver`) or a form (`review`)."""
     changed = "" if edited is None else f" to {json.dumps(edited)}"
     return f"{kind}: {state}{changed} by user{_because(reason)}"
 
 
 def outcome_of(events: Iterable[Mapping[str, Any]]) -> Outcome:
-    """Return what events on record come to."""
+    """Return the outcome that recorded events describe."""
     found = _call_by_call(list(events))
     ends = [str(event["status"]) for event in found if event["type"] == "turn_end"]
     words = tuple(_read(event) for event in found if event["type"] == "tool_call_response")
     typed = [json.dumps(event["structured"]) for event in found if "structured" in event]
-    return Outcome(tuple(_lines(found)), words, ends[-1] if ends else OPEN, typed[-1] if typed else "")
+    return Outcome(
+        tuple(_lines(found)), words, ends[-1] if ends else OPEN, typed[-1] if typed else ""
+    )
 
 
 def _read(event: Mapping[str, Any]) -> str:
@@ -96,10 +104,19 @@ def _lines(events: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _call_by_call(events: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Put what belongs to one call together: calls run at once."""
-    places = {event["event_id"]: place for place, event in enumerate(events, 1) if event["type"] == "tool_call_request"}
-    asked = {event["id"]: places[event["call"]] for event in events if event["type"] == "inquiry_request"}
-    return sorted(events, key=lambda event: places.get(event.get("call", ""), asked.get(event.get("id", ""), 0)))
+    """Group events by call: calls run in parallel."""
+    places = {
+        event["event_id"]: place
+        for place, event in enumerate(events, 1)
+        if event["type"] == "tool_call_request"
+    }
+    asked = {
+        event["id"]: places[event["call"]] for event in events if event["type"] == "inquiry_request"
+    }
+    return sorted(
+        events,
+        key=lambda event: places.get(event.get("call", ""), asked.get(event.get("id", ""), 0)),
+    )
 
 
 def _response(id: str, event: Mapping[str, Any]) -> str:
@@ -109,7 +126,10 @@ def _response(id: str, event: Mapping[str, Any]) -> str:
         case "redacted":
             return f"{id} = (secret) by {event['answered_by']['by']}"
         case _:
-            return f"{id} = {json.dumps(event['answer'])} by {event['answered_by']['by']}{_because(event.get('reason'))}"
+            return (
+                f"{id} = {json.dumps(event['answer'])} by"
+                f" {event['answered_by']['by']}{_because(event.get('reason'))}"
+            )
 
 
 def _approval(event: Mapping[str, Any]) -> str:

@@ -1,4 +1,6 @@
-"""People at doors where the asker does not wait for them: each finds what is open in a store, and answers there in a way of their own."""
+"""People who answer while the asker does not wait for them. Each finds open questions in a
+store and answers through one interface.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ APPROVALS = ("run", "deliver", "review")
 
 
 class OutsidePerson:
-    """What all of them share: they look for what is open, and `send` what they say."""
+    """Finds open questions; subclasses answer them in `send`."""
 
     def __init__(self, store: ConversationStore) -> None:
         self.store = store
 
     def find(self, question: str) -> mt.OpenQuestion:
-        """Wait until a question is open, by its own id; an approval is one by its kind."""
+        """Wait until a question is open. Approvals are found by their kind."""
         id = f"__{question}__" if question in APPROVALS else question
 
         def look() -> list[mt.OpenQuestion]:
@@ -39,50 +41,44 @@ class OutsidePerson:
         return until(look, bool)[0]
 
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
-        """Say something to it: what `store.answer` takes."""
+        """Answer a question; `said` are the arguments of `store.answer`."""
         raise NotImplementedError
 
     def answer(self, question: str, value: Any, reason: str | None = None) -> None:
-        """Answer a question."""
-        self.send(self.find(question), value=value, **({} if reason is None else {"reason": reason}))
+        self.send(
+            self.find(question), value=value, **({} if reason is None else {"reason": reason})
+        )
 
     def reply(self, question: str, words: str) -> None:
-        """Say something to the model instead."""
         self.send(self.find(question), reply=words)
 
     def back(self, question: str) -> None:
-        """Take the answer before it back."""
         self.send(self.find(question), back=True)
 
     def end_turn(self, question: str) -> None:
-        """End the turn."""
         self.send(self.find(question), cancel=True)
 
     def allow(self, kind: str) -> None:
-        """Say yes."""
         self.send(self.find(kind), approve=True)
 
     def refuse(self, kind: str, reason: str) -> None:
-        """Say no."""
         self.send(self.find(kind), approve=False, reason=reason)
 
     def edit(self, kind: str, value: Any) -> None:
-        """Say yes, with changes."""
         self.send(self.find(kind), **{"arguments" if kind == "run" else "content": value})
 
     def refusal(self, id: str) -> str:
-        """Say yes to a question that is not open any more; return what they are told."""
+        """Answer yes to a closed question; return the refusal."""
         raise NotImplementedError
 
     def tries(self, id: str) -> str:
-        """Say yes to a question right now: nobody here waits until it is closed, unless a person says otherwise."""
+        """Answer yes right away; return the refusal. By default the same as `refusal`."""
         return self.refusal(id)
 
     def leave(self) -> None:
-        """Go away: nothing here waits for anybody."""
+        """Do nothing: no process waits for this person."""
 
-    def return_(self) -> None:
-        """Come back."""
+    def return_(self) -> None: ...
 
 
 class StorePerson(OutsidePerson):
@@ -93,11 +89,9 @@ class StorePerson(OutsidePerson):
         self.user = user
 
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
-        """Say it to what was found."""
         asyncio.run(self.store.answer(question.id, **said, user=self.user, digest=question.digest))
 
     def refusal(self, id: str) -> str:
-        """Say yes."""
         try:
             asyncio.run(self.store.answer(id, True, user=self.user))
         except mt.MidturnError as error:
@@ -106,7 +100,7 @@ class StorePerson(OutsidePerson):
 
 
 def another(pair: Pair, user: str | None = None) -> StorePerson:
-    """Return somebody else, who answers by `store.answer`."""
+    """Return another person, who answers by `store.answer`."""
     return (pair.others or StorePerson)(pair.asker.store, user)
 
 
@@ -118,31 +112,33 @@ class ApiPerson(OutsidePerson):
         self.client = client
 
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
-        """Say it."""
         seen = {"digest": question.digest} if question.digest else {}
         sent = self.client.post(f"/api/questions/{question.id}/answer", json={**said, **seen})
         assert sent.status_code == 200, sent.text
 
     def refusal(self, id: str) -> str:
-        """Say yes."""
         return self.client.post(f"/api/questions/{id}/answer", json={"value": True}).text
 
 
-class WalkingPerson(OutsidePerson):
-    """Answers where a form is walked through before any of it is on record."""
+class StepwisePerson(OutsidePerson):
+    """Answers where a form is filled in step by step before any of it is recorded."""
 
     def find(self, question: str) -> mt.OpenQuestion:
-        """Wait until a question is open, or one of a form that it is in."""
+        """Wait until the question, or another question of its form, is open."""
         id = f"__{question}__" if question in APPROVALS else question
 
         def look() -> list[mt.OpenQuestion]:
-            return [found for found in self.store.pending_sync() if id == found.question_id or id in _of_form(found)]
+            return [
+                found
+                for found in self.store.pending_sync()
+                if id == found.question_id or id in _of_form(found)
+            ]
 
         return until(look, bool)[0]
 
 
-class PagePerson(WalkingPerson):
-    """Answers on the page of a question, as its forms are sent without a script."""
+class PagePerson(StepwisePerson):
+    """Answers on the page of a question, by its forms and without a script."""
 
     def __init__(self, store: ConversationStore, client: TestClient) -> None:
         super().__init__(store)
@@ -150,21 +146,23 @@ class PagePerson(WalkingPerson):
         self.walk = ""
 
     def answer(self, question: str, value: Any, reason: str | None = None) -> None:
-        """Fill the control in."""
         found = self.find(question)
         given = {} if reason is None else {"reason": reason}
         self.send(found, value=_control(asked_in(found, question), value), **given)
 
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
-        """Fill the page in, and send it."""
+        """Fill in the form and send it."""
         fields = _fields(question, said)
-        sent = self.client.post(f"/q/{question.id}", data={**fields, "walk": self.walk}, headers=OWN)
+        sent = self.client.post(
+            f"/q/{question.id}", data={**fields, "walk": self.walk}, headers=OWN
+        )
         assert sent.status_code in {200, 303}, sent.text
         self.walk = carried(sent.text)
 
     def refusal(self, id: str) -> str:
-        """Say yes."""
-        return html.unescape(self.client.post(f"/q/{id}", data={"act": "answer", "answer": "yes"}, headers=OWN).text)
+        return html.unescape(
+            self.client.post(f"/q/{id}", data={"act": "answer", "answer": "yes"}, headers=OWN).text
+        )
 
 
 def _of_form(question: mt.OpenQuestion) -> list[object]:
@@ -172,10 +170,14 @@ def _of_form(question: mt.OpenQuestion) -> list[object]:
 
 
 def _fields(question: mt.OpenQuestion, said: dict[str, Any]) -> dict[str, Any]:
-    """Return what a form of the page sends; a reason goes along with a no."""
+    """Return the fields of the page's form. A no is sent with its reason."""
     ((does, what),) = [(key, value) for key, value in said.items() if key != "reason"]
     given: dict[str, dict[str, Any]] = {
-        "approve": {"act": ("send" if question.form or question.kind == "review" else "approve") if what else "refuse"},
+        "approve": {
+            "act": ("send" if question.form or question.kind == "review" else "approve")
+            if what
+            else "refuse"
+        },
         "arguments": {"act": "edit", "edited": json.dumps(what)},
         "content": {"act": "edit", "edited": what},
         "reply": {"act": "reply", "reply": what},
@@ -187,7 +189,7 @@ def _fields(question: mt.OpenQuestion, said: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked_in(found: mt.OpenQuestion, id: str) -> dict[str, Any]:
-    """Return the question that is meant, as it was asked: of a form any."""
+    """Return the question as it was asked. It may be any question of a form."""
     whole: Any = found.to_json()
     questions: list[dict[str, Any]] = whole["form"]["questions"] if found.form else []
     return next((question for question in questions if question["id"] == id), whole["question"])
@@ -201,104 +203,102 @@ def _control(asked: dict[str, Any], value: Any) -> str:
 
 
 class PrompterPerson:
-    """Answers the prompts of a program while its turn runs: the asker's thread waits for each of them."""
+    """Answers the prompts of a program while its turn runs. The asker's thread waits for each
+    reply.
+    """
 
     def __init__(self) -> None:
         self.prompter = Waiting()
 
     def attached_to(self, asker: Asker) -> Attached:
-        """Have an asker run with this person there."""
+        """Return the asker with this person attached."""
         return Attached(asker)
 
     def says(self, question: str, reply: mt.Reply) -> None:
-        """Wait for a prompt, and reply to it."""
+        """Wait for a prompt and reply to it."""
         id = f"__{question}__" if question in APPROVALS else question
         self.prompter.dialogs.reply(lambda prompt: prompt.question.id == id, lambda _: reply)
 
     def answer(self, question: str, value: Any, reason: str | None = None) -> None:
-        """Answer a question."""
         self.says(question, mt.Answered(value, reason=reason))
 
     def reply(self, question: str, words: str) -> None:
-        """Say something to the model instead."""
         self.says(question, mt.Replied(words))
 
     def back(self, question: str) -> None:
-        """Take the answer before it back."""
         self.says(question, mt.WentBack())
 
     def end_turn(self, question: str) -> None:
-        """End the turn."""
         self.says(question, mt.EndedTurn())
 
     def allow(self, kind: str) -> None:
-        """Say yes."""
         self.says(kind, mt.Submitted() if kind == "review" else mt.Answered(value=True))
 
     def refuse(self, kind: str, reason: str) -> None:
-        """Say no."""
         self.says(kind, mt.Answered(value=False, reason=reason))
 
     def edit(self, kind: str, value: Any) -> None:
-        """Say yes, with changes."""
         self.says(kind, mt.Edited(value))
 
     def refusal(self, id: str) -> str:
-        """There is no prompt for what is not open."""
+        """Not played: a closed question has no prompt."""
         raise NotImplementedError
 
     tries = refusal
 
     def leave(self) -> None:
-        """Nobody leaves here in the middle."""
+        """Do nothing: this person stays."""
 
     def return_(self) -> None:
-        """Nobody has left."""
+        """Do nothing: this person has not left."""
 
 
 class Dialogs:
-    """What a program shows until it is replied to from another thread."""
+    """Dialogs that a program shows until another thread replies."""
 
     def __init__(self) -> None:
         self.shown: list[tuple[Any, Future[Any]]] = []
 
     async def show(self, what: Any) -> Any:
-        """Show it, and wait."""
+        """Show a dialog and wait for the reply."""
         replied: Future[Any] = Future()
         self.shown.append((what, replied))
         return await asyncio.wrap_future(replied)
 
     def reply(self, fits: Callable[[Any], bool], reply: Callable[[Any], Any]) -> None:
-        """Wait until something is shown that fits; reply to it, of several to the newest."""
-        found = until(lambda: [(what, replied) for what, replied in self.shown if not replied.done() and fits(what)], bool)
+        """Wait for a matching dialog and reply to the newest one."""
+        found = until(
+            lambda: [
+                (what, replied) for what, replied in self.shown if not replied.done() and fits(what)
+            ],
+            bool,
+        )
         what, replied = found[-1]
         replied.set_result(reply(what))
 
 
 class Waiting(mt.Prompter):
-    """Shows each prompt as a dialog."""
+    """A prompter that shows each prompt as a dialog."""
 
     def __init__(self) -> None:
         self.dialogs = Dialogs()
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Show it, and wait."""
+        """Show the prompt and wait."""
         return await self.dialogs.show(prompt)
 
 
 class Attached:
-    """An asker whose turn runs in a thread while its person is there."""
+    """An asker whose turn runs in a thread while its person is attached."""
 
     @property
     def store(self) -> ConversationStore:
-        """Where it is on record."""
         return self.asker.store
 
     def again(self) -> None:
-        """It runs."""
+        """Do nothing: the turn is running."""
 
     def change(self) -> None:
-        """Ask something else from now on."""
         self.asker.change()
 
     def __init__(self, asker: Asker) -> None:
@@ -306,21 +306,21 @@ class Attached:
         self.running = threading.Thread(target=asker.begin, daemon=True)
 
     def begin(self) -> None:
-        """Begin it, and let it run."""
+        """Start the turn in a thread."""
         self.running.start()
 
     def go_on(self) -> None:
-        """It goes on by itself."""
+        """Do nothing: the turn continues by itself."""
 
     def die(self) -> None:
-        """Its person would die with it."""
+        """Not played: its person is in the same process."""
         raise NotImplementedError
 
-    begin_apart = end_apart = die
+    begin_in_namespace = end_in_namespace = die
 
     def outcome(self) -> Outcome:
         """Wait for the end."""
-        self.running.join(60)
+        self.running.join(120)
         return self.asker.outcome()
 
 
@@ -333,11 +333,9 @@ class CommandPerson(OutsidePerson):
         self.address = address
 
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
-        """Run the command."""
         self.user.ok("answer", question.id, *_words(said), "--store", self.address)
 
     def refusal(self, id: str) -> str:
-        """Say yes."""
         return " ".join(self.user.run("answer", id, "y", "--store", self.address).stderr.split())
 
 

@@ -1,4 +1,8 @@
-"""What is asked in a story, and the two who take part: who asks, and who answers. A door is a class with these few verbs."""
+"""The questions of a story and the protocols of its two participants: the asker and the
+person.
+
+An interface is a class that implements one of them.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +18,32 @@ from midturn.stores.store import ConversationStore
 from support.stories.outcome import Outcome
 
 CHANGED = "changed"
-"""The file that is there from when the tool asks something else."""
+"""Marker file. When it exists, the tool asks its changed question."""
 
-ENV: dict[str, Any] = {"id": "env", "text": "Which environment?", "answer_type": {"type": "select", "options": ["dev", "prod"]}}
-INQUIRIES: Sequence[dict[str, Any]] = ({"tool": "*", "question": "*", "answers": [{"reason": "Fine.", "answer": True}]},)
-"""What a model says that is asked on the side."""
+ENV: dict[str, Any] = {
+    "id": "env",
+    "text": "Which environment?",
+    "answer_type": {"type": "select", "options": ["dev", "prod"]},
+}
+INQUIRIES: Sequence[dict[str, Any]] = (
+    {"tool": "*", "question": "*", "answers": [{"reason": "Fine.", "answer": True}]},
+)
+"""Replies of the model to side requests."""
 
 
 class Scene(Struct, frozen=True, kw_only=True):
-    """One call of a tool: what it asks (as on the wire), and who has to allow it (`run`) or its result (`result`).
+    """One call of a tool: its questions in wire format, and the policies for the call (`run`)
+    and its result (`result`).
 
-    `by_model`: the model asks by `ask_user`, and its form ends in a review. What is said by the tool is its answers as JSON, unless it
-    has something to `say`. From when `change` was called it asks `changed`; `second` is what a second call asks at the same time.
-    `detached` is the policy while no one is there: a model that is asked then says yes (`INQUIRIES`).
-    `inner`: an agent inside a tool asks, in a turn of its own, and says what it was told; that is what the outer model reads.
-    `schema`: the turn's result has a shape, which the model's last word has to have.
+    - `by_model`: the model asks by `ask_user`, and its form ends with a review.
+    - `say`: the text the tool returns. By default, its answers as JSON.
+    - `changed`: the questions after `change` was called.
+    - `second`: the questions of a second, parallel call.
+    - `detached`: the detached policy. A model that is asked instead of a person says yes
+      (`INQUIRIES`).
+    - `inner`: an agent inside the tool asks, in its own turn. The outer model reads what the
+      inner agent was told.
+    - `schema`: the turn's result has this schema.
     """
 
     ask: Sequence[dict[str, Any]] = ()
@@ -44,43 +59,48 @@ class Scene(Struct, frozen=True, kw_only=True):
 
     @property
     def last(self) -> str:
-        """What the model says at last."""
+        """The model's last reply."""
         return "Done." if self.schema is None else json.dumps({"ready": True})
 
     @property
     def tool(self) -> str:
-        """The tool that is called."""
         return "ask_user" if self.by_model else "deploy"
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the model calls it with."""
+        """The arguments of the model's call."""
         if self.by_model:
-            return {"questions": [as_asked_by_a_model(question) for question in self.ask]}
+            return {"questions": [in_ask_user_format(question) for question in self.ask]}
         return {"ask": list(self.ask)} | ({} if self.say is None else {"say": self.say})
 
     def reply(self, directory: Path) -> dict[str, Any]:
-        """Return what the model says: its calls."""
-        changed = {"changed": {"file": str(directory / CHANGED), "ask": list(self.changed)}} if self.changed else {}
+        """Return the model's reply with its calls."""
+        changed = (
+            {"changed": {"file": str(directory / CHANGED), "ask": list(self.changed)}}
+            if self.changed
+            else {}
+        )
         more = [{"name": self.tool, "arguments": {"ask": list(self.second)}}] if self.second else []
         return {"calls": [{"name": self.tool, "arguments": {**self.arguments, **changed}}, *more]}
 
 
-def as_asked_by_a_model(question: dict[str, Any]) -> dict[str, Any]:
-    """Return a question as `ask_user` takes it: the type is a word, and what belongs to it stands beside it."""
+def in_ask_user_format(question: dict[str, Any]) -> dict[str, Any]:
+    """Return a question in the format of `ask_user`: the type is a string, and its options are
+    next to it.
+    """
     kind = dict(question["answer_type"])
     return {**question, "answer_type": kind.pop("type"), **kind}
 
 
 class Asker(Protocol):
-    """Who asks."""
+    """The participant who asks."""
 
     def begin(self) -> None:
-        """Make the call, as far as it goes."""
+        """Make the call and run as far as possible."""
         ...
 
     def go_on(self) -> None:
-        """Go on as far as it goes, with nobody at any terminal."""
+        """Continue as far as possible, without a terminal."""
         ...
 
     def again(self) -> None:
@@ -95,33 +115,33 @@ class Asker(Protocol):
         """Make the call in a process that is killed while its question is open."""
         ...
 
-    def begin_apart(self) -> None:
-        """Make the call in another PID namespace, where the turn stays in hand."""
+    def begin_in_namespace(self) -> None:
+        """Make the call in another PID namespace, where the turn stays locked."""
         ...
 
-    def end_apart(self) -> None:
-        """Wait until it has gone on there to the end."""
+    def end_in_namespace(self) -> None:
+        """Wait until the turn has ended there."""
         ...
 
     def outcome(self) -> Outcome:
-        """Say what has become of it."""
+        """Return the outcome so far."""
         ...
 
     @property
     def store(self) -> ConversationStore:
-        """Where it is on record."""
+        """The store of the conversation."""
         ...
 
 
 class Person(Protocol):
-    """Who answers. Each verb waits until that is asked."""
+    """The participant who answers. Each method waits until the question is open."""
 
     def answer(self, question: str, value: Any, reason: str | None = None) -> None:
         """Answer a question."""
         ...
 
     def reply(self, question: str, words: str) -> None:
-        """Say something to the model instead."""
+        """Reply to the model instead of answering."""
         ...
 
     def end_turn(self, question: str) -> None:
@@ -129,31 +149,31 @@ class Person(Protocol):
         ...
 
     def allow(self, kind: str) -> None:
-        """Say yes to a call or a result."""
+        """Allow a call or a result."""
         ...
 
     def refuse(self, kind: str, reason: str) -> None:
-        """Say no to it."""
+        """Deny a call or a result."""
         ...
 
     def edit(self, kind: str, value: Any) -> None:
-        """Say yes to it, changed."""
+        """Allow a call or a result with changes."""
         ...
 
     def back(self, question: str) -> None:
-        """Take the answer before it back."""
+        """Go back to the previous question."""
         ...
 
     def refusal(self, id: str) -> str:
-        """Say yes to a question that is not open any more, by its address; return what they are told."""
+        """Answer yes to a closed question, by its ID; return the refusal."""
         ...
 
     def tries(self, id: str) -> str:
-        """Say yes to a question right now, by its address; return what they are told."""
+        """Answer yes to a question right away, by its ID; return the refusal."""
         ...
 
     def leave(self) -> None:
-        """Go away in the middle."""
+        """Leave in the middle of the story."""
         ...
 
     def return_(self) -> None:
@@ -162,7 +182,10 @@ class Person(Protocol):
 
 
 class Pair(Struct):
-    """An asker and a person, met for one story in a directory of their own; `others` is who else answers, where nobody else knows how."""
+    """An asker and a person for one story, in their own directory.
+
+    `others` creates further people, if `store.answer` is not enough for them.
+    """
 
     asker: Asker
     person: Person

@@ -1,12 +1,23 @@
-"""The stories: what is asked, what everybody does, and the one outcome that each has, whatever the door."""
+"""The stories: the questions, the actions of the participants, and the one expected outcome
+for every interface.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from support.cli import asks
-from support.stories.absences import ABSENCES
-from support.stories.outcome import Outcome, answered, approval, asked, closed, failed, outcome, secretly
+from support.stories.absence_stories import ABSENCES
+from support.stories.outcome import (
+    Outcome,
+    answered,
+    approval,
+    asked,
+    closed,
+    failed,
+    outcome,
+    secretly,
+)
 from support.stories.people import another
 from support.stories.scene import ENV, Pair, Scene
 from support.stories.story import Story
@@ -14,7 +25,12 @@ from support.stories.story import Story
 NOTE: dict[str, Any] = {"id": "note", "text": "A note?", "answer_type": {"type": "text"}}
 CONFIRM = asks()
 YES = {"question_id": "confirm", "equals": True}
-WHY: dict[str, Any] = {"id": "why", "text": "Why not?", "answer_type": {"type": "text"}, "when": {**YES, "equals": False}}
+WHY: dict[str, Any] = {
+    "id": "why",
+    "text": "Why not?",
+    "answer_type": {"type": "text"},
+    "when": {**YES, "equals": False},
+}
 TOKEN: dict[str, Any] = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
 READY: dict[str, Any] = {
     "type": "object",
@@ -22,7 +38,11 @@ READY: dict[str, Any] = {
     "required": ["ready"],
     "additionalProperties": False,
 }
-REGION: dict[str, Any] = {"id": "region", "text": "Which region?", "answer_type": {"type": "select", "options": ["eu-1", "us-2"]}}
+REGION: dict[str, Any] = {
+    "id": "region",
+    "text": "Which region?",
+    "answer_type": {"type": "select", "options": ["eu-1", "us-2"]},
+}
 
 
 def ask_one(pair: Pair) -> None:
@@ -32,7 +52,9 @@ def ask_one(pair: Pair) -> None:
 
 
 def half_a_form(pair: Pair) -> None:
-    """What was put to a person stays put to a person, whoever goes on with the turn while they are away."""
+    """A question that was shown to a person stays a question to that person, whoever continues
+    the turn meanwhile.
+    """
     pair.asker.begin()
     pair.person.answer("env", "dev")
     pair.person.leave()
@@ -56,18 +78,18 @@ def allowed_late(pair: Pair) -> None:
 
 
 def allowed_twice(pair: Pair) -> None:
-    """The first one wins, and a yes after a no is told who that was."""
+    """The first answer wins. A yes after a no is refused with the name of the first responder."""
     pair.asker.begin()
     other = another(pair, "ben")
     question = other.find("run")
     other.refuse("run", "Not on a Friday.")
     told = pair.person.refusal(question.id)
-    assert f"The question {question.id} was answered before, by ben (api). That answer stands." in told, told
+    assert _names_first_responder(told, question.id), told
     pair.asker.go_on()
 
 
 def another_call(pair: Pair) -> None:
-    """A yes never goes to another call than the one that was asked about."""
+    """A yes never applies to another call than the one that was asked about."""
     pair.asker.begin()
     _asks_something_else(pair, "run")
     pair.person.allow("run")
@@ -119,7 +141,7 @@ def back(pair: Pair) -> None:
 
 
 def review(pair: Pair) -> None:
-    """The person looks at all answers once more, and changes the last one."""
+    """The person reviews all answers and changes the last one."""
     pair.asker.begin()
     pair.person.answer("env", "dev")
     pair.asker.go_on()
@@ -158,7 +180,7 @@ def secret(pair: Pair) -> None:
 
 
 def asked_twice(pair: Pair) -> None:
-    """Who asks again what is open asks nothing new."""
+    """Asking an open question again creates no second question."""
     pair.asker.begin()
     pair.asker.again()
     pair.person.answer("confirm", True)
@@ -171,33 +193,48 @@ def answered_late(pair: Pair) -> None:
     _ended_by_another(pair, "confirm")
 
 
+def _names_first_responder(told: str, id: str) -> bool:
+    """Return whether a refusal names ben as the first responder. The page uses its own
+    sentence.
+    """
+    on_page = "ben" in told and "already answered this. Their answer stands." in told
+    return (
+        on_page
+        or f"The question {id} was answered before, by ben (api). That answer stands." in told
+    )
+
+
 def answered_twice(pair: Pair) -> None:
-    """The first one wins, and the second is told who that was."""
+    """The first answer wins, and the second is refused with the name of the first responder."""
     pair.asker.begin()
     other = another(pair, "ben")
     question = other.find("confirm")
     other.answer("confirm", False)
     told = pair.person.refusal(question.id)
-    assert f"The question {question.id} was answered before, by ben (api). That answer stands." in told, told
+    assert _names_first_responder(told, question.id), told
     pair.asker.go_on()
 
 
 def superseded(pair: Pair) -> None:
-    """A yes never goes to another question than the one that was asked."""
+    """A yes never applies to another question than the one that was asked."""
     pair.asker.begin()
     _asks_something_else(pair, "confirm")
     pair.person.answer("confirm", True)
     pair.asker.go_on()
 
 
-_TOLD_OF_EDIT = 'The user edited the arguments of this call. It ran with: {"say": "Deployed to dev."}'
+_TOLD_OF_EDIT = (
+    'The user edited the arguments of this call. It ran with: {"say": "Deployed to dev."}'
+)
 _NOT_ASKED = (
     "it is not asked any more.",
     "The agent has asked something else since.",
     "has gone on with something else.",
     "it was decided at the agent's own prompt.",
 )
-"""What is said of a question that is not asked any more; with other reasons, where its call was given up, or left to its agent's dialog."""
+"""The refusals for a question that is no longer asked, and for one whose call was withdrawn or
+left to the agent's dialog.
+"""
 
 
 def _ended_by_another(pair: Pair, asked: str) -> None:
@@ -219,7 +256,7 @@ def _asks_something_else(pair: Pair, asked: str) -> None:
 
 
 def two_people(pair: Pair) -> None:
-    """Two calls ask at the same time, and each is answered by somebody else."""
+    """Two calls ask at the same time, and two people answer them."""
     pair.asker.begin()
     another(pair, "ben").answer("region", "eu-1")
     pair.person.answer("confirm", True)
@@ -244,7 +281,11 @@ STORIES = (
         scene=Scene(ask=[ENV, NOTE]),
         play=half_a_form,
         outcome=outcome(
-            asked("env"), answered("env", "dev"), asked("note"), answered("note", "Slowly."), words='{"env": "dev", "note": "Slowly."}'
+            asked("env"),
+            answered("env", "dev"),
+            asked("note"),
+            answered("note", "Slowly."),
+            words='{"env": "dev", "note": "Slowly."}',
         ),
     ),
     Story(
@@ -256,7 +297,9 @@ STORIES = (
             answered("env", "dev"),
             asked("confirm"),
             closed("confirm", "reply"),
-            words='{"cancelled": true, "answered": {"env": "dev"}, "reply": "Which one is cheaper?"}',
+            words=(
+                '{"cancelled": true, "answered": {"env": "dev"}, "reply": "Which one is cheaper?"}'
+            ),
         ),
     ),
     Story(
@@ -278,7 +321,10 @@ STORIES = (
         name="permission: edit",
         scene=Scene(say="Deployed.", run="ask"),
         play=edited,
-        outcome=outcome(approval("run", "edited", edited={"say": "Deployed to dev."}), words=f"{_TOLD_OF_EDIT}\nDeployed to dev."),
+        outcome=outcome(
+            approval("run", "edited", edited={"say": "Deployed to dev."}),
+            words=f"{_TOLD_OF_EDIT}\nDeployed to dev.",
+        ),
     ),
     Story(
         name="permission: cancelled",
@@ -305,13 +351,20 @@ STORIES = (
         name="permission: another call",
         scene=Scene(say="Deployed.", run="ask", changed=[CONFIRM]),
         play=another_call,
-        outcome=outcome(closed("run", "superseded"), approval("run", "approved"), words="Deployed."),
+        outcome=outcome(
+            closed("run", "superseded"), approval("run", "approved"), words="Deployed."
+        ),
     ),
     Story(
         name="cancelled",
         scene=Scene(ask=[CONFIRM]),
         play=cancelled,
-        outcome=outcome(asked("confirm"), closed("confirm", "user"), words=failed("Tool input cancelled by user."), end="ended_by_user"),
+        outcome=outcome(
+            asked("confirm"),
+            closed("confirm", "user"),
+            words=failed("Tool input cancelled by user."),
+            end="ended_by_user",
+        ),
     ),
     Story(
         name="back",
@@ -354,13 +407,18 @@ STORIES = (
         name="deliver: no",
         scene=Scene(say="Deployed to x.", result="ask"),
         play=withheld,
-        outcome=outcome(approval("deliver", "skipped"), words=failed("The result of deploy was withheld by the user.")),
+        outcome=outcome(
+            approval("deliver", "skipped"),
+            words=failed("The result of deploy was withheld by the user."),
+        ),
     ),
     Story(
         name="deliver: edit",
         scene=Scene(say="Deployed to x.", result="ask"),
         play=changed_result,
-        outcome=outcome(approval("deliver", "edited", edited="Deployed somewhere."), words="Deployed somewhere."),
+        outcome=outcome(
+            approval("deliver", "edited", edited="Deployed somewhere."), words="Deployed somewhere."
+        ),
     ),
     Story(
         name="secret",
@@ -378,7 +436,12 @@ STORIES = (
         name="answered late",
         scene=Scene(ask=[CONFIRM]),
         play=answered_late,
-        outcome=outcome(asked("confirm"), closed("confirm", "user"), words=failed("Tool input cancelled by user."), end="ended_by_user"),
+        outcome=outcome(
+            asked("confirm"),
+            closed("confirm", "user"),
+            words=failed("Tool input cancelled by user."),
+            end="ended_by_user",
+        ),
     ),
     Story(
         name="answered twice",
@@ -391,7 +454,11 @@ STORIES = (
         scene=Scene(ask=[CONFIRM], changed=[asks(text="Deploy to production?")]),
         play=superseded,
         outcome=outcome(
-            asked("confirm"), closed("confirm", "superseded"), asked("confirm"), answered("confirm", True), words='{"confirm": true}'
+            asked("confirm"),
+            closed("confirm", "superseded"),
+            asked("confirm"),
+            answered("confirm", True),
+            words='{"confirm": true}',
         ),
     ),
     Story(
@@ -399,7 +466,12 @@ STORIES = (
         scene=Scene(ask=[CONFIRM], second=[REGION]),
         play=two_people,
         outcome=Outcome(
-            (asked("confirm"), answered("confirm", True), asked("region"), answered("region", "eu-1")),
+            (
+                asked("confirm"),
+                answered("confirm", True),
+                asked("region"),
+                answered("region", "eu-1"),
+            ),
             ('{"confirm": true}', '{"region": "eu-1"}'),
         ),
     ),
@@ -417,7 +489,12 @@ STORIES = (
         name="typed result",
         scene=Scene(ask=[CONFIRM], schema=READY),
         play=ask_one,
-        outcome=outcome(asked("confirm"), answered("confirm", True), words='{"confirm": true}', result='{"ready": true}'),
+        outcome=outcome(
+            asked("confirm"),
+            answered("confirm", True),
+            words='{"confirm": true}',
+            result='{"ready": true}',
+        ),
     ),
     *ABSENCES,
 )

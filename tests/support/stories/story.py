@@ -1,4 +1,4 @@
-"""What a story is."""
+"""The definition of a story."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ def _always() -> str:
 
 
 class Story(Struct, frozen=True, kw_only=True):
-    """A scene, what is played in it, and what has to become of it; `impossible` says why this machine cannot play it."""
+    """A scene, the actions played in it, and the expected outcome.
+
+    `impossible` returns why this machine cannot play it, or an empty string.
+    """
 
     name: str
     scene: Scene

@@ -1,4 +1,4 @@
-"""People at a real terminal: a turn runs there, or `midturn answer` asks."""
+"""People at a real terminal, at which a turn or `midturn answer` runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ from support.stories.outcome import Outcome
 from support.stories.people import OutsidePerson
 from support.stories.scene import Scene
 
-_APPROVALS = {"run": "Run deploy?", "deliver": "Deliver the result of deploy?", "review": "Send these answers?"}
-_PATIENCE = 60.0
+_APPROVALS = {
+    "run": "Run deploy?",
+    "deliver": "Deliver the result of deploy?",
+    "review": "Send these answers?",
+}
+_PATIENCE = 120.0
 _CTRL_C = "\x03"
 _AS_JSON = "\x1bj"
 _TO_THE_EDITOR = "\x18"
@@ -28,7 +32,9 @@ Start: TypeAlias = Callable[[str], PtySession]
 
 
 class TerminalPerson:
-    """Waits for each prompt, and presses keys. `start` sits down where a question is asked, whenever there is no prompt to wait for."""
+    """Waits for each prompt and presses keys. `start` opens a terminal if there is no prompt
+    to wait for.
+    """
 
     def __init__(self, scene: Scene, *, plain: bool, start: Start) -> None:
         self.plain = plain
@@ -43,22 +49,19 @@ class TerminalPerson:
         self._answered = ""
 
     def sit_down(self, session: PtySession) -> None:
-        """Look at a terminal."""
+        """Use this terminal from now on."""
         self.session, self.person = session, FormPerson(session, plain=self.plain)
 
     def answer(self, question: str, value: Any, reason: str | None = None) -> None:
-        """Type an answer."""
         if reason is not None:
             self._type(question, f"p{self.enter}", f"{reason}\r")
         else:
             self._type(question, self._keys(self.asked[question]["answer_type"], value))
 
     def reply(self, question: str, words: str) -> None:
-        """Say something to the model instead."""
         self._type(question, f"r{self.enter}", f"{words}\r")
 
     def back(self, question: str) -> None:
-        """Take the answer before it back."""
         self._type(question, f"b{self.enter}")
 
     def end_turn(self, question: str) -> None:
@@ -66,29 +69,34 @@ class TerminalPerson:
         self._type(question, *self.ends)
 
     def allow(self, kind: str) -> None:
-        """Say yes."""
         self._type(kind, "\r" if kind == "review" else f"y{self.enter}")
 
     def refuse(self, kind: str, reason: str) -> None:
-        """Say no, and why."""
-        self._type(kind, f"p{self.enter}", f"{reason}\r") if reason else self._type(kind, f"n{self.enter}")
+        self._type(kind, f"p{self.enter}", f"{reason}\r") if reason else self._type(
+            kind, f"n{self.enter}"
+        )
 
     def edit(self, kind: str, value: Any) -> None:
-        """Say yes, and type what it shall be, or have an editor make that of it."""
+        """Say yes and type the edited text, or use an editor for it."""
         assert self.edited
         new = value if isinstance(value, str) else json.dumps(value)
         self.edited.write_text(new)
         as_json = () if isinstance(value, str) else (":j\r" if self.plain else _AS_JSON,)
-        self._type(kind, f"e{self.enter}", *as_json, *((f"{new}\r",) if self.plain else (_TO_THE_EDITOR, "\r")))
+        self._type(
+            kind,
+            f"e{self.enter}",
+            *as_json,
+            *((f"{new}\r",) if self.plain else (_TO_THE_EDITOR, "\r")),
+        )
 
     def refusal(self, id: str) -> str:
-        """Ask for the prompt of what is not open any more."""
+        """Ask for the prompt of a closed question; return the refusal."""
         return " ".join(self.refused(id).split())
 
     tries = refusal
 
     def leave(self) -> None:
-        """Close the window, once what was typed is taken."""
+        """Close the window after the typed answer was accepted."""
         self.settle()
         if self.session:
             self.session.hang_up()
@@ -96,7 +104,7 @@ class TerminalPerson:
             self.session = self.person = None
 
     def killed(self) -> None:
-        """See the program die while its question is on the screen."""
+        """Wait until the program, which was killed, has ended."""
         assert self.session
         self.session.child.kill(signal.SIGKILL)
         self.session.child.wait()
@@ -104,10 +112,12 @@ class TerminalPerson:
         self.session = self.person = None
 
     def return_(self) -> None:
-        """Come back when there is something to look at."""
+        """Do nothing: the terminal is opened again when there is a prompt."""
 
     def settle(self) -> None:
-        """Wait until what was typed has been taken: the program has ended, or asks the next."""
+        """Wait until the typed answer was accepted: the program has ended or asks the next
+        question.
+        """
         end = time.monotonic() + _PATIENCE
         while self.session and self.person and not any(map(self.person.is_asked, self._next())):
             assert time.monotonic() < end, self.session.text
@@ -115,7 +125,7 @@ class TerminalPerson:
                 self._get_up()
 
     def end(self) -> int | None:
-        """Wait for the program's end."""
+        """Wait until the program has ended."""
         self.settle()
         return self._get_up()
 
@@ -133,7 +143,7 @@ class TerminalPerson:
             person.press(more)
 
     def _before(self, question: str, text: str) -> FormPerson:
-        """Return the person once a question can be answered; a program that has ended is started anew."""
+        """Wait until a question can be answered. Start a program that has ended again."""
         end = time.monotonic() + _PATIENCE
         started = False
         while True:
@@ -151,11 +161,19 @@ class TerminalPerson:
             assert time.monotonic() < end, f"{text!r} is not asked:\n{shown}"
 
     def _await_more(self, person: FormPerson) -> None:
-        """Wait for what comes after the first key: a line to type, or an editor that is done."""
-        person.session.wait_until(lambda: any(words in person.new for words in _MORE), "what comes after a key")
+        """Wait for the next stage after the first key: a line to type, or an editor that has
+        ended.
+        """
+        person.session.wait_until(
+            lambda: any(words in person.new for words in _MORE), "what comes after a key"
+        )
 
     def _next(self) -> list[str]:
-        """Return what may be asked next. A screen shows a question until its answer is taken; plain lines end with what was typed."""
+        """Return the texts of the possible next questions.
+
+        A drawn screen shows a question until its answer is accepted. Plain mode ends with the
+        typed line.
+        """
         texts = (*_APPROVALS.values(), *(question["text"] for question in self.asked.values()))
         return [text for text in texts if self.plain or text != self._answered]
 
@@ -174,9 +192,9 @@ _MORE = ("Type s again", "Your reply", "Why", "The reason", "Enter submits", "Ty
 
 
 class AttachedAssistant(Assistant):
-    """Our assistant at a terminal: `midturn query` asks there, and whoever comes back sits down at `midturn resume`.
+    """The assistant at a terminal. `midturn query` asks there, and later `midturn resume`.
 
-    Nothing is configured for the time when nobody is there: what was put to the person waits for them all the same.
+    The detached policy is not configured. A question that was shown to the person still waits.
     """
 
     waits = ""
@@ -184,26 +202,30 @@ class AttachedAssistant(Assistant):
     def __init__(self, scene: Scene, directory: Path, *, plain: bool) -> None:
         super().__init__(scene, directory)
         self.plain = plain
-        self.person = TerminalPerson(scene, plain=plain, start=lambda _: self._on_a_terminal("resume", self._conversation()))
+        self.person = TerminalPerson(
+            scene, plain=plain, start=lambda _: self._on_a_terminal("resume", self._conversation())
+        )
         self.person.edited, self.editor = _editor(directory)
 
     def begin(self) -> None:
-        """Ask, and let the person answer."""
+        """Ask and let the person answer."""
         self.person.sit_down(self._on_a_terminal("query", *self._typed(), "Go"))
 
     def go_on(self) -> None:
-        """While somebody is there, the turn runs; else somebody goes on with what is ready, who is at no terminal."""
+        """Continue without a terminal if the person has left; otherwise the turn is running."""
         if self.person.session is None:
             self.user.run("resume", "--ready", "--store", self.address)
 
     def outcome(self) -> Outcome:
-        """Wait for the end of what runs; say what is on record."""
+        """Wait for the end of the running command; return the recorded outcome."""
         self.person.end()
         self.conversation = self._conversation()
         return super().outcome()
 
     def die(self) -> None:
-        """Ask at a terminal, and be killed there; the person finds it in their inbox."""
+        """Ask at a terminal and kill the process there. The person finds the question in the
+        inbox.
+        """
         self.begin()
         until(self.store.pending_sync, bool)
         self.person.killed()
@@ -215,73 +237,78 @@ class AttachedAssistant(Assistant):
         return self.store.ids_sync()[-1]
 
     def _on_a_terminal(self, command: str, *words: str) -> PtySession:
-        return self.user.on_a_terminal(command, *words, "--store", self.address, plain=self.plain, EDITOR=self.editor)
+        return self.user.on_a_terminal(
+            command, *words, "--store", self.address, plain=self.plain, EDITOR=self.editor
+        )
 
 
-class AnsweredAtATerminal:
-    """A person who runs `midturn answer ID` and is asked there, and the assistant that nobody is attached to."""
+class AnsweringTerminal:
+    """A person who is asked by `midturn answer ID`, and the assistant without a terminal."""
 
     def __init__(self, scene: Scene, directory: Path, *, plain: bool) -> None:
         assistant = None if scene.inner else Assistant(scene, directory)
         self.asker = assistant or Program(scene, directory)
         self.user = assistant.user if assistant else CommandLine(directory)
         if not assistant:
-            self.user.hasty()
+            self.user.accept_keys_at_once()
         self.address = str(directory / "store")
         self.store = self.asker.store
         self.plain = plain
         self.person = TerminalPerson(scene, plain=plain, start=self._start)
         self.person.refused = self._refused
-        self.person.ends = (f"s{self.person.enter}", f"s{self.person.enter}")  # Ctrl-C leaves the question open there
+        self.person.ends = (
+            f"s{self.person.enter}",
+            f"s{self.person.enter}",
+        )  # here, Ctrl-C leaves the question open
         self.person.edited, self.editor = _editor(directory)
 
     def begin(self) -> None:
-        """Ask, with nobody there."""
+        """Ask without a terminal."""
         self.asker.begin()
 
     def go_on(self) -> None:
-        """Go on once what was typed is taken."""
+        """Continue after the typed answer was accepted."""
         self.person.settle()
         self.asker.go_on()
 
     def again(self) -> None:
-        """Make the call again."""
         self.asker.again()
 
     def change(self) -> None:
-        """Ask something else from now on."""
         self.asker.change()
 
     def die(self) -> None:
-        """Make the call in a process that is killed while its question is open."""
         self.asker.die()
 
-    def begin_apart(self) -> None:
-        """Make the call in another PID namespace."""
-        self.asker.begin_apart()
+    def begin_in_namespace(self) -> None:
+        self.asker.begin_in_namespace()
 
-    def end_apart(self) -> None:
-        """Wait for it there."""
+    def end_in_namespace(self) -> None:
         self.person.settle()
-        self.asker.end_apart()
+        self.asker.end_in_namespace()
 
     def outcome(self) -> Outcome:
-        """Say what is on record."""
         self.person.end()
         return self.asker.outcome()
 
     def _refused(self, id: str) -> str:
-        with self.user.on_a_terminal("answer", id, "--store", self.address, size=(200, 40)) as session:
+        with self.user.on_a_terminal(
+            "answer", id, "--store", self.address, size=(200, 40)
+        ) as session:
             assert session.wait_for_end() == 1
             return session.text
 
     def _start(self, question: str) -> PtySession:
         id = OutsidePerson(self.asker.store).find(question).id
-        return self.user.on_a_terminal("answer", id, "--store", self.address, plain=self.plain, EDITOR=self.editor)
+        return self.user.on_a_terminal(
+            "answer", id, "--store", self.address, plain=self.plain, EDITOR=self.editor
+        )
 
 
 def _editor(directory: Path) -> tuple[Path, str]:
-    """Return a file, and the command of an editor that puts what stands there in the place of everything."""
+    """Return a file and the command of an editor that replaces the edited text with the
+    content of this file.
+    """
     edited, editor = directory / "edited", directory / "editor.py"
     editor.write_text(f"import shutil, sys; shutil.copy({str(edited)!r}, sys.argv[1])")
     return edited, f"{sys.executable} {editor}"

@@ -1,4 +1,4 @@
-"""Markdown, shown row by row while it is written."""
+"""Markdown is displayed row by row while it is received."""
 
 from __future__ import annotations
 
@@ -33,10 +33,16 @@ PARAGRAPH = "one two three four five six seven eight nine ten"
         ("Vec<T> & <b>text</b> <!-- seen -->", "Vec<T> & <b>text</b> <!-- seen -->\n"),
         ("R&amp;D &lt;3", "R&D <3\n"),
         ("[text](http://example.com/real)", "text (http://example.com/real)\n"),
-        ("<http://example.com> [http://example.com](http://example.com)", "http://example.com http://example.com\n"),
+        (
+            "<http://example.com> [http://example.com](http://example.com)",
+            "http://example.com http://example.com\n",
+        ),
         ("![plan](plan.png)", "[image: plan] (plan.png)\n"),
         ("an ~~old~~ text", "an old text\n"),
-        ("a [/b] [red] [link=file:///etc/passwd] :smile:", "a [/b] [red] [link=file:///etc/passwd] :smile:\n"),
+        (
+            "a [/b] [red] [link=file:///etc/passwd] :smile:",
+            "a [/b] [red] [link=file:///etc/passwd] :smile:\n",
+        ),
         ("[a][b]\n\n[b]: http://example.com", "[a][b]\n\n[b]: http://example.com\n"),
         ("[x](javascript:alert)", "[x](javascript:alert)\n"),
         ("1. ", "1.\n"),
@@ -45,18 +51,28 @@ PARAGRAPH = "one two three four five six seven eight nine ten"
     ],
 )
 def test_markdown_is_laid_out(source: str, shown: str) -> None:
-    """Nothing that is written is left out: HTML, definitions and console markup are text, a link says where it leads."""
+    """Nothing is left out. HTML, definitions and console markup are shown as text.
+
+    Links show their address.
+    """
     assert seen(source) == shown
 
 
 def test_colours_are_those_of_the_theme() -> None:
-    raw = Streamed().feed("# T\n**b** *e* `c` [l](u)\n\n```py\nreturn 'x'  # y\n```\n> q").finish().raw
+    raw = (
+        Streamed()
+        .feed("# T\n**b** *e* `c` [l](u)\n\n```py\nreturn 'x'  # y\n```\n> q")
+        .finish()
+        .raw
+    )
 
-    assert set(SGR.findall(raw)) <= {f"\x1b[{codes}m" for codes in ("0", "1;4", "1", "3", "33", "4;36", "90", "35", "32")}
+    assert set(SGR.findall(raw)) <= {
+        f"\x1b[{codes}m" for codes in ("0", "1;4", "1", "3", "33", "4;36", "90", "35", "32")
+    }
 
 
-def test_a_link_that_is_safe_can_be_opened_and_shows_its_address() -> None:
-    """Only https, and nothing that a terminal could act on."""
+def test_a_safe_link_can_be_opened_and_shows_its_address() -> None:
+    """Only https links are made, without characters that a terminal could interpret."""
     raw = Streamed().feed("[text](https://example.com/a?b)").finish().raw
     assert "\x1b]8;;https://example.com/a?b\x1b\\" in raw
     assert raw.count("\x1b]8;;\x1b\\") == 1
@@ -64,13 +80,20 @@ def test_a_link_that_is_safe_can_be_opened_and_shows_its_address() -> None:
 
     for target in ("http://example.com", "file:///etc/passwd", "mailto:a@b.c"):
         assert "\x1b]8" not in Streamed().feed(f"[text](<{target}>)").finish().raw
-    for target in ("https://example.com/\x1b]0;x\x07", "https://exämple.com", "https://a b.c/\u202e"):
+    for target in (
+        "https://example.com/\x1b]0;x\x07",
+        "https://exämple.com",
+        "https://a b.c/\u202e",
+    ):
         raw = Streamed().feed(f"[text](<{target}>)").finish().raw
-        assert all(re.fullmatch("https://[!-~]+", found) for found in re.findall(r"\x1b]8;;([^\x1b]+)", raw))
+        assert all(
+            re.fullmatch("https://[!-~]+", found)
+            for found in re.findall(r"\x1b]8;;([^\x1b]+)", raw)
+        )
         assert not ACTS.search(SGR.sub("", re.sub(r"\x1b]8;;[!-~]*\x1b\\", "", raw)))
 
 
-def test_where_letters_are_ascii_everything_is() -> None:
+def test_ascii_mode_uses_only_ascii() -> None:
     shown = Streamed(20, glyphs=ASCII).feed("- a\n\n> b\n\n---").finish().seen
 
     assert shown == f"- a\n\n> b\n\n{'-' * 19}\n"
@@ -100,7 +123,7 @@ def test_code_is_shown_line_by_line() -> None:
 
 
 def test_a_paragraph_is_shown_when_it_is_closed() -> None:
-    """By an empty line, or by a line that begins something else."""
+    """An empty line or the start of another block closes it."""
     streamed = Streamed(25).feed(*(f"{word} " for word in f"{PARAGRAPH} eleven".split()))
     assert streamed.rows == []
 
@@ -111,17 +134,20 @@ def test_a_paragraph_is_shown_when_it_is_closed() -> None:
     assert streamed.rows == ["one two three four five", "six seven eight nine ten", "eleven"]
 
 
-def test_what_waits_is_shown_at_the_end() -> None:
+def test_incomplete_blocks_are_shown_at_the_end() -> None:
     streamed = Streamed(40).feed(*["x" * 100] * 50)
 
     assert streamed.rows == []
     assert streamed.finish().seen.replace("\n", "") == "x" * 5_000
 
 
-def test_a_table_too_wide_for_the_terminal_wraps_in_its_columns() -> None:
+def test_a_too_wide_table_wraps_in_its_columns() -> None:
     shown = seen("| name | what it is for |\n|---|---|\n| alpha | the first of all letters |", 24)
 
-    assert shown == "name   what it is for\n─────  ────────────────\nalpha  the first of all\n       letters\n"
+    assert (
+        shown == "name   what it is for\n─────  ────────────────\nalpha  the first of all\n      "
+        " letters\n"
+    )
 
 
 def test_a_table_without_room_becomes_lines() -> None:
@@ -131,24 +157,24 @@ def test_a_table_without_room_becomes_lines() -> None:
     assert shown.split("\n")[:2] == ["h0: values", "h1: values"]
 
 
-def test_wide_letters_are_measured() -> None:
+def test_wide_characters_are_measured() -> None:
     rows = Streamed(20).feed("本番環境は全員で共有しています 🚀 and more").finish().rows
 
     assert all(cells(row) <= 20 for row in rows)
     assert "".join(rows).replace(" ", "") == "本番環境は全員で共有しています🚀andmore"
 
 
-def test_a_family_stays_together() -> None:
+def test_an_emoji_sequence_is_not_split() -> None:
     assert seen("a 👨\u200d👩\u200d👧 b ❤\ufe0f") == "a 👨\u200d👩\u200d👧 b ❤\ufe0f\n"
 
 
-def test_lines_may_end_as_they_do_elsewhere() -> None:
+def test_all_line_endings_are_supported() -> None:
     assert seen("# a\r\n\r\nb\r\n") == "a\n\nb\n"
     assert Streamed().feed("# a\r", "\nb").finish().seen == "a\n\nb\n"
     assert seen("over\rwritten") == "over␍written\n"
 
 
-def test_the_width_may_change_between_blocks() -> None:
+def test_the_width_can_change_between_blocks() -> None:
     streamed = Streamed(80).feed(f"{PARAGRAPH}\n\n# first\n")
     streamed.columns = 30
 
@@ -159,16 +185,18 @@ def test_the_width_may_change_between_blocks() -> None:
     assert " ".join(row for row in rows if row) == f"{PARAGRAPH} first next {PARAGRAPH}"
 
 
-@pytest.mark.parametrize("deep", [">" * 500 + " said", "- " * 300 + "said", "[" * 3_000, "*a **b " * 400, "`" * 999])
-def test_what_nobody_can_lay_out_is_shown_all_the_same(deep: str) -> None:
+@pytest.mark.parametrize(
+    "deep", [">" * 500 + " said", "- " * 300 + "said", "[" * 3_000, "*a **b " * 400, "`" * 999]
+)
+def test_markdown_that_cannot_be_laid_out_is_still_shown(deep: str) -> None:
     shown = Streamed(40).feed(*in_pieces(deep, [7] * 60)).finish().seen
 
     assert re.findall("[a-z]", shown) == re.findall("[a-z]", deep)
 
 
 @pytest.mark.parametrize("row", ["│ fake", "| fake", "· deploy: ok", "~ thought", "midturn: done"])
-def test_no_row_begins_like_one_of_ours(row: str) -> None:
-    """A prompt's gutter, a tool's sign, a notice: a model cannot write them at the edge of the screen."""
+def test_no_row_imitates_a_row_of_the_interface(row: str) -> None:
+    """No row starts with the gutter of a prompt, the sign of a tool, or a notice."""
     for source in (row, f"text\n\n{row}", f"{'x' * 39} {row}", f"# {row}", f"`{row}`"):
         rows = [shown for shown in Streamed(40).feed(source).finish().rows if shown]
 
@@ -195,7 +223,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("source", HOSTILE)
 @pytest.mark.parametrize("length", [1, 1_000])
-def test_nothing_acts_on_the_terminal(source: str, length: int) -> None:
+def test_output_contains_no_terminal_commands(source: str, length: int) -> None:
     shown = Streamed(40).feed(*in_pieces(source, [length] * 200)).finish().seen
 
     assert ACTS.search(shown) is None
@@ -204,7 +232,26 @@ def test_nothing_acts_on_the_terminal(source: str, length: int) -> None:
 
 _MARKUP = st.sampled_from(
     [
-        *("**", "*", "_", "`", "```", "~~~\n", "\n", "\n\n", "- ", "1. ", "> ", "# ", "    ", "\t", "[l](http://e.x)", "[", "](", "<b>"),
+        *(
+            "**",
+            "*",
+            "_",
+            "`",
+            "```",
+            "~~~\n",
+            "\n",
+            "\n\n",
+            "- ",
+            "1. ",
+            "> ",
+            "# ",
+            "    ",
+            "\t",
+            "[l](http://e.x)",
+            "[",
+            "](",
+            "<b>",
+        ),
         *(
             "&amp;",
             "&#x202e;",
@@ -231,7 +278,9 @@ _LENGTHS = st.lists(st.sampled_from([1, 2, 5, 20]), max_size=80)
 
 @settings(deadline=None, max_examples=150)
 @given(_SOURCES, _LENGTHS, st.sampled_from([12, 40, 80]))
-def test_whatever_is_written_only_colours_are_sequences_and_rows_fit(source: str, lengths: list[int], columns: int) -> None:
+def test_for_any_input_only_colour_sequences_are_written_and_rows_fit(
+    source: str, lengths: list[int], columns: int
+) -> None:
     rows = Streamed(columns).feed(*in_pieces(source, lengths)).finish().rows
 
     assert not any(ACTS.search(row) for row in rows)
@@ -240,27 +289,65 @@ def test_whatever_is_written_only_colours_are_sequences_and_rows_fit(source: str
 
 @settings(deadline=None, max_examples=150)
 @given(
-    st.lists(st.sampled_from(["**", "*", "`", "\n", "\n\n", "- ", "> ", "# ", "1. ", " ", "```\n", "    ", "<b>", "[", "]"]), max_size=60),
+    st.lists(
+        st.sampled_from(
+            [
+                "**",
+                "*",
+                "`",
+                "\n",
+                "\n\n",
+                "- ",
+                "> ",
+                "# ",
+                "1. ",
+                " ",
+                "```\n",
+                "    ",
+                "<b>",
+                "[",
+                "]",
+            ]
+        ),
+        max_size=60,
+    ),
     _LENGTHS,
 )
-def test_no_word_is_lost_and_none_is_said_twice(markup: list[str], lengths: list[int]) -> None:
+def test_every_word_is_shown_exactly_once(markup: list[str], lengths: list[int]) -> None:
     source = "".join(f"{sign}w{number} " for number, sign in enumerate(markup))
-    names = re.findall(r"```[^\n]*(w\d+)[^`\n]*\n", source)  # what follows a fence names its language
+    names = re.findall(
+        r"```[^\n]*(w\d+)[^`\n]*\n", source
+    )  # a fence is followed by the name of its language
 
-    wide = 1_000  # code is cut where the row ends, in the middle of a word, too
+    wide = 1_000  # code is cut at the end of a row, even within a word
     shown = re.findall(r"w\d+", Streamed(wide).feed(*in_pieces(source, lengths)).finish().seen)
 
-    assert [word for word in shown if word not in names] == [word for word in re.findall(r"w\d+", source) if word not in names]
+    assert [word for word in shown if word not in names] == [
+        word for word in re.findall(r"w\d+", source) if word not in names
+    ]
 
 
 @settings(deadline=None, max_examples=150)
 @given(
     st.lists(
-        st.sampled_from(["**a b**", "`c d`", "words and words ", "\n\n", "\n- ", "\n> ", "\n# ", "\n```\n", "本番 ", "[l](http://e.x) "])
+        st.sampled_from(
+            [
+                "**a b**",
+                "`c d`",
+                "words and words ",
+                "\n\n",
+                "\n- ",
+                "\n> ",
+                "\n# ",
+                "\n```\n",
+                "本番 ",
+                "[l](http://e.x) ",
+            ]
+        )
     ),
     _LENGTHS,
 )
-def test_what_is_shown_does_not_depend_on_the_pieces(markup: list[str], lengths: list[int]) -> None:
+def test_the_output_does_not_depend_on_the_chunks(markup: list[str], lengths: list[int]) -> None:
     source = " ".join(markup)
 
     assert Streamed(40, pace=0).feed(*in_pieces(source, lengths)).finish().seen == seen(source, 40)

@@ -13,7 +13,7 @@ from midturn.tools.fs import beneath as beneath_module
 from midturn.tools.fs.beneath import Beneath, Unsupported
 from midturn.tools.fs.paths import Missing
 from midturn.tools.returned import Rejected
-from support.exchanged_folder import exchanged
+from support.swapped_folder import swapping_with_symlink
 
 
 def without_openat2(*_: object) -> int:
@@ -22,7 +22,7 @@ def without_openat2(*_: object) -> int:
 
 @pytest.fixture(params=["openat2", "walk"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace beside a file that is none of its business; with the kernel's help, and without."""
+    """A workspace next to an unrelated file, with and without support of the kernel."""
     if request.param == "walk":
         monkeypatch.setattr(beneath_module, "open_beneath", without_openat2)
     (tmp_path / "outside.txt").write_text("outside")
@@ -41,15 +41,23 @@ def test_a_file_is_read(root: Path) -> None:
     assert read(root, "docs/plan.md") == b"plan"
 
 
-def test_what_is_not_there_is_missing(root: Path) -> None:
+def test_a_missing_file_is_reported(root: Path) -> None:
     with pytest.raises(Missing, match=r"There is no docs/nope\.md in the workspace"):
         read(root, "docs/nope.md")
 
 
 @pytest.mark.parametrize(
-    "target", ["../outside.txt", "../../../../../../etc/passwd", "/etc/passwd", "..", "/proc/self/environ", "/proc/self/root/etc/passwd"]
+    "target",
+    [
+        "../outside.txt",
+        "../../../../../../etc/passwd",
+        "/etc/passwd",
+        "..",
+        "/proc/self/environ",
+        "/proc/self/root/etc/passwd",
+    ],
 )
-def test_a_link_that_leads_out_is_not_followed(root: Path, target: str) -> None:
+def test_a_link_to_the_outside_is_not_followed(root: Path, target: str) -> None:
     (root / "link").symlink_to(target)
     (root / "docs" / "folder").symlink_to(Path(target).parent)
 
@@ -58,20 +66,26 @@ def test_a_link_that_leads_out_is_not_followed(root: Path, target: str) -> None:
             read(root, path)
 
 
-def test_a_path_that_climbs_is_not_followed(root: Path) -> None:
+def test_a_path_with_parent_segments_is_not_followed(root: Path) -> None:
     for path in ("../outside.txt", "docs/../../outside.txt"):
         with pytest.raises(Rejected):
             read(root, path)
 
 
-def test_a_path_from_the_root_of_all_is_not_followed(root: Path) -> None:
+def test_an_absolute_path_is_not_followed(root: Path) -> None:
     with pytest.raises(Rejected):
         read(root, str(root.parent / "outside.txt"))
-    with pytest.raises(Rejected), Beneath(root) as beneath, beneath.folder(PurePosixPath(root.parent)):
+    with (
+        pytest.raises(Rejected),
+        Beneath(root) as beneath,
+        beneath.folder(PurePosixPath(root.parent)),
+    ):
         pass
 
 
-def test_a_link_inside_is_followed_by_the_kernel_and_refused_without_it(root: Path, request: pytest.FixtureRequest) -> None:
+def test_an_inner_link_is_followed_only_with_kernel_support(
+    root: Path, request: pytest.FixtureRequest
+) -> None:
     (root / "link.md").symlink_to("docs/plan.md")
     if "openat2" in request.node.name:
         assert read(root, "link.md") == b"plan"
@@ -80,18 +94,22 @@ def test_a_link_inside_is_followed_by_the_kernel_and_refused_without_it(root: Pa
             read(root, "link.md")
 
 
-def test_what_is_no_regular_file_is_not_opened(root: Path) -> None:
-    """A pipe would block, a device may act when it is opened."""
+def test_only_regular_files_are_opened(root: Path) -> None:
+    """A pipe would block, and a device may have side effects when it is opened."""
     os.mkfifo(root / "pipe")
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(root / "socket"))
     with server:
-        for path, kind in (("pipe", "a pipe, socket or device"), ("socket", "a pipe, socket or device"), ("docs", "a folder")):
+        for path, kind in (
+            ("pipe", "a pipe, socket or device"),
+            ("socket", "a pipe, socket or device"),
+            ("docs", "a folder"),
+        ):
             with pytest.raises(Rejected, match=f"{path} is {kind}, not a file"):
                 read(root, path)
 
 
-def test_a_file_that_is_too_large_is_refused_without_reading_it(root: Path) -> None:
+def test_a_too_large_file_is_refused_without_reading_it(root: Path) -> None:
     with (root / "huge").open("wb") as file:
         file.truncate(40 * 1024 * 1024)
 
@@ -99,7 +117,7 @@ def test_a_file_that_is_too_large_is_refused_without_reading_it(root: Path) -> N
         read(root, "huge")
 
 
-def test_nothing_stays_open(root: Path) -> None:
+def test_no_descriptor_stays_open(root: Path) -> None:
     (root / "link").symlink_to("/etc/passwd")
     before = len(list(Path("/proc/self/fd").iterdir()))
     for path in ("docs/plan.md", "nope", "link", "docs", "docs/plan.md/x", "../x"):
@@ -129,34 +147,52 @@ def nothing() -> Generator[None, None, None]:
         "\uff0egit/x",
     ],
 )
-def test_what_steers_midturn_or_git_is_not_writable_even_where_it_is_absent(root: Path, path: str) -> None:
-    with Beneath(root) as beneath, pytest.raises(Rejected, match="belongs to"), beneath.made_parent(PurePosixPath(path)):
+def test_control_files_of_midturn_and_git_are_not_writable_even_if_absent(
+    root: Path, path: str
+) -> None:
+    with (
+        Beneath(root) as beneath,
+        pytest.raises(Rejected, match="belongs to"),
+        beneath.made_parent(PurePosixPath(path)),
+    ):
         pass
     assert not (root / path).exists()
 
 
-def test_a_link_to_what_steers_midturn_is_no_way_around(root: Path) -> None:
+def test_a_link_to_a_control_file_is_not_writable(root: Path) -> None:
     (root / ".midturn").mkdir()
     (root / "innocent").symlink_to(".midturn")
 
-    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.parent(PurePosixPath("innocent/config.toml")):
+    with (
+        Beneath(root) as beneath,
+        pytest.raises(Rejected),
+        beneath.parent(PurePosixPath("innocent/config.toml")),
+    ):
         pass
 
 
-def test_the_users_own_configuration_is_not_writable_when_the_root_is_home(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_configuration_is_not_writable_in_a_home_workspace(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(root))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
-    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.made_parent(PurePosixPath(".config/midturn/config.toml")):
+    with (
+        Beneath(root) as beneath,
+        pytest.raises(Rejected),
+        beneath.made_parent(PurePosixPath(".config/midturn/config.toml")),
+    ):
         pass
 
 
-def test_a_race_between_a_folder_and_a_link_never_leads_out(root: Path) -> None:
+def test_replacing_a_folder_with_a_link_never_leads_outside(root: Path) -> None:
     seen: set[bytes | None] = set()
     began = time.monotonic()
-    with exchanged(root, "outside.txt"), Beneath(root) as beneath:
-        while time.monotonic() < began + (0.7 if b"inside" in seen else 30):  # the folder may stand there for moments alone
+    with swapping_with_symlink(root, "outside.txt"), Beneath(root) as beneath:
+        while time.monotonic() < began + (
+            0.7 if b"inside" in seen else 30
+        ):  # the folder may exist for short moments only
             try:
                 seen.add(beneath.read(PurePosixPath("a/outside.txt")))
             except Rejected:

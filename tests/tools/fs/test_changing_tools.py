@@ -17,24 +17,29 @@ from midturn.tools.fs.changing import REJECTED
 from midturn.tools.fs.declared import fs_create_file, fs_delete_file, fs_modify_file, fs_move_file
 from midturn.tools.function import FunctionTool
 from support.repositories import committed
-from support.tool_running import Around, tool_run
+from support.tool_running import ToolEnvironment, tool_run
 
 COUNT = itertools.count()
 
 
 class Call:
-    """One call of a file tool: run, and run again with answers."""
+    """One call of a file tool, which can be run again with answers."""
 
     def __init__(self, tool: FunctionTool[..., object], root: Path, **arguments: Json) -> None:
-        self.run_once = replace(tool_run(tool, arguments, around=Around(root)), idempotency_key=f"c.{next(COUNT)}")
+        self.run_once = replace(
+            tool_run(tool, arguments, around=ToolEnvironment(root)),
+            idempotency_key=f"c.{next(COUNT)}",
+        )
         self.tool = tool
 
     def run(self, answers: Mapping[str, Json] = {}) -> Outcome:
         """Run it once."""
-        return asyncio.run(tool_runs.execute(self.tool, replace(self.run_once, answers=answers))).outcome
+        return asyncio.run(
+            tool_runs.execute(self.tool, replace(self.run_once, answers=answers))
+        ).outcome
 
     def asked(self, answers: Mapping[str, Json] = {}) -> Question[bool]:
-        """Return the one question that a run ends in."""
+        """Run it, and return its only question."""
         outcome = self.run(answers)
         assert isinstance(outcome, NeedsInput), outcome
         (question,) = outcome.form.questions
@@ -42,13 +47,13 @@ class Call:
         return question
 
     def done(self, answers: Mapping[str, Json] = {}) -> str:
-        """Return the result of a run that succeeds."""
+        """Run it successfully, and return the result."""
         outcome = self.run(answers)
         assert isinstance(outcome, Success), outcome
         return outcome.content
 
     def refused(self, answers: Mapping[str, Json] = {}) -> str:
-        """Return the message of a run that fails."""
+        """Run it, and return the error message."""
         outcome = self.run(answers)
         assert isinstance(outcome, ToolError), outcome
         return outcome.message
@@ -78,30 +83,40 @@ def modify(root: Path, *edits: dict[str, Json]) -> Call:
     return Call(fs_modify_file, root, path="docs/plan.md", edits=list(edits))
 
 
-def test_a_change_is_shown_as_a_diff_and_made_when_it_is_approved(root: Path) -> None:
+def test_a_change_is_shown_as_a_diff_and_applied_after_approval(root: Path) -> None:
     call = modify(root, edit("Ship it.", "Test it."))
     question = call.asked()
 
-    assert (question.id, question.text, question.default) == ("apply_changes", "Apply the changes to docs/plan.md?", True)
-    assert question.context == ("```diff\n--- a/docs/plan.md\n+++ b/docs/plan.md\n@@ -1,3 +1,3 @@\n # Plan\n \n-Ship it.\n+Test it.\n```")
+    assert (question.id, question.text, question.default) == (
+        "apply_changes",
+        "Apply the changes to docs/plan.md?",
+        True,
+    )
+    assert (
+        question.context
+        == "```diff\n--- a/docs/plan.md\n+++ b/docs/plan.md\n@@ -1,3 +1,3 @@\n # Plan\n \n-Ship"
+        " it.\n+Test it.\n```"
+    )
     assert plan(root) == "# Plan\n\nShip it.\n"
     assert call.done({"apply_changes": True}) == "docs/plan.md was changed."
     assert plan(root) == "# Plan\n\nTest it.\n"
 
 
-def test_a_rejected_change_is_not_made_and_says_so_in_the_agreed_words(root: Path) -> None:
+def test_a_rejected_change_is_not_applied_and_reported_with_the_standard_text(root: Path) -> None:
     call = modify(root, edit("Ship it.", "Test it."))
     call.asked()
 
     assert call.refused({"apply_changes": False}) == REJECTED
-    assert REJECTED == (
-        "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry with different changes."
+    assert (
+        REJECTED
+        == "The proposed file changes were reviewed and rejected. Changes were not applied. You may"
+        " retry with different changes."
     )
     assert plan(root) == "# Plan\n\nShip it.\n"
 
 
-def test_an_answer_counts_only_for_the_diff_that_was_shown(root: Path) -> None:
-    """The file changes while somebody reads the diff: they are asked again, with the new one."""
+def test_an_answer_counts_only_for_the_displayed_diff(root: Path) -> None:
+    """If the file changes meanwhile, the question is asked again with the new diff."""
     call = modify(root, edit("Ship it.", "Test it."))
     first = call.asked()
     (root / "docs/plan.md").write_text("# Another plan\n\nShip it.\n")
@@ -120,8 +135,11 @@ def test_an_answer_to_another_call_does_not_count(root: Path) -> None:
     assert plan(root) == "# Plan\n\nShip it.\n"
 
 
-def test_after_a_restart_the_call_asks_from_its_beginning(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was shown is remembered in the process only; the recorded answer fits the equal question."""
+def test_a_call_asks_again_after_a_restart(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shown content is kept in memory only.
+
+    A recorded answer applies if the question is equal.
+    """
     from midturn.tools.fs.changing import LastShown
 
     call = modify(root, edit("Ship it.", "Test it."))
@@ -135,7 +153,10 @@ def test_after_a_restart_the_call_asks_from_its_beginning(root: Path, monkeypatc
 @pytest.mark.parametrize(
     ("edits", "said"),
     [
-        ([edit("nowhere", "x")], "/edits/0/old: this text does not occur in the file. Read the file again"),
+        (
+            [edit("nowhere", "x")],
+            "/edits/0/old: this text does not occur in the file. Read the file again",
+        ),
         ([edit("#  Plan", "x")], "It occurs with other white space at line 1."),
         ([edit("i", "x")], "/edits/0/old: this text occurs 2 times (lines 3, 3)"),
         ([edit("Ship", "Test"), edit("Ship", "Test")], "/edits/1/old: this text does not occur"),
@@ -143,14 +164,19 @@ def test_after_a_restart_the_call_asks_from_its_beginning(root: Path, monkeypatc
         ([edit("", "x")], "/edits/0/old: Expected `str` of length >= 1"),
         ([], "/edits: Expected `array` of length >= 1"),
         ([{"old": "Ship"}], "/edits/0: Object missing required field `new`"),
-        ([edit("Ship", "x", replace_all=True)], "/edits/0: Object contains unknown field `replace_all`"),
+        (
+            [edit("Ship", "x", replace_all=True)],
+            "/edits/0: Object contains unknown field `replace_all`",
+        ),
     ],
 )
-def test_edits_that_cannot_be_made_are_errors_that_help_and_ask_nobody(root: Path, edits: list[dict[str, Json]], said: str) -> None:
+def test_impossible_edits_are_errors_without_a_question(
+    root: Path, edits: list[dict[str, Json]], said: str
+) -> None:
     assert said in modify(root, *edits).refused()
 
 
-def test_edits_are_made_one_after_the_other_and_all_occurrences_where_wanted(root: Path) -> None:
+def test_edits_are_applied_in_order_and_to_all_occurrences_if_requested(root: Path) -> None:
     call = modify(root, edit("Ship it.", "Ship it, ship it."), edit("hip it", "kip it", all=True))
     call.asked()
     call.done({"apply_changes": True})
@@ -158,8 +184,8 @@ def test_edits_are_made_one_after_the_other_and_all_occurrences_where_wanted(roo
     assert plan(root) == "# Plan\n\nSkip it, skip it.\n"
 
 
-def test_line_ends_of_a_file_are_kept(root: Path) -> None:
-    """Who reads CRLF as lines writes its edits with LF."""
+def test_line_endings_of_a_file_are_kept(root: Path) -> None:
+    """A model that reads CRLF lines writes its edits with LF."""
     (root / "docs/plan.md").write_bytes(b"# Plan\r\n\r\nShip it.\r\n")
     call = modify(root, edit("# Plan\n\nShip", "# Plan\n\nNow\nship"))
     call.asked()
@@ -177,7 +203,7 @@ def test_the_encoding_of_a_file_is_kept(root: Path) -> None:
     assert (root / "docs/plan.md").read_bytes() == "# Plan\r\n\r\nSpäter.\r\n".encode("utf-16")
 
 
-def test_a_diff_too_long_to_show_is_cut_kept_whole_and_still_bound(root: Path) -> None:
+def test_a_too_long_diff_is_shortened_saved_in_full_and_still_checked(root: Path) -> None:
     (root / ".midturn").mkdir()
     lines = [f"line {n} of a long file" for n in range(2_000)]
     (root / "docs/plan.md").write_text("\n".join(lines) + "\n")
@@ -191,7 +217,12 @@ def test_a_diff_too_long_to_show_is_cut_kept_whole_and_still_bound(root: Path) -
     assert kept.read_text().count("\n+LINE") == 2_000
     lines[-1] += "!"
     (root / "docs/plan.md").write_text("\n".join(lines) + "\n")
-    later = Call(fs_modify_file, root, path="docs/plan.md", edits=[edit(line + "\n", line.upper() + "\n") for line in lines])
+    later = Call(
+        fs_modify_file,
+        root,
+        path="docs/plan.md",
+        edits=[edit(line + "\n", line.upper() + "\n") for line in lines],
+    )
     assert later.asked().context != context
 
 
@@ -203,13 +234,13 @@ def test_a_fence_in_the_file_does_not_end_the_diff(root: Path) -> None:
     assert context.endswith("\n`````")
 
 
-def test_what_nobody_sees_in_a_change_is_counted(root: Path) -> None:
+def test_invisible_changes_are_counted(root: Path) -> None:
     context = modify(root, edit("Ship", "Sh\u200bip\u202e")).asked().context or ""
 
     assert context.endswith("What is added contains 2 invisible characters.")
 
 
-def test_files_that_cannot_be_modified_are_errors(root: Path) -> None:
+def test_unmodifiable_files_are_errors(root: Path) -> None:
     (root / "image").write_bytes(b"\0\1")
     (root / "link").symlink_to("docs/plan.md")
 
@@ -224,7 +255,7 @@ def test_files_that_cannot_be_modified_are_errors(root: Path) -> None:
     assert ".midturn/config.toml belongs to midturn" in said(".midturn/config.toml")
 
 
-def test_a_file_is_created_with_its_folders(root: Path) -> None:
+def test_a_file_is_created_with_its_directories(root: Path) -> None:
     call = Call(fs_create_file, root, path="src/new/a.py", content="x = 1\n")
 
     assert call.done() == "src/new/a.py was created."
@@ -232,7 +263,7 @@ def test_a_file_is_created_with_its_folders(root: Path) -> None:
     assert call.done() == "src/new/a.py exists and has this content already."
 
 
-def test_an_existing_file_is_overwritten_only_when_somebody_agrees(root: Path) -> None:
+def test_an_existing_file_is_overwritten_only_after_approval(root: Path) -> None:
     call = Call(fs_create_file, root, path="docs/plan.md", content="new\n")
     question = call.asked()
 
@@ -244,7 +275,7 @@ def test_an_existing_file_is_overwritten_only_when_somebody_agrees(root: Path) -
     assert plan(root) == "new\n"
 
 
-def test_overwriting_is_bound_to_what_was_shown(root: Path) -> None:
+def test_an_overwrite_applies_only_to_the_displayed_content(root: Path) -> None:
     call = Call(fs_create_file, root, path="docs/plan.md", content="new\n")
     call.asked()
     (root / "docs/plan.md").write_bytes(b"\0binary")
@@ -256,9 +287,19 @@ def test_overwriting_is_bound_to_what_was_shown(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [".midturn/config.toml", ".git/hooks/pre-commit", "../x", "/etc/x", ".", "a\x1bb", "docs", "docs/plan.md/x"]
+    "path",
+    [
+        ".midturn/config.toml",
+        ".git/hooks/pre-commit",
+        "../x",
+        "/etc/x",
+        ".",
+        "a\x1bb",
+        "docs",
+        "docs/plan.md/x",
+    ],
 )
-def test_what_must_not_be_created_is_not(root: Path, path: str) -> None:
+def test_forbidden_files_are_not_created(root: Path, path: str) -> None:
     before = sorted(map(str, root.rglob("*")))
     assert Call(fs_create_file, root, path=path, content="x").refused()
 
@@ -266,7 +307,9 @@ def test_what_must_not_be_created_is_not(root: Path, path: str) -> None:
 
 
 def test_a_committed_file_is_deleted_without_a_question(repository: Path) -> None:
-    assert Call(fs_delete_file, repository, path="docs/plan.md").done() == "docs/plan.md was deleted."
+    assert (
+        Call(fs_delete_file, repository, path="docs/plan.md").done() == "docs/plan.md was deleted."
+    )
     assert not (repository / "docs/plan.md").exists()
 
 
@@ -274,12 +317,15 @@ def test_a_file_outside_of_git_is_deleted_without_a_question(root: Path) -> None
     assert Call(fs_delete_file, root, path="docs/plan.md").done()
 
 
-def test_uncommitted_changes_are_lost_only_when_somebody_agrees(repository: Path) -> None:
+def test_a_file_with_uncommitted_changes_is_deleted_only_after_approval(repository: Path) -> None:
     (repository / "docs/plan.md").write_text("# Plan\n\nMuch work.\n")
     call = Call(fs_delete_file, repository, path="docs/plan.md")
     question = call.asked()
 
-    assert (question.id, question.text) == ("confirm", "Delete docs/plan.md? Its uncommitted changes would be lost.")
+    assert (question.id, question.text) == (
+        "confirm",
+        "Delete docs/plan.md? Its uncommitted changes would be lost.",
+    )
     assert "-Ship it.\n+Much work.\n" in (question.context or "")
     assert "was not deleted" in call.refused({"confirm": False})
     assert (repository / "docs/plan.md").exists()
@@ -291,12 +337,13 @@ def test_uncommitted_changes_are_lost_only_when_somebody_agrees(repository: Path
 
 def test_a_committed_file_is_moved_without_a_question(repository: Path) -> None:
     assert (
-        Call(fs_move_file, repository, source="docs/plan.md", destination="new/plan.md").done() == "docs/plan.md was moved to new/plan.md."
+        Call(fs_move_file, repository, source="docs/plan.md", destination="new/plan.md").done()
+        == "docs/plan.md was moved to new/plan.md."
     )
     assert (repository / "new/plan.md").read_text() == "# Plan\n\nShip it.\n"
 
 
-def test_a_file_with_uncommitted_changes_is_moved_when_somebody_agrees(repository: Path) -> None:
+def test_a_file_with_uncommitted_changes_is_moved_after_approval(repository: Path) -> None:
     (repository / "draft").write_text("draft\n")
     call = Call(fs_move_file, repository, source="draft", destination="final")
 
@@ -306,7 +353,7 @@ def test_a_file_with_uncommitted_changes_is_moved_when_somebody_agrees(repositor
     assert (repository / "final").read_text() == "draft\n"
 
 
-def test_nothing_is_moved_over_a_file_or_into_what_steers_midturn(repository: Path) -> None:
+def test_a_move_never_replaces_a_file_or_writes_a_control_file(repository: Path) -> None:
     (repository / "other").write_text("x")
 
     def said(source: str, destination: str) -> str:
@@ -322,8 +369,11 @@ def test_nothing_is_moved_over_a_file_or_into_what_steers_midturn(repository: Pa
     assert "outside of the workspace" in said("docs/plan.md", "/tmp/x")
 
 
-def test_two_calls_that_change_one_file_at_once_do_not_lose_each_others_work(root: Path) -> None:
-    first, second = modify(root, edit("# Plan", "# The plan")), modify(root, edit("Ship it.", "Test it."))
+def test_two_concurrent_changes_of_a_file_are_both_kept(root: Path) -> None:
+    first, second = (
+        modify(root, edit("# Plan", "# The plan")),
+        modify(root, edit("Ship it.", "Test it.")),
+    )
     first.asked()
     second.asked()
     first.done({"apply_changes": True})

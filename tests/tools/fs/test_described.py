@@ -1,4 +1,4 @@
-"""What a model is told of the file tools is what their functions say."""
+"""The descriptions of the file tools agree with their functions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from midturn.tools.fs.described import DESCRIBED, file_tools
 from support.documents import is_updating
 
 
-def test_what_is_written_down_of_the_file_tools_is_what_their_functions_say() -> None:
-    said = [{**to_builtins(tool.definition), "foretells": tool.can_foretell} for tool in FILE_TOOLS]
+def test_the_documented_file_tools_match_their_functions() -> None:
+    said = [{**to_builtins(tool.definition), "previews": tool.can_preview} for tool in FILE_TOOLS]
     text = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
     if is_updating():
         DESCRIBED.write_text(text, encoding="utf-8")
     assert DESCRIBED.read_text(encoding="utf-8") == text, "set UPDATE_DOCUMENTS=1 to write it anew"
 
 
-def test_each_file_tool_is_as_its_function_declares_it() -> None:
+def test_each_file_tool_matches_its_functions_declaration() -> None:
     tools = file_tools()
 
     assert list(tools) == [tool.name for tool in FILE_TOOLS]

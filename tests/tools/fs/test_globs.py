@@ -33,11 +33,11 @@ from midturn.tools.returned import Rejected
         ("*.PY", "a.py", False),
     ],
 )
-def test_a_glob_matches_what_a_shell_would(pattern: str, path: str, *, fits: bool) -> None:
+def test_globs_match_like_in_a_shell(pattern: str, path: str, *, fits: bool) -> None:
     assert Glob(pattern).matches(PurePosixPath(path)) is fits
 
 
-def test_a_glob_cannot_be_made_to_run_for_ever() -> None:
+def test_a_glob_takes_bounded_time() -> None:
     assert not Glob("/".join(["**"] * 30 + ["x"])).matches(PurePosixPath("/".join(["a"] * 200)))
     assert not Glob("*a" * 60 + "b").matches(PurePosixPath("a" * 250))
     with pytest.raises(Rejected, match="more than 64"):

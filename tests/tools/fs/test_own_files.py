@@ -1,4 +1,4 @@
-"""What is the user's own is found however it is reached."""
+"""The user's own files are recognized by any path."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWN = (
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that is a link, with its configuration in the hands of a dotfile manager."""
+    """A home directory that is a link, with configuration linked by a dotfile manager."""
     real = tmp_path / "real"
     (real / "dotfiles" / "midturn").mkdir(parents=True)
     (real / ".config").mkdir()
@@ -38,15 +38,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("path", OWN)
 @pytest.mark.parametrize("reached", ["as it is called", "as it is"])
-def test_a_file_tool_writes_none_of_it_though_it_be_absent(home: Path, path: str, reached: str) -> None:
+def test_file_tools_do_not_create_the_users_own_files(home: Path, path: str, reached: str) -> None:
     root = home if reached == "as it is called" else home.resolve()
 
-    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.made_parent(PurePosixPath(path)):
+    with (
+        Beneath(root) as beneath,
+        pytest.raises(Rejected),
+        beneath.made_parent(PurePosixPath(path)),
+    ):
         pass
     assert not (home / path).exists()
 
 
-def test_a_file_with_another_name_elsewhere_is_not_read(tmp_path: Path) -> None:
+def test_a_file_with_a_different_name_elsewhere_is_not_read(tmp_path: Path) -> None:
     root = tmp_path / "work"
     root.mkdir()
     (tmp_path / "secret").write_text("secret")
@@ -57,12 +61,13 @@ def test_a_file_with_another_name_elsewhere_is_not_read(tmp_path: Path) -> None:
 
 
 WORKTREE = (
-    "git init -q main && git -C main -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git -C main worktree add -q ../tree"
+    "git init -q main && git -C main -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    " && git -C main worktree add -q ../tree"
 )
 
 
 def refuses(root: Path, path: str) -> None:
-    """A file tool writes nothing there, though it be absent."""
+    """Check that a file tool refuses to create a file there."""
     before = (root / path).exists()
     with (
         Beneath(root) as beneath,
@@ -73,7 +78,7 @@ def refuses(root: Path, path: str) -> None:
     assert (root / path).exists() == before
 
 
-def test_a_store_in_the_workspace_is_not_written_wherever_it_is_and_however_it_is_reached(tmp_path: Path) -> None:
+def test_a_store_in_the_workspace_is_not_writable_by_any_path(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "link").symlink_to("chats")
     mt.open_store(tmp_path / "work" / "chats").new_sync()
@@ -89,7 +94,7 @@ def test_a_file_given_with_cfg_is_not_written(tmp_path: Path) -> None:
     refuses(tmp_path, "mine.toml")
 
 
-def test_a_store_around_the_workspace_does_not_make_all_of_it_ours(tmp_path: Path) -> None:
+def test_a_store_around_the_workspace_does_not_protect_the_whole_workspace(tmp_path: Path) -> None:
     mt.open_store(tmp_path).new_sync()
     (tmp_path / "work").mkdir()
 
@@ -114,7 +119,12 @@ def test_a_store_around_the_workspace_does_not_make_all_of_it_ours(tmp_path: Pat
         ("git init -q sub && git -C sub config core.hooksPath hooks", "sub/hooks/pre-push"),
     ],
 )
-def test_what_is_gits_is_not_written_under_any_name(tmp_path: Path, prepare: str, path: str) -> None:
-    subprocess.run(["/bin/sh", "-ec", prepare], cwd=tmp_path, check=True, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+def test_git_files_are_not_writable_under_any_name(tmp_path: Path, prepare: str, path: str) -> None:
+    subprocess.run(
+        ["/bin/sh", "-ec", prepare],
+        cwd=tmp_path,
+        check=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
 
     refuses(tmp_path, path)

@@ -13,7 +13,15 @@ import pytest
 from midturn.tools.fs import writing
 from midturn.tools.fs.beneath import Beneath, Unsupported
 from midturn.tools.fs.paths import Missing
-from midturn.tools.fs.writing import Changed, check_free, create, move, read_to_change, remove, replace
+from midturn.tools.fs.writing import (
+    Changed,
+    check_free,
+    create,
+    move,
+    read_to_change,
+    remove,
+    replace,
+)
 from midturn.tools.returned import Rejected
 
 PLAN = PurePosixPath("docs/plan.md")
@@ -25,7 +33,7 @@ def refuse(*_: object) -> None:
 
 @pytest.fixture(params=["renameat2", "rename"])
 def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace; on a system that can exchange files in one step, and on one that cannot."""
+    """A workspace on a system that can exchange files atomically, and on one that cannot."""
     if request.param == "rename":
         monkeypatch.setattr(writing, "exchange", refuse)
         monkeypatch.setattr(writing, "rename_exclusively", refuse)
@@ -36,10 +44,14 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def files(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_text()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
 
 
-def test_a_file_is_created_with_the_folders_it_is_missing(root: Path) -> None:
+def test_a_file_is_created_with_its_missing_directories(root: Path) -> None:
     with Beneath(root) as beneath:
         create(beneath, PurePosixPath("a/b/c.txt"), b"new")
 
@@ -54,7 +66,7 @@ def test_creating_never_overwrites(root: Path) -> None:
     assert files(root) == {"docs/plan.md": "plan"}
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_permissions(root: Path) -> None:
+def test_a_file_is_replaced_completely_and_keeps_its_permissions(root: Path) -> None:
     (root / PLAN).chmod(0o755)
     with Beneath(root) as beneath:
         replace(beneath, PLAN, b"new plan", b"plan")
@@ -63,7 +75,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_permissions(root: Path) -> None:
     assert (root / PLAN).stat().st_mode & 0o777 == 0o755
 
 
-def test_only_the_content_that_was_shown_is_replaced_or_removed(root: Path) -> None:
+def test_only_the_displayed_content_is_replaced_or_removed(root: Path) -> None:
     with Beneath(root) as beneath:
         with pytest.raises(Changed):
             replace(beneath, PLAN, b"new", b"another")
@@ -80,7 +92,7 @@ def test_a_file_is_removed(root: Path) -> None:
     assert files(root) == {}
 
 
-def test_a_file_is_moved_but_never_over_another(root: Path) -> None:
+def test_a_file_is_never_moved_over_another(root: Path) -> None:
     (root / "taken").write_text("taken")
     with Beneath(root) as beneath:
         with pytest.raises(Rejected, match="taken exists"):
@@ -91,7 +103,7 @@ def test_a_file_is_moved_but_never_over_another(root: Path) -> None:
 
 
 def test_a_hard_link_elsewhere_keeps_its_content(root: Path, tmp_path: Path) -> None:
-    """A change must not reach through a second name of the file."""
+    """A change must not affect the file under its other name."""
     os.link(root / PLAN, tmp_path / "outside")
     with Beneath(root) as beneath:
         replace(beneath, PLAN, b"new", b"plan")
@@ -99,8 +111,8 @@ def test_a_hard_link_elsewhere_keeps_its_content(root: Path, tmp_path: Path) -> 
     assert (tmp_path / "outside").read_text() == "plan"
 
 
-def test_a_file_that_nobody_may_write_is_left_alone(root: Path) -> None:
-    """Renaming another file over it would get around its permissions."""
+def test_a_read_only_file_is_not_written(root: Path) -> None:
+    """Renaming another file over it would bypass its permissions."""
     (root / PLAN).chmod(0o444)
     with Beneath(root) as beneath:
         for attempt in (
@@ -124,7 +136,7 @@ def test_a_file_keeps_its_owner(root: Path) -> None:
     assert ((root / PLAN).stat().st_uid, (root / PLAN).stat().st_gid) == (1234, 4321)
 
 
-def test_links_and_folders_are_not_written(root: Path) -> None:
+def test_links_and_directories_are_not_written(root: Path) -> None:
     (root / "link").symlink_to("docs/plan.md")
     with Beneath(root) as beneath:
         for path, kind in (("link", "a symbolic link"), ("docs", "a folder")):
@@ -134,7 +146,7 @@ def test_links_and_folders_are_not_written(root: Path) -> None:
             read_to_change(beneath, PurePosixPath("docs/nope"))
 
 
-def test_a_link_that_dangles_is_in_the_way(root: Path) -> None:
+def test_a_dangling_link_prevents_creation(root: Path) -> None:
     (root / "link").symlink_to("nowhere")
     with Beneath(root) as beneath:
         with pytest.raises(Rejected):
@@ -146,13 +158,13 @@ def test_a_link_that_dangles_is_in_the_way(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x1b[31mb", "a\u202eb", "a\u200bb", "."])
-def test_a_name_that_nobody_sees_is_not_created(root: Path, name: str) -> None:
+def test_an_invisible_name_is_not_created(root: Path, name: str) -> None:
     with Beneath(root) as beneath, pytest.raises(Rejected):
         check_free(beneath, PurePosixPath(name))
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(root: Path) -> None:
-    """As on a full disk: the file size is limited in a child process."""
+def test_a_failed_write_leaves_only_the_old_file(root: Path) -> None:
+    """Like on a full disk. The file size is limited in a child process."""
     script = f"""
 import resource, signal, sys
 from pathlib import Path, PurePosixPath
@@ -163,14 +175,19 @@ with Beneath(Path({str(root)!r})) as beneath:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     replace(beneath, PurePosixPath("docs/plan.md"), b"x" * 5000, b"plan")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
 
     assert "docs/plan.md cannot be used: File too large" in done.stderr
     assert files(root) == {"docs/plan.md": "plan"}
 
 
-def test_a_change_that_slips_in_is_never_lost(tmp_path: Path) -> None:
-    """Somebody saves the file over and over while it is being replaced: what they saved last is there, or was seen and replaced."""
+def test_a_concurrent_change_is_never_lost(tmp_path: Path) -> None:
+    """Another program saves the file repeatedly during the replacement.
+
+    Its last version is either in the file, or was read before it was replaced.
+    """
     file = tmp_path / "file"
     file.write_bytes(b"0")
     stop = threading.Event()

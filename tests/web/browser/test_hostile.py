@@ -1,4 +1,6 @@
-"""Text from tools and models stays text in a browser: nothing of it runs, loads, asks for input, or leaves the page."""
+"""Text from tools and models stays text in a browser: it cannot run scripts, load resources,
+ask for input or navigate.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,30 @@ from support.hostile_markup import HOSTILE
 from support.pages import ada, agent_with, asking
 from support.serving import serving
 
-_ELEMENTS = "script iframe object embed img video audio svg style link meta base form input button select textarea".split()  # noqa: SIM905
+_ELEMENTS = [
+    "script",
+    "iframe",
+    "object",
+    "embed",
+    "img",
+    "video",
+    "audio",
+    "svg",
+    "style",
+    "link",
+    "meta",
+    "base",
+    "form",
+    "input",
+    "button",
+    "select",
+    "textarea",
+]
 _FOREIGN = ", ".join([*_ELEMENTS, "[style]", "[onerror]", "[onload]"])
 
 
 class Watched:
-    """A page, and everything that it asks any server for."""
+    """A page that records its network requests."""
 
     def __init__(self, browser: Browser, address: str) -> None:
         self._address = address
@@ -33,12 +53,14 @@ class Watched:
         self.page.on("dialog", lambda dialog: self.dialogs.append(dialog.message))
 
     def open(self, path: str) -> None:
-        """Open a page of ours, and everything folded on it."""
+        """Open a page and unfold all details."""
         self.page.goto(f"{self._address}{path}")
-        self.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        self.page.evaluate(
+            "document.querySelectorAll('details').forEach(one => { one.open = true })"
+        )
 
     def assert_nothing_happened(self) -> None:
-        """Hold what was seen against what may be: nothing."""
+        """Check that nothing unexpected was recorded."""
         assert self.page.evaluate("window.__ran") is None
         assert self.dialogs == []
         assert self.remote == []
@@ -50,8 +72,12 @@ class Watched:
 
 
 @pytest.mark.timeout(600)
-def test_none_of_257_texts_acts_in_a_context_or_a_message(chromium: Browser, disk: ConversationStore, elsewhere: Elsewhere[Any]) -> None:
-    """Each one is the context of a question, and what the model says; all of them are counted in the browser."""
+def test_257_hostile_texts_stay_inert_in_contexts_and_messages(
+    chromium: Browser, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
+    """Each text is the context of a question and a message of the model. The browser counts
+    them all.
+    """
     assert len(set(HOSTILE)) == 257
 
     @mt.tool
@@ -62,8 +88,17 @@ def test_none_of_257_texts_acts_in_a_context_or_a_message(chromium: Browser, dis
         return "\n\n".join(HOSTILE)
 
     replies = mt.ScriptedPrompter({f"ask_all.q{place}": True for place in range(len(HOSTILE))})
-    said = [{"text": text, "calls": [{"name": "ask_all"}]} if place == 0 else {"text": text} for place, text in enumerate(HOSTILE[:2])]
-    agent = mt.Agent(mt.ScriptedModel(said), tools=[ask_all], store=disk, prompter=replies, limits={"shown": 1_000})
+    said = [
+        {"text": text, "calls": [{"name": "ask_all"}]} if place == 0 else {"text": text}
+        for place, text in enumerate(HOSTILE[:2])
+    ]
+    agent = mt.Agent(
+        mt.ScriptedModel(said),
+        tools=[ask_all],
+        store=disk,
+        prompter=replies,
+        limits={"shown": 1_000},
+    )
     conversation = elsewhere(agent.run("\n\n".join(HOSTILE[:40]))).conversation
     with serving(inbox(disk, user=ada)) as address:
         watched = Watched(chromium, address)
@@ -71,20 +106,27 @@ def test_none_of_257_texts_acts_in_a_context_or_a_message(chromium: Browser, dis
         shown = watched.page.locator("[data-timeline] .context")
         assert shown.count() == 257
         assert watched.page.locator("[data-timeline]").locator(_FOREIGN).count() == 0
-        links = watched.page.eval_on_selector_all("[data-timeline] .context a", "all => all.map(one => one.protocol)")
+        links = watched.page.eval_on_selector_all(
+            "[data-timeline] .context a", "all => all.map(one => one.protocol)"
+        )
         assert set(links) <= {"https:"}
         watched.assert_nothing_happened()
         watched.context.close()
 
 
 @pytest.mark.parametrize("place", range(0, 257, 16))
-def test_no_text_acts_anywhere_on_a_questions_page(
+def test_hostile_texts_stay_inert_everywhere_on_a_question_page(
     chromium: Browser, disk: ConversationStore, elsewhere: Elsewhere[Any], place: int
 ) -> None:
-    """The text is everywhere at once: the question, its context, options and their descriptions, the call, what was said before."""
+    """The text is everywhere at once: question, context, options, descriptions, call, earlier
+    messages.
+    """
     text = HOSTILE[place]
     line = " ".join(text.split())
-    options = [mt.SelectOption(line[:200] or "x", line[:200]), mt.SelectOption("second", text.replace("\x00", ""))]
+    options = [
+        mt.SelectOption(line[:200] or "x", line[:200]),
+        mt.SelectOption("second", text.replace("\x00", "")),
+    ]
     question = Question.select("q", line[:300], options, context=text, allow_other=True)
     agent = agent_with(disk, asking(question), arguments=None)
     waiting = elsewhere(agent.run(text)).pending[0]
@@ -94,6 +136,8 @@ def test_no_text_acts_anywhere_on_a_questions_page(
             watched.open(path)
             watched.assert_nothing_happened()
         watched.open(f"/q/{waiting.id}")
-        assert watched.page.locator("form").count() == 4  # the answer, the reply, passing it on, the end: ours
+        assert (
+            watched.page.locator("form").count() == 4
+        )  # our forms: the answer, the reply, the reassignment, the end
         assert watched.page.locator("main script, main iframe, main img, main style").count() == 0
         watched.context.close()

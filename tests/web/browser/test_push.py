@@ -1,4 +1,6 @@
-"""Notifications in a browser whose page is closed: what its worker shows, and what its buttons do. What is sent comes by its protocol."""
+"""Notifications in a browser whose page is closed: the texts its service worker shows, and its
+buttons. Messages are sent through DevTools.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError as NotInTime, expect
 
 import midturn as mt
-from midturn.inbox.open_questions import Board
+from midturn.inbox.open_questions import OpenQuestionList
 from midturn.inbox.store_access import Port
 from midturn.stores.store import ConversationStore
 from midturn.web.app import application, inbox
-from midturn.web.app_state import Site
-from midturn.web.conversation_cache import Library
-from midturn.web.gate import CookieAccess, Names
+from midturn.web.app_state import AppState
+from midturn.web.conversation_cache import ConversationCache
 from midturn.web.keyring import Keyring
-from midturn.web.push import Push, PushKeys, PushService, Subscribed
+from midturn.web.push import Push, PushKeys, PushService, Subscription
+from midturn.web.request_checks import CookieAccess, HostNames
 from support.browser import Elsewhere, enter
 from support.pages import agent_with, asking
 from support.serving import free_port, serving
@@ -28,26 +30,30 @@ from support.serving import free_port, serving
 pytest.importorskip("py_vapid")
 NAME = "qwertyuiopasdfgh.localhost"
 _DELIVERIES = 3
-_IS_SHOWN = "tag => navigator.serviceWorker.ready.then((one) => one.getNotifications({ tag })).then((all) => all.length)"
+_IS_SHOWN = (
+    "tag => navigator.serviceWorker.ready.then((one) => one.getNotifications({ tag })).then((all)"
+    " => all.length)"
+)
 SURE = mt.Question.boolean("q", "Deploy to production?")
 
 
-class Given(PushService):
-    """What would be sent, as it is before it is encrypted: `tests/web/test_push.py` sends it."""
+class RecordingPushService(PushService):
+    """Keeps messages unencrypted instead of sending them. `tests/web/test_push.py` tests the
+    sending.
+    """
 
     def __init__(self, keys: PushKeys) -> None:
         super().__init__(keys)
         self.texts: list[bytes] = []
 
-    async def send(self, one: Subscribed, text: bytes, topic: str) -> str:
-        """Keep it."""
+    async def send(self, one: Subscription, text: bytes, topic: str) -> str:
         del one, topic
         self.texts.append(text)
         return ""
 
 
-class Opened:
-    """A page with push, and a browser that is signed in there and has allowed notifications."""
+class PushPage:
+    """A page with push, and a signed-in browser that allows notifications."""
 
     def __init__(self, context: BrowserContext, store: ConversationStore, directory: Path) -> None:
         self.port = free_port()
@@ -55,23 +61,39 @@ class Opened:
         self.keys = PushKeys(directory / "push.json", self.address)
         self.keyring = Keyring()
         access = CookieAccess(self.keyring, cookie=f"midturn-{self.port}", name="ada")
-        self.given = Given(self.keys)
+        self.given = RecordingPushService(self.keys)
         self.push = Push(self.keys, access, self.given)
-        self.site = Site(board=Board(Port(store)), library=Library(Port(store)), access=access, push=self.push, signs_in=True)
-        self.app = application(self.site, Names(own=frozenset({f"{NAME}:{self.port}"})))
+        self.site = AppState(
+            board=OpenQuestionList(Port(store)),
+            library=ConversationCache(Port(store)),
+            access=access,
+            push=self.push,
+            signs_in=True,
+        )
+        self.app = application(self.site, HostNames(own=frozenset({f"{NAME}:{self.port}"})))
         self.context = context
         context.grant_permissions(["notifications"], origin=self.address)
         self.page = context.new_page()
 
     def begin(self) -> None:
-        """Sign in, and have the worker run."""
+        """Sign in and start the service worker."""
         enter(self.page, f"{self.address}/enter?code={self.keyring.new_code()}")
         self.page.evaluate("navigator.serviceWorker.ready.then(() => null)")
         (sign_in,) = self.keyring.sign_ins()
-        self.keys.browsers = [Subscribed(endpoint="https://push.example.test/", p256dh="", auth="", user="ada", sign_in=sign_in.id)]
+        self.keys.browsers = [
+            Subscription(
+                endpoint="https://push.example.test/",
+                p256dh="",
+                auth="",
+                user="ada",
+                sign_in=sign_in.id,
+            )
+        ]
 
     def deliver(self, question: mt.OpenQuestion, elsewhere: Elsewhere[Any]) -> list[dict[str, Any]]:
-        """Have the browser get what is sent about a question; return the notifications that it shows then."""
+        """Deliver the message about a question to the browser; return the notifications it
+        shows.
+        """
         assert elsewhere(self.push.tell(question, self.address)).failed == ()
         session = self.context.new_cdp_session(self.page)
         registrations: list[str] = []
@@ -83,8 +105,14 @@ class Opened:
         session.send("ServiceWorker.enable")
         while not registrations:
             self.page.evaluate("null")
-        sent = {"origin": self.address, "registrationId": registrations[-1], "data": self.given.texts[-1].decode()}
-        for _ in range(_DELIVERIES):  # a busy browser drops a message; a second one replaces the same notification
+        sent = {
+            "origin": self.address,
+            "registrationId": registrations[-1],
+            "data": self.given.texts[-1].decode(),
+        }
+        for _ in range(
+            _DELIVERIES
+        ):  # a busy browser may drop a message; a second one replaces the same notification
             session.send("ServiceWorker.deliverPushMessage", sent)
             with suppress(NotInTime):
                 self.page.wait_for_function(_IS_SHOWN, arg=question.id)
@@ -92,7 +120,7 @@ class Opened:
         raise AssertionError(f"the browser showed no notification about {question.id}")
 
     def shown(self) -> list[dict[str, Any]]:
-        """Return the notifications that are there."""
+        """Return the visible notifications."""
         return self.page.evaluate(
             """async () => {
                 const all = await (await navigator.serviceWorker.ready).getNotifications();
@@ -102,7 +130,7 @@ class Opened:
         )
 
     def press(self, action: str) -> None:
-        """Press a button of the notification, or, with none, the notification: the worker hears what it hears from a person."""
+        """Press a button of the notification, or the notification itself if `action` is empty."""
         worker = self.context.service_workers[0]
         worker.evaluate(
             """async (action) => {
@@ -118,28 +146,32 @@ class Opened:
 
 
 @pytest.fixture
-def opened(chromium: Browser, disk: ConversationStore, tmp_path: Path) -> Generator[Opened]:
-    """Return a page that is served."""
+def opened(chromium: Browser, disk: ConversationStore, tmp_path: Path) -> Generator[PushPage]:
+    """A served page."""
     context = chromium.new_context(viewport={"width": 360, "height": 740})
-    found = Opened(context, disk, tmp_path)
+    found = PushPage(context, disk, tmp_path)
     with serving(found.app, found.port):
         found.begin()
         yield found
     context.close()
 
 
-def _deploy(store: ConversationStore, elsewhere: Elsewhere[Any], target: str = "staging") -> mt.OpenQuestion:
+def _deploy(
+    store: ConversationStore, elsewhere: Elsewhere[Any], target: str = "staging"
+) -> mt.OpenQuestion:
     @mt.tool(run="ask")
     def deploy(target: str) -> str:
         """Deploy."""
         return f"deployed to {target}"
 
-    return elsewhere(agent_with(store, deploy, arguments={"target": target}).run("Ship it.")).pending[0]
+    return elsewhere(
+        agent_with(store, deploy, arguments={"target": target}).run("Ship it.")
+    ).pending[0]
 
 
 @pytest.mark.parametrize(("place", "state"), [(0, "approved"), (1, "skipped")])
 def test_a_call_is_allowed_or_denied_in_the_notification(
-    opened: Opened, disk: ConversationStore, elsewhere: Elsewhere[Any], place: int, state: str
+    opened: PushPage, disk: ConversationStore, elsewhere: Elsewhere[Any], place: int, state: str
 ) -> None:
     question = _deploy(disk, elsewhere)
     (shown,) = opened.deliver(question, elsewhere)
@@ -149,19 +181,25 @@ def test_a_call_is_allowed_or_denied_in_the_notification(
     assert opened.shown() == []
     assert elsewhere(disk.pending()) == []
     events = [event.to_json() for event in elsewhere(disk.read(question.conversation)).events]
-    (decided,) = [event for event in events if event["type"] == "approval" and event.get("state") != "waiting"]
+    (decided,) = [
+        event for event in events if event["type"] == "approval" and event.get("state") != "waiting"
+    ]
     assert decided["state"] == state
     assert json.dumps(decided).count('"ada"') == 1
 
 
-def test_what_does_not_fit_opens_its_page(opened: Opened, disk: ConversationStore, elsewhere: Elsewhere[Any]) -> None:
+def test_unsuitable_question_opens_its_page(
+    opened: PushPage, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
     question = _deploy(disk, elsewhere, "x" * 200)
     (shown,) = opened.deliver(question, elsewhere)
     assert shown["actions"] == []
     assert len(elsewhere(disk.pending())) == 1
 
 
-def test_a_button_that_comes_too_late_says_who_was_faster(opened: Opened, disk: ConversationStore, elsewhere: Elsewhere[Any]) -> None:
+def test_late_button_shows_the_first_responder(
+    opened: PushPage, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
     question = elsewhere(agent_with(disk, asking(SURE)).run("Ship it.")).pending[0]
     (shown,) = opened.deliver(question, elsewhere)
     elsewhere(disk.answer(question.id, value=False, user="bo", via="cli"))
@@ -171,11 +209,11 @@ def test_a_button_that_comes_too_late_says_who_was_faster(opened: Opened, disk: 
     assert said["actions"] == []
 
 
-def test_a_server_that_is_away_is_said_and_nothing_else_is_kept(
+def test_unreachable_server_is_shown_and_nothing_else_is_cached(
     chromium: Browser, disk: ConversationStore, tmp_path: Path, elsewhere: Elsewhere[Any]
 ) -> None:
     context = chromium.new_context()
-    found = Opened(context, disk, tmp_path)
+    found = PushPage(context, disk, tmp_path)
     question = elsewhere(agent_with(disk, asking(SURE)).run("Ship it.")).pending[0]
     with serving(found.app, found.port):
         found.begin()
@@ -190,11 +228,13 @@ def test_a_server_that_is_away_is_said_and_nothing_else_is_kept(
     context.close()
 
 
-def test_the_buttons_say_their_state(opened: Opened) -> None:
+def test_buttons_show_their_state(opened: PushPage) -> None:
     notify = opened.page.locator("[data-notify]")
     expect(notify).to_have_text("Notifications: off")
     notify.click()
-    expect(notify).to_have_text("Notifications: while this page is open")  # no push service can be reached from here
+    expect(notify).to_have_text(
+        "Notifications: only while this tab is open"
+    )  # no push service is reachable from here
     expect(notify).to_have_attribute("aria-pressed", "true")
     notify.click()
     expect(notify).to_have_text("Notifications: off")
@@ -203,7 +243,7 @@ def test_the_buttons_say_their_state(opened: Opened) -> None:
     expect(bell).to_have_text("Sound: on")
 
 
-def test_the_page_can_be_installed(opened: Opened) -> None:
+def test_the_page_can_be_installed(opened: PushPage) -> None:
     session = opened.context.new_cdp_session(opened.page)
     manifest = cast("dict[str, Any]", session.send("Page.getAppManifest"))
     assert manifest["errors"] == []
@@ -211,7 +251,10 @@ def test_the_page_can_be_installed(opened: Opened) -> None:
     assert manifest["url"] == f"{opened.address}/manifest.webmanifest"
 
 
-def test_where_no_push_is_offered_there_is_no_worker(page: Page, disk: ConversationStore) -> None:
+def test_no_service_worker_without_push(page: Page, disk: ConversationStore) -> None:
     with serving(inbox(disk, user=lambda _: "ada")) as address:
         page.goto(f"{address}/")
-        assert page.evaluate("navigator.serviceWorker.getRegistrations().then((all) => all.length)") == 0
+        assert (
+            page.evaluate("navigator.serviceWorker.getRegistrations().then((all) => all.length)")
+            == 0
+        )

@@ -1,4 +1,6 @@
-"""A form of every schema of the published test suite is answered in a browser: by the keys alone, by touch, and without a script."""
+"""Forms of every schema of the JSON Schema test suite are answered in a browser: by keyboard,
+by touch, and without a script.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from midturn.stores.store import ConversationStore
 from midturn.web import inbox
 from midturn.web.controls import Control, control_of
 from support.browser import Elsewhere
-from support.hands import Finger, Hands, Keys, answer_as_json, answer_in, kinds
+from support.page_input import (
+    KeyboardInput,
+    PageInput,
+    TouchInput,
+    answer_as_json,
+    answer_in,
+    kinds,
+)
 from support.pages import ada, agent_with, asking
 from support.schemas import WINDOW, suite
 from support.serving import serving
@@ -40,12 +49,14 @@ SCHEMAS: list[tuple[Mapping[str, Any], list[Any]]] = [*suite(), (WINDOW, [ONE_OF
 
 
 def held(schema: Mapping[str, Any], answers: list[Any]) -> tuple[Control | None, Json]:
-    """Return an answer, and the control of the schema as it holds it; None for what its form holds only as JSON."""
+    """Return an answer and the control that holds it; None if the form holds it only as JSON."""
     question = Question.schema("q", "?", schema)
     empty = control_of(question, UNSET)
     for answer in answers:
         holding = control_of(question, answer)
-        if holding.kind == empty.kind and (not holding.form or not empty.form or _is_alike(kinds(empty.form), kinds(holding.form))):
+        if holding.kind == empty.kind and (
+            not holding.form or not empty.form or _is_alike(kinds(empty.form), kinds(holding.form))
+        ):
             return holding, answer
     return None, answers[0]
 
@@ -54,20 +65,31 @@ def _is_alike(drawn: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     return all(wanted[pointer] == drawn[pointer] for pointer in wanted.keys() & drawn.keys())
 
 
-HELD = [(place, *held(schema, answers)) for place, (schema, answers) in enumerate(SCHEMAS) if answers]
+HELD = [
+    (place, *held(schema, answers)) for place, (schema, answers) in enumerate(SCHEMAS) if answers
+]
 FORMS = [one for one in HELD if one[1] is None or one[1].kind == "fields"]
 OTHERS = [one for one in HELD if one not in FORMS]
 
 
 class Asked:
-    """A page for each schema, on a server that stays."""
+    """A page for each schema, on one running server."""
 
     def __init__(self, address: str, store: ConversationStore) -> None:
         self.address, self.store = address, store
 
-    def answered(self, hands: Hands, schema: Mapping[str, Any], control: Control | None, value: Json, elsewhere: Elsewhere[Any]) -> Json:
-        """Ask, have it answered on its page, and return the answer that is on record."""
-        waiting = elsewhere(agent_with(self.store, asking(Question.schema("q", "?", schema))).run("Ask.")).pending[0]
+    def answered(
+        self,
+        hands: PageInput,
+        schema: Mapping[str, Any],
+        control: Control | None,
+        value: Json,
+        elsewhere: Elsewhere[Any],
+    ) -> Json:
+        """Ask, answer on the page, and return the recorded answer."""
+        waiting = elsewhere(
+            agent_with(self.store, asking(Question.schema("q", "?", schema))).run("Ask.")
+        ).pending[0]
         hands.page.goto(f"{self.address}/q/{waiting.id}")
         answer_in(hands, control, value) if control else answer_as_json(hands, value)
         hands.page.wait_for_url(f"**/?done={waiting.id}")
@@ -90,26 +112,37 @@ def apart() -> Generator[Elsewhere[Any]]:
 
 
 @pytest.fixture(scope="module", params=HANDS)
-def hands(request: pytest.FixtureRequest, chromium: Browser) -> Generator[tuple[str, Hands]]:
-    """Return a narrow page, and hands that use it."""
+def hands(request: pytest.FixtureRequest, chromium: Browser) -> Generator[tuple[str, PageInput]]:
+    """A narrow page and a function that answers on it."""
     has_keys = request.param == "keys"
     context = chromium.new_context(
-        viewport={"width": 320, "height": 640}, has_touch=not has_keys, java_script_enabled=request.param != "no script", locale="en-US"
+        viewport={"width": 320, "height": 640},
+        has_touch=not has_keys,
+        java_script_enabled=request.param != "no script",
+        locale="en-US",
     )
-    context.set_default_timeout(20_000)
     page = context.new_page()
-    yield request.param, (Keys if has_keys else Finger)(page)
+    yield request.param, (KeyboardInput if has_keys else TouchInput)(page)
     context.close()
 
 
-@pytest.mark.parametrize(("place", "control", "value"), FORMS, ids=[str(place) for place, _, _ in FORMS])
-def test_the_form_of_a_schema_is_answered(
-    hands: tuple[str, Hands], asked: Asked, apart: Elsewhere[Any], place: int, control: Control | None, value: Json
+@pytest.mark.parametrize(
+    ("place", "control", "value"), FORMS, ids=[str(place) for place, _, _ in FORMS]
+)
+def test_schema_form_is_answered(
+    hands: tuple[str, PageInput],
+    asked: Asked,
+    apart: Elsewhere[Any],
+    place: int,
+    control: Control | None,
+    value: Json,
 ) -> None:
     assert asked.answered(hands[1], SCHEMAS[place][0], control, value, apart) == value
 
 
-def test_what_is_no_form_is_answered(hands: tuple[str, Hands], asked: Asked, apart: Elsewhere[Any]) -> None:
+def test_schema_without_a_form_is_answered(
+    hands: tuple[str, PageInput], asked: Asked, apart: Elsewhere[Any]
+) -> None:
     """Each in one of the three ways; with DEEP, in all of them."""
     way, used = hands
     wrong: list[tuple[int, Json, Json]] = []
@@ -120,10 +153,12 @@ def test_what_is_no_form_is_answered(hands: tuple[str, Hands], asked: Asked, apa
     assert wrong == []
 
 
-def test_every_schema_that_has_an_answer_is_among_them() -> None:
-    """The rest of the suite's are those that nothing fits."""
+def test_every_satisfiable_schema_is_tested() -> None:
+    """The other schemas of the suite accept no value."""
     assert len(FORMS) >= 28
     assert len(HELD) >= 205
-    assert [schema for place, (schema, _) in enumerate(SCHEMAS) if place not in {one for one, _, _ in HELD}] == [
-        schema for schema, answers in SCHEMAS if not answers
-    ]
+    assert [
+        schema
+        for place, (schema, _) in enumerate(SCHEMAS)
+        if place not in {one for one, _, _ in HELD}
+    ] == [schema for schema, answers in SCHEMAS if not answers]

@@ -1,1 +1,1 @@
-"""What a team adds to midturn: a store by name, an agent of its own, a command, and a tool."""
+"""A plug-in package of a team: a store by name, an agent, a channel, a command, and a tool."""

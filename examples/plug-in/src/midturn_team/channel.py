@@ -1,7 +1,9 @@
-"""`[channels.desk] kind = "spool"`: cards and replies are files in a folder that the users of one machine share.
+"""`[channels.desk] kind = "spool"`: cards and replies are files in a directory shared by the
+users of one machine.
 
-A reply is a file in `replies` that is named like its card. Who has written it is who owns it: nothing that a user can choose. Write it
-elsewhere, and move it there: what is found there is read as it is.
+A reply is a file in `replies` with the name of its card. The owner of the file is the responder,
+so users cannot impersonate each other. Write the reply elsewhere and move it there, because it is
+read as soon as it exists.
 """
 
 import asyncio
@@ -19,7 +21,7 @@ LONGEST = 100_000
 
 
 class Spool:
-    """A folder with `cards` and `replies`."""
+    """A directory with `cards` and `replies`."""
 
     kind = "spool"
     fits = Fits(text=LONGEST, buttons=0, how="write a file of this name into `replies`")
@@ -28,7 +30,7 @@ class Spool:
         self._cards, self._replies = Path(folder, "cards"), Path(folder, "replies")
 
     async def open(self, memory: Memory) -> None:
-        """Make the folders. Everyone writes replies, and takes away their own alone."""
+        """Create the directories. Everyone can write replies and remove only their own."""
         del memory
         self._cards.mkdir(parents=True, exist_ok=True)
         self._replies.mkdir(exist_ok=True)
@@ -41,17 +43,20 @@ class Spool:
         return handle
 
     async def update(self, handle: str, card: Card) -> None:
-        """Write a card anew, whole or not at all."""
+        """Replace a card atomically."""
         parts = (card.notice, card.heading, card.text, "\n".join(card.lines), card.hint, card.left)
         new = self._cards / f"{handle}.new"
         new.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
         new.rename(self._cards / f"{handle}.txt")
 
     async def replies(self) -> AsyncGenerator[Reply]:
-        """Yield what was written; the step after that takes the file away, for then its answer is on record."""
+        """Yield the replies.
+
+        A file is removed when the next one is requested, after its answer was recorded.
+        """
         while True:
             for path in sorted(self._replies.glob("*.txt")):
-                with suppress(OSError):  # a link, a folder, or gone: no reply
+                with suppress(OSError):  # a link, a directory, or removed: not a reply
                     owner, text = _written(path)
                     if text:
                         yield Reply(account=owner, id=path.name, handle=path.stem, text=text)
@@ -59,11 +64,13 @@ class Spool:
             await asyncio.sleep(0.2)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing; nothing is held open."""
 
 
 def _written(path: Path) -> tuple[str, str]:
-    """Return whose a file is, and what stands in it: nothing where another name of it may be someone else's."""
+    """Return a file's owner and content, or nothing if it is hard-linked, because the other name
+    may belong to another user.
+    """
     number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(number, encoding="utf-8", errors="replace") as file:
         found = os.fstat(number)

@@ -1,4 +1,4 @@
-"""`midturn standup`: one line about what waits for people."""
+"""`midturn standup`: one line about the open questions."""
 
 import click
 
@@ -6,10 +6,19 @@ import midturn as mt
 
 
 @click.command()
-@click.option("--store", "address", required=True, metavar="ADDRESS", help="The store of the team: `team://NAME`.")
+@click.option(
+    "--store",
+    "address",
+    required=True,
+    metavar="ADDRESS",
+    help="The store of the team: `team://NAME`.",
+)
 def standup(address: str) -> None:
     """Count the open questions, by tool."""
     counts: dict[str, int] = {}
     for question in mt.open_store(address).pending_sync():
         counts[question.tool] = counts.get(question.tool, 0) + 1
-    print(", ".join(f"{tool}: {count}" for tool, count in sorted(counts.items())) or "Nothing is open.")
+    print(
+        ", ".join(f"{tool}: {count}" for tool, count in sorted(counts.items()))
+        or "Nothing is open."
+    )

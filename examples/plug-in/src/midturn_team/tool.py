@@ -1,4 +1,4 @@
-"""A tool that any configuration can offer: `[conversation.tools.on_call] plugin = "on_call"`."""
+"""A tool for every configuration: `[conversation.tools.on_call] plugin = "on_call"`."""
 
 import midturn as mt
 

@@ -1,1 +1,4 @@
-"""The only package that names concrete classes: from what a program or a configuration says to a session."""
+"""Builds sessions from the arguments of a program or from the configuration.
+
+This is the only package that chooses concrete classes, such as the implementation of a model.
+"""

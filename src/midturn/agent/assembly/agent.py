@@ -1,9 +1,10 @@
-"""From what an embedding program gives an agent to a session."""
+"""Builds sessions from the checked arguments of `Agent` and `Inquirer`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -12,7 +13,6 @@ from msgspec.structs import replace
 from midturn.agent.assembly.arguments import DEFER, Detached
 from midturn.agent.assembly.models import Models
 from midturn.agent.assembly.program_servers import ServerTool
-from midturn.agent.assembly.session import Kit, RunParts, session_parts
 from midturn.errors import ConfigError
 from midturn.events.types import Source
 from midturn.journal import Journal
@@ -20,19 +20,31 @@ from midturn.ports import Model, Tool
 from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, canonical
 from midturn.routing.policy import QuestionPolicy, RunPolicy, ToolPolicy
 from midturn.routing.rules import Ruling
-from midturn.runtime.driver import Session
-from midturn.runtime.external_loop import ForeignTools, ForeignTurn, Outside
+from midturn.runtime.displays import NullDisplay
+from midturn.runtime.external_loop import ExternalLoopTools, ExternalLoopTurn, Outside
+from midturn.runtime.run_options import RunOptions
+from midturn.runtime.services import RequestParts, SideModels, TurnServices
+from midturn.runtime.session import Session
+from midturn.runtime.session_context import SessionContext
 from midturn.runtime.side_request import ChosenAssistant
-from midturn.runtime.surroundings import Silence, Surroundings
 from midturn.tools.names import RUN_POLICIES, permission_deadline, source_of
+from midturn.turn.settings import TurnSettings
 
 
-class AgentSettings(Struct, frozen=True, kw_only=True):
-    """Settings that a program gives an agent or an inquirer. `routes` are by `<tool>.<question>`; `models` are those that they name.
+class AgentDefinition(Struct, frozen=True, kw_only=True):
+    """Checked arguments of an `Agent` or an `Inquirer`.
 
-    `server_tools` are those of connected MCP servers, by name.
-
-    Without a `model`, no one answers for a route that names none. `source` asks in every call, where it is not the call's own tool.
+    Args:
+        model: The main model. Without a main model, questions are answered only if their route
+            names a model.
+        tools: The tools.
+        server_tools: Tools of connected MCP servers, by name.
+        instructions: The system prompt.
+        detached: Policies for questions while no one is attached.
+        routes: Policy of each question (such as its responder), by `<tool>.<question>`.
+        limits: The limits of a turn.
+        source: The recorded asker of all questions. If None, the tool of a call is the asker.
+        models: The models that the routes refer to.
     """
 
     model: Model | None = None
@@ -43,119 +55,180 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     routes: Mapping[str, QuestionPolicy] = {}
     limits: Limits = DEFAULT_LIMITS
     source: Source | None = None
-    models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
+    models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=NullDisplay()))
 
-    def kit(self, run: RunParts, tools: Mapping[str, Tool], policies: Mapping[str, ToolPolicy], surroundings: Surroundings) -> Kit:
-        """Return what a session stands on; nothing is read from any configuration."""
-        return Kit(
-            model=self.model or Outside(),
-            model_for=self._model_for,
-            main={"model": {"id": self.model.name if self.model else ""}},
-            tools=tools,
-            policies=policies,
-            attached=run.prompter is not None,
-            surroundings=surroundings,
+    @property
+    def side_models(self) -> SideModels:
+        """The models that answer questions. No configuration is read."""
+        return SideModels(
+            self._find_model, main={"model": {"id": self.model.name if self.model else ""}}
         )
 
-    def _model_for(self, asked: ChosenAssistant) -> Model:
-        """Return the main model where it is meant, else the one that is named."""
+    def _find_model(self, asked: ChosenAssistant) -> Model:
+        """Return the main model, or the model that a route names."""
         if self.model and asked.model in ("", self.model.name):
             return self.model
         if not asked.model:
-            raise ConfigError("No model is there to answer: pass `model=` to the inquirer, or name one in the route.")
+            raise ConfigError(
+                "There is no model to answer: pass `model=` to the inquirer, or name one in the"
+                " route."
+            )
         return self.models.for_assistant(asked)
 
 
-def compose_agent(settings: AgentSettings, run: RunParts, journal: Journal) -> Session:
+def build_session(arguments: AgentDefinition, options: RunOptions, journal: Journal) -> Session:
     """Return a session in which the program's own tools run."""
-    servers = settings.server_tools
-    tools = {tool.definition.name: tool for tool in settings.tools} | {name: one.tool for name, one in servers.items()}
-    policies = {name: _policy(tool, settings) for name, tool in tools.items()}
-    offered = [tool.definition for tool in tools.values()]
-    surroundings = Surroundings(system=settings.instructions, offered=offered, deps=run.deps, no_deps=run.no_deps, limits=settings.limits)
-    return Session(*session_parts(settings.kit(run, tools, policies, surroundings), run, journal))
+    servers = arguments.server_tools
+    tools = {tool.definition.name: tool for tool in arguments.tools} | {
+        name: one.tool for name, one in servers.items()
+    }
+    services = TurnServices(
+        model=arguments.model or Outside(),
+        side_models=arguments.side_models,
+        tools=tools,
+        request=RequestParts(
+            system=arguments.instructions, offered=[tool.definition for tool in tools.values()]
+        ),
+    )
+    settings = TurnSettings(
+        tools={name: _policy(tool, arguments) for name, tool in tools.items()},
+        limits=arguments.limits,
+    )
+    return Session(SessionContext.bind(services, settings, options, journal))
 
 
-def _policy(tool: Tool, settings: AgentSettings) -> ToolPolicy:
-    """Return a tool's policy: it runs unattended unless it says otherwise, for its author is the program's.
+def _policy(tool: Tool, arguments: AgentDefinition) -> ToolPolicy:
+    """Return the policy of a tool.
 
-    A tool of an MCP server runs as the description of its server says: a person is asked first unless that says otherwise.
+    By default, a tool of the program runs unattended, because it is the program's own code. For a
+    tool of an MCP server, the server's description sets the policy. Its default is to ask a
+    person first.
     """
     name = tool.definition.name
-    if found := settings.server_tools.get(name):
-        policy = tool_policy(name, settings.routes, source=source_of(tool), run=found.run, detached=settings.detached)
-        return replace(policy, arguments_schema=tool.definition.parameters, definition=found.definition, is_local=found.is_local)
-    declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
+    if found := arguments.server_tools.get(name):
+        policy = tool_policy(
+            name,
+            arguments.routes,
+            source=source_of(tool),
+            run=found.run,
+            detached=arguments.detached,
+        )
+        return replace(
+            policy,
+            arguments_schema=tool.definition.parameters,
+            definition=found.definition,
+            is_local=found.is_local,
+        )
+    declared: object = getattr(
+        tool, "run", None
+    )  # the attribute of another program's tool may have any type
     run = declared if declared in RUN_POLICIES else "unattended"
-    policy = tool_policy(tool.definition.name, settings.routes, source=source_of(tool), run=run, detached=settings.detached)
+    policy = tool_policy(
+        tool.definition.name,
+        arguments.routes,
+        source=source_of(tool),
+        run=run,
+        detached=arguments.detached,
+    )
     policy = replace(policy, arguments_schema=tool.definition.parameters)
     given: object = getattr(tool, "deadline", None)
-    if not isinstance(given, timedelta | int | float | str):  # of a tool that is not ours it may be anything, such as a method
+    if not isinstance(
+        given, timedelta | int | float | str
+    ):  # the attribute of another program's tool may have any type
         return policy
     deadline = permission_deadline(tool.definition.name, given)
     return replace(policy, deadline=deadline.total_seconds()) if deadline else policy
 
 
-def tool_policy(name: str, routes: Mapping[str, QuestionPolicy], *, source: Source, run: RunPolicy, detached: Detached) -> ToolPolicy:
-    """Return what holds for one tool; nothing comes from configuration."""
+def tool_policy(
+    name: str,
+    routes: Mapping[str, QuestionPolicy],
+    *,
+    source: Source,
+    run: RunPolicy,
+    detached: Detached,
+) -> ToolPolicy:
+    """Return the policy of a tool, built from the program's arguments only."""
     prefix = f"{name}."
     return ToolPolicy(
         source=source,
         run=run,
         detached=detached.of(name),
-        questions={key.removeprefix(prefix): said for key, said in routes.items() if key.startswith(prefix)},
+        questions={
+            key.removeprefix(prefix): said for key, said in routes.items() if key.startswith(prefix)
+        },
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Wiring of an inquirer: a turn held by a program with a loop of its own
+# --------------------------------------------------------------------------------------------------
+# Turns of an inquirer, whose agent loop belongs to another program
 
 
-_ENDLESS = 1_000_000_000
+_UNLIMITED_CYCLES: Final = 1_000_000_000
+"""Practically no limit of model requests, because the other program's loop has its own limit."""
 
 
-def compose_inquirer(settings: AgentSettings, run: RunParts, journal: Journal) -> ForeignTurn:
-    """Return the turn in which another program's loop makes its calls; how many model requests it makes is its own affair."""
-    tools = ForeignTools()
-    surroundings = Surroundings(limits=replace(settings.limits, cycles=_ENDLESS))
-    kit = replace(settings.kit(run, tools, _Policies(settings, tools), surroundings), model=Outside())
-    return ForeignTurn(*session_parts(kit, run, journal), tools)
+def build_external_turn(
+    arguments: AgentDefinition, options: RunOptions, journal: Journal
+) -> ExternalLoopTurn:
+    """Return the turn in which another program's loop makes its calls."""
+    tools = ExternalLoopTools()
+    services = TurnServices(model=Outside(), side_models=arguments.side_models, tools=tools)
+    settings = TurnSettings(
+        tools=_Policies(arguments, tools),
+        limits=replace(arguments.limits, cycles=_UNLIMITED_CYCLES),
+    )
+    return ExternalLoopTurn(SessionContext.bind(services, settings, options, journal), tools)
 
 
-class _ForeignPolicy(ToolPolicy, frozen=True, kw_only=True):
-    """Policy of a tool of another program's loop: the loop says of each call whether a person is asked first."""
+class _ExternalPolicy(ToolPolicy, frozen=True, kw_only=True):
+    """Policy of a tool of another program's loop.
 
-    tools: ForeignTools
+    For each call, the loop decides whether a person is asked first.
+    """
+
+    tools: ExternalLoopTools
     name: str
 
     def ruling(self, arguments: Json) -> Ruling:
-        """Have a person asked about the calls of which the loop wants that."""
-        return Ruling("ask") if self.tools.asked[self.name, canonical(arguments)] else Ruling(self.run)
+        """Require a person if the loop has requested it for a call with these arguments."""
+        return (
+            Ruling("ask") if self.tools.asked[self.name, canonical(arguments)] else Ruling(self.run)
+        )
 
     def schema_for(self, arguments: Json) -> JsonObject | None:
-        """Return the JSON Schema that the loop has given with the call."""
+        """Return the JSON Schema that the loop has passed with the call."""
         return self.tools.schemas.get((self.name, canonical(arguments)))
 
 
 class _Policies(Mapping[str, ToolPolicy]):
-    """Policies of every tool that there may be: a call runs unattended, unless it is one that begins with a permission."""
+    """Policies of all tools that the loop may have. Each policy is created when it is first
+    used.
+    """
 
-    def __init__(self, settings: AgentSettings, tools: ForeignTools) -> None:
-        self._settings = settings
+    def __init__(self, arguments: AgentDefinition, tools: ExternalLoopTools) -> None:
+        self._arguments = arguments
         self._tools = tools
-        self._of: dict[str, ToolPolicy] = {}
+        self._by_tool: dict[str, ToolPolicy] = {}
 
     def __getitem__(self, tool: str) -> ToolPolicy:
-        if tool not in self._of:
-            source, settings = self._settings.source or Source.tool(tool), self._settings
-            policy = tool_policy(tool, settings.routes, source=source, run="unattended", detached=settings.detached)
-            self._of[tool] = _ForeignPolicy(
-                source=policy.source, run=policy.run, detached=policy.detached, questions=policy.questions, tools=self._tools, name=tool
+        if tool not in self._by_tool:
+            source, arguments = self._arguments.source or Source.tool(tool), self._arguments
+            policy = tool_policy(
+                tool, arguments.routes, source=source, run="unattended", detached=arguments.detached
             )
-        return self._of[tool]
+            self._by_tool[tool] = _ExternalPolicy(
+                source=policy.source,
+                run=policy.run,
+                detached=policy.detached,
+                questions=policy.questions,
+                tools=self._tools,
+                name=tool,
+            )
+        return self._by_tool[tool]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._of)
+        return iter(self._by_tool)
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self._by_tool)

@@ -1,4 +1,4 @@
-"""Arguments of a program, its routes and policies among them, checked at once and read into our types, before anything runs."""
+"""Checks the arguments of `Agent` and `Inquirer`, and converts them to midturn's own types."""
 
 from __future__ import annotations
 
@@ -14,9 +14,16 @@ from msgspec.structs import replace
 
 from midturn.agent.assembly.reviewers import GivenTarget, Reviewers, converted
 from midturn.errors import ConfigError, QuestionError
-from midturn.models.provider_model import LibraryModel, is_library_model, reached
+from midturn.models.provider_model import LibraryModel, is_library_model, wrap_library_model
 from midturn.ports import Model, Tool
-from midturn.question.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue, as_json, json_problem
+from midturn.question.json_value import (
+    DEFAULT_LIMITS,
+    Json,
+    Limits,
+    SecretValue,
+    as_json,
+    json_problem,
+)
 from midturn.question.people import brief, deadline_seconds
 from midturn.question.text import BUILT_IN_TOOLS, did_you_mean
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target
@@ -30,30 +37,36 @@ _OF_A_TOOL = ("definition", "execute")
 
 
 def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
-    """Return the tools; an undecorated function becomes one.
+    """Check the argument `tools` and return the tools. Undecorated functions are converted to
+    tools.
 
     Raises:
-        TypeError: Something is not a tool, or a function cannot become one.
-        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; a tool claims another's name, or is to be
-            `run` in a way that there is none of.
+        TypeError: An item is not a tool, or a function cannot be converted to one.
+        ConfigError: The name of a tool is not allowed, is used twice, or belongs to a built-in
+            tool. Or the `inquiry_source` of a tool names another tool. Or the `run` policy of a
+            tool does not exist.
     """
-    if not isinstance(given, (list, tuple)) and (_is_tool(given) or not isinstance(cast("object", given), Iterable)):
+    if not isinstance(given, (list, tuple)) and (
+        _is_tool(given) or not isinstance(cast("object", given), Iterable)
+    ):
         raise TypeError("`tools` takes a list: `tools=[deploy]`.")
     tools = [_tool(one) for one in given]
     built_in = [tool for tool in tools if _is_built_in(tool)]
     register([tool for tool in tools if tool not in built_in] if built_in else tools, built_in)
     for tool in tools:
         source_of(tool)
-        if isinstance(run := getattr(tool, "run", None), str):  # of a tool that is not ours it may be a method
+        if isinstance(
+            run := getattr(tool, "run", None), str
+        ):  # the attribute of another package's tool may be a method
             check_run(tool.definition.name, run)
     return tools
 
 
 def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
-    """Return the limits; a mapping changes those that it names.
+    """Return the limits. A mapping changes only the limits that it contains.
 
     Raises:
-        ConfigError: A name is unknown, or a value is not a number, or so small that nothing could be asked.
+        ConfigError: A name is unknown, or a value is not a number or too small.
     """
     if given is None or given is DEFAULT_LIMITS:
         return DEFAULT_LIMITS
@@ -61,7 +74,10 @@ def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
     known = [field.name for field in msgspec.structs.fields(Limits)]
     for name in named:
         if name not in known:
-            raise ConfigError(f"limits[{name!r}] is unknown.{did_you_mean(name, known)} The limits are: {', '.join(known)}.")
+            raise ConfigError(
+                f"limits[{name!r}] is unknown.{did_you_mean(name, known)} The limits are:"
+                f" {', '.join(known)}."
+            )
     limits = converted("limits", named, Limits)
     for name, value in msgspec.structs.asdict(limits).items():
         least = 0 if name == "seconds" else 1
@@ -71,72 +87,100 @@ def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
 
 
 def check_model(given: object) -> Model:
-    """Return a model that the program made itself.
+    """Check the argument `model` and return the model. A model of pydantic-ai is wrapped.
 
     Raises:
         TypeError: `given` is not a model.
     """
     if is_library_model(given):
-        return reached(cast("LibraryModel", given))
-    if inspect.isclass(given) or not callable(getattr(given, "stream", None)) or not hasattr(given, "name"):
-        raise TypeError(f"`model` takes an id such as 'anthropic/claude-sonnet-5-5', a model, or one of pydantic-ai, not {kind_of(given)}.")
+        return wrap_library_model(cast("LibraryModel", given))
+    if (
+        inspect.isclass(given)
+        or not callable(getattr(given, "stream", None))
+        or not hasattr(given, "name")
+    ):
+        raise TypeError(
+            "`model` takes an id such as 'anthropic/claude-sonnet-5-5', a model, or one of"
+            f" pydantic-ai, not {kind_of(given)}."
+        )
     return cast("Model", given)
 
 
 def check_instructions(given: T) -> T:
-    """Return the system prompt, or the function that makes it.
+    """Check the argument `instructions` and return it.
 
     Raises:
-        TypeError: It is something else.
+        TypeError: `given` is neither a string nor a function.
     """
-    if isinstance(given, str) or (callable(given) and not inspect.isclass(given) and not inspect.iscoroutinefunction(given)):
+    if isinstance(given, str) or (
+        callable(given) and not inspect.isclass(given) and not inspect.iscoroutinefunction(given)
+    ):
         return given
-    raise TypeError(f"`instructions` takes text, or a function `(deps) -> str` that is not async, not {kind_of(given)}.")
+    raise TypeError(
+        "`instructions` must be a string, or a function `(deps) -> str` that is not async, not"
+        f" {kind_of(given)}."
+    )
 
 
 def check_prompter(given: T) -> T:
-    """Return the prompter.
+    """Check the argument `prompter` and return it.
 
     Raises:
-        TypeError: It cannot be asked.
+        TypeError: `given` has no method `prompt`.
     """
     if given is None:
         return given
     if inspect.isclass(given):
-        raise TypeError(f"`prompter` takes an object, not the class `{given.__name__}`: write `prompter={given.__name__}(…)`.")
+        raise TypeError(
+            f"`prompter` takes an object, not the class `{given.__name__}`: write"
+            f" `prompter={given.__name__}(…)`."
+        )
     if not callable(getattr(given, "prompt", None)):
-        raise TypeError(f"`prompter` takes something with `async def prompt(self, prompt)`, not {kind_of(given)}.")
+        raise TypeError(
+            "`prompter` takes an object with `async def prompt(self, prompt)`, not"
+            f" {kind_of(given)}."
+        )
     return given
 
 
 def check_store(given: T) -> T:
-    """Return the store.
+    """Check the argument `store` and return it.
 
     Raises:
-        TypeError: Conversations cannot be kept in it.
+        TypeError: `given` is not a store.
     """
     if isinstance(given, str | PurePath):
-        raise TypeError(f"`store` takes a store, not where it is: write `store=open_store({str(given)!r})`.")
+        raise TypeError(
+            f"`store` takes a store, not its address: write `store=open_store({str(given)!r})`."
+        )
     if inspect.isclass(given) or not callable(getattr(given, "pending", None)):
-        raise TypeError(f"`store` takes a store, such as `open_store(…)` returns, not {kind_of(given)}.")
+        raise TypeError(
+            f"`store` takes a store, such as `open_store(…)` returns, not {kind_of(given)}."
+        )
     return given
 
 
 def check_may_answer(given: T) -> T:
-    """Return who decides about answers.
+    """Check the argument `may_answer` and return it.
 
     Raises:
-        TypeError: It cannot be asked.
+        TypeError: `given` is not a function.
     """
     if given is not None and not callable(given):
-        raise TypeError(f"`may_answer` takes a function `(question, user) -> bool`, not {kind_of(given)}.")
+        raise TypeError(
+            f"`may_answer` takes a function `(question, user) -> bool`, not {kind_of(given)}."
+        )
     return given
 
 
 def _tool(given: object) -> Tool:
     if _is_bound(given):
         return given
-    hint = " The tool that lets the model ask is `midturn.ask_user`." if given is AskUser or isinstance(given, AskUser) else ""
+    hint = (
+        " The tool that lets the model ask is `midturn.ask_user`."
+        if given is AskUser or isinstance(given, AskUser)
+        else ""
+    )
     if inspect.isclass(given):
         raise TypeError(f"`{given.__name__}` is a class; a tool is an object.{hint}")
     if getattr(given, "is_unbound", False):
@@ -146,11 +190,14 @@ def _tool(given: object) -> Tool:
         return cast("Tool", given)
     if inspect.isroutine(given) or isinstance(given, functools.partial):
         return FunctionTool(cast("Callable[..., Any]", given))
-    raise TypeError(f"{kind_of(given)} is not a tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.{hint}")
+    raise TypeError(
+        f"{kind_of(given)} is not a tool. A tool is a function, or an object with"
+        f" {', '.join(map(repr, _OF_A_TOOL))}.{hint}"
+    )
 
 
 def _is_bound(given: object) -> TypeGuard[Tool]:
-    """Say whether something is a tool of ours that can be called as it is: nearly every one is."""
+    """Return whether this is a bound function tool. Most tools are."""
     return isinstance(given, FunctionTool) and not given.is_unbound
 
 
@@ -164,14 +211,20 @@ def _is_built_in(tool: Tool) -> bool:
 
 
 def kind_of(given: object) -> str:
-    """Say what kind of thing was given."""
+    """Return the type of a value, for messages."""
     return f"a `{type(given).__name__}`"
 
 
 GivenRoute: TypeAlias = GivenTarget
-"""A target, or a table with what configuration takes for a question: `target`, `answer`, `exclusive`, `prompt_label`, `deadline`."""
-GivenDetached: TypeAlias = DetachedPolicy | Mapping[str, DetachedPolicy | Mapping[str, DetachedPolicy]]
-"""A policy; or policies by kind of prompt; or either by tool, `*` for every other one."""
+"""A target, or a table with the keys of a question in the configuration: `target`, `answer`,
+`exclusive`, `prompt_label`, `deadline`.
+"""
+GivenDetached: TypeAlias = (
+    DetachedPolicy | Mapping[str, DetachedPolicy | Mapping[str, DetachedPolicy]]
+)
+"""A policy, or policies by kind of prompt. Or a mapping of such values by tool, in which `*`
+applies to all other tools.
+"""
 _POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
 _KINDS = ("run", "deliver", "tool")
 _OF_A_QUESTION = ("target", "answer", "exclusive", "prompt_label", "deadline")
@@ -179,7 +232,9 @@ _DEEPEST = 128
 
 
 class _PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """Configuration of a question, except its answer, which is any value."""
+    """The settings of one question in `routes`, with the same keys as in the configuration. The key
+    `answer` is missing, because its value may have any type.
+    """
 
     target: Any = UNSET
     exclusive: bool | UnsetType = UNSET
@@ -188,20 +243,22 @@ class _PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Detached(Struct, frozen=True):
-    """The detached policies: by tool and kind of prompt, and for every other tool."""
+    """The policies of tools for questions while no one is attached, by kind of prompt. `others`
+    applies to all tools without a policy of their own.
+    """
 
     others: DetachedPolicies
     tools: Mapping[str, DetachedPolicies] = {}
 
     def of(self, tool: str) -> DetachedPolicies:
-        """Return what holds for one tool."""
+        """Return the policies of a tool."""
         return self.tools.get(tool, self.others)
 
 
 DEFER = Detached(DetachedPolicies("defer", "defer", "defer"))
 
 
-def _of_no_server(tool: str) -> bool:  # noqa: ARG001  whatever it is called
+def _of_no_server(tool: str) -> bool:  # noqa: ARG001  the name does not matter
     return False
 
 
@@ -211,9 +268,14 @@ def routes_of(
     reviewers: Reviewers,
     is_of_server: Callable[[str], bool] = _of_no_server,
 ) -> dict[str, QuestionPolicy]:
-    """Return what is said about questions, by `<tool>.<question>`; what `<tool>.*` says holds for each that says nothing else.
+    """Return the policies of questions, by `<tool>.<question>`. The entry `<tool>.*` applies to
+    all questions of the tool that have no entry of their own.
 
-    `tools` are those that there are, where that is known. `is_of_server`: a name may be that of a tool of an MCP server.
+    Args:
+        given: The routes of the program.
+        tools: The tools of the program; None if they are not known.
+        reviewers: Converts the targets of the routes.
+        is_of_server: Returns whether a name may be a tool of an MCP server.
 
     Raises:
         ConfigError: A key names no tool, or a target or its model does not exist.
@@ -224,26 +286,41 @@ def routes_of(
     for key in given:
         tool, dot, question = key.partition(".")
         if not (dot and tool and question):
-            raise ConfigError(f"routes[{key!r}]: a route is named `<tool>.<question>`, or `<tool>.*` for all questions of a tool.")
+            raise ConfigError(
+                f"routes[{key!r}]: a route is named `<tool>.<question>`, or `<tool>.*` for all"
+                " questions of a tool."
+            )
         if names is not None and tool not in names and not is_of_server(tool):
             known = ", ".join(f"`{name}`" for name in names) or "none"
-            raise ConfigError(f"routes[{key!r}]: there is no tool `{tool}`.{did_you_mean(tool, names)} The tools are: {known}.")
+            raise ConfigError(
+                f"routes[{key!r}]: there is no tool `{tool}`.{did_you_mean(tool, names)} The tools"
+                f" are: {known}."
+            )
     tables = {key: _table(key, said) for key, said in given.items()}
     return {key: _question(key, *_with_others(key, tables), reviewers) for key in tables}
 
 
-def _with_others(key: str, tables: Mapping[str, Mapping[str, Any]]) -> tuple[Mapping[str, Any], str]:
-    """Return what is said about a question, and what is said about all of its tool where it says nothing; and which of them answers."""
+def _with_others(
+    key: str, tables: Mapping[str, Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], str]:
+    """Return the table of a question, merged over the table for all questions of the tool. Also
+    return the name of the table that contains the answer.
+    """
     others = f"{key.partition('.')[0]}.*"
     table = {**tables.get(others, {}), **tables[key]}
     return table, f"routes[{(key if 'answer' in tables[key] else others)!r}]"
 
 
-def detached_of(given: GivenDetached, tools: Iterable[Tool] | None, is_of_server: Callable[[str], bool] = _of_no_server) -> Detached:
-    """Return the detached policies; `tools` are those that there are, where that is known; `is_of_server` as for `routes_of`.
+def detached_of(
+    given: GivenDetached,
+    tools: Iterable[Tool] | None,
+    is_of_server: Callable[[str], bool] = _of_no_server,
+) -> Detached:
+    """Return the policies for questions while no one is attached. See `routes_of` for the
+    arguments.
 
     Raises:
-        ConfigError: There is no such policy, kind of prompt or tool.
+        ConfigError: A policy, a kind of prompt or a tool does not exist.
     """
     if given == "defer":
         return DEFER
@@ -256,31 +333,52 @@ def detached_of(given: GivenDetached, tools: Iterable[Tool] | None, is_of_server
     for name in tables:
         if names is not None and name not in names and not is_of_server(name):
             known = ", ".join(f"`{one}`" for one in (*_KINDS, *names))
-            raise ConfigError(f"detached[{name!r}]: there is no such kind of prompt or tool.{did_you_mean(name, names)} There are {known}.")
+            raise ConfigError(
+                f"detached[{name!r}]: there is no such kind of prompt or"
+                f" tool.{did_you_mean(name, names)} There are {known}."
+            )
     others = _policies("detached['*']", tables.get("*", {}), DEFER.others)
-    return Detached(others, {name: _policies(f"detached[{name!r}]", said, others) for name, said in tables.items() if name != "*"})
+    return Detached(
+        others,
+        {
+            name: _policies(f"detached[{name!r}]", said, others)
+            for name, said in tables.items()
+            if name != "*"
+        },
+    )
 
 
 def _policies(where: str, given: object, others: DetachedPolicies) -> DetachedPolicies:
-    """Return the policy of each kind of prompt: one for all of them, or those that a table names and `others` for the rest."""
+    """Return the policy of each kind of prompt. `given` is one policy for all kinds, or a table
+    by kind. `others` applies to the kinds that are missing in the table.
+    """
     if not isinstance(given, Mapping):
         policy = _policy(where, given)
         return DetachedPolicies(policy, policy, policy)
     table = cast("Mapping[str, object]", given)
     for kind in table:
         if kind not in _KINDS:
-            raise ConfigError(f"{where}: {kind!r} is no kind of prompt.{did_you_mean(kind, _KINDS)} They are {', '.join(_KINDS)}.")
-    return replace(others, **{kind: _policy(f"{where}[{kind!r}]", said) for kind, said in table.items()})
+            raise ConfigError(
+                f"{where}: {kind!r} is not a kind of prompt.{did_you_mean(kind, _KINDS)} They are"
+                f" {', '.join(_KINDS)}."
+            )
+    return replace(
+        others, **{kind: _policy(f"{where}[{kind!r}]", said) for kind, said in table.items()}
+    )
 
 
 def _policy(where: str, given: object) -> DetachedPolicy:
     if given not in _POLICIES:
-        raise ConfigError(f"{where}={given!r}: it is one of {', '.join(repr(policy) for policy in _POLICIES)}.")
+        raise ConfigError(
+            f"{where}={given!r}: must be one of {', '.join(repr(policy) for policy in _POLICIES)}."
+        )
     return cast("DetachedPolicy", given)
 
 
 def _table(key: str, given: object) -> Mapping[str, Any]:
-    """Return what is said about a question as a table; a target by itself is one."""
+    """Return the table of a question. If the value is not a table, it is the `target` of the
+    question.
+    """
     if not isinstance(given, Mapping):
         return {"target": given}
     table = cast("Mapping[str, Any]", given)
@@ -289,15 +387,20 @@ def _table(key: str, given: object) -> Mapping[str, Any]:
         return {"target": table}
     if others := [name for name in table if name not in _OF_A_QUESTION]:
         raise ConfigError(
-            f"routes[{key!r}]: {others[0]!r} is unknown beside {ours[0]!r}.{did_you_mean(others[0], _OF_A_QUESTION)} A question has "
-            f"{', '.join(_OF_A_QUESTION)}; settings of an assistant stand in its `target`."
+            f"routes[{key!r}]: {others[0]!r} cannot be combined with"
+            f" {ours[0]!r}.{did_you_mean(others[0], _OF_A_QUESTION)} A question has"
+            f" {', '.join(_OF_A_QUESTION)}; settings of an assistant belong in its `target`."
         )
     return table
 
 
-def _question(key: str, table: Mapping[str, Any], origin: str, reviewers: Reviewers) -> QuestionPolicy:
+def _question(
+    key: str, table: Mapping[str, Any], origin: str, reviewers: Reviewers
+) -> QuestionPolicy:
     where = f"routes[{key!r}]"
-    fields = converted(where, {name: said for name, said in table.items() if name != "answer"}, _PolicyTable)
+    fields = converted(
+        where, {name: said for name, said in table.items() if name != "answer"}, _PolicyTable
+    )
     return QuestionPolicy(
         target=Target() if fields.target is UNSET else reviewers.target(where, fields.target),
         answer=_answer(where, table["answer"]) if "answer" in table else UNSET,
@@ -313,7 +416,9 @@ def _deadline(where: str, given: object) -> float:
         return deadline_seconds(given)
     except QuestionError as error:
         allowed = 'Give seconds from 1 to 31,536,000 (`90`), a duration (`"2h"`), or a `timedelta`.'
-        raise ConfigError(f"{where}['deadline']: {brief(given)} is no length of time. {allowed}") from error
+        raise ConfigError(
+            f"{where}['deadline']: {brief(given)} is not a duration. {allowed}"
+        ) from error
 
 
 def _answer(where: str, given: object) -> Json | SecretValue:

@@ -1,4 +1,6 @@
-"""From a configuration to a session and its tools: what can be wrong is found before a conversation is begun."""
+"""Builds a session and its tools from the configuration. Configuration errors are reported before
+a conversation begins.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ from typing import Final, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.agent.assembly.models import SCRIPTED, Models, refuse_unusable
 from midturn.agent.assembly.reviewers import IN_A_TABLE, reviews_itself
-from midturn.agent.assembly.session import Kit, RunParts, session_parts
 from midturn.clock import SYSTEM
 from midturn.config.settings import Settings, ToolSettings, offered
 from midturn.errors import ConfigError
@@ -23,9 +25,13 @@ from midturn.plugins import Registry
 from midturn.ports import Model, Notice, Tool
 from midturn.question.json_value import JsonObject
 from midturn.question.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS, NAME
-from midturn.runtime.driver import Session, open_window, record, record_effects
+from midturn.runtime.displays import NullDisplay
+from midturn.runtime.recording import record, record_effects
+from midturn.runtime.run_options import RunOptions
+from midturn.runtime.services import RequestParts, SideModels, TurnServices
+from midturn.runtime.session import Session, open_window
+from midturn.runtime.session_context import SessionContext
 from midturn.runtime.side_request import INHERIT, chosen_assistant
-from midturn.runtime.surroundings import Silence, Surroundings
 from midturn.stores.batch import event_ids
 from midturn.stores.ending import check_ending
 from midturn.stores.store import ConversationStore
@@ -35,47 +41,68 @@ from midturn.tools.describe_tools import DescribeTools, Redescribed, Wording
 from midturn.tools.fs.described import file_tools
 from midturn.tools.names import name_problem
 from midturn.turn.ending import as_it_ended, ended_by_user, ending_batch
-from midturn.turn.people import OWNER
-from midturn.turn.step import ModelAnswered, TurnRequested, TurnSettings
+from midturn.turn.inputs import ModelAnswered, TurnRequested
+from midturn.turn.settings import TurnSettings
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView
+from midturn.turn.votes import OWNER
 
 
 class Toolbox(Struct, frozen=True):
-    """The tools that a model is offered, in their order, by the name that it calls, and what configuration says about each."""
+    """The tools that the model may call, in order, and the configuration of each, by name."""
 
     tools: Mapping[str, Tool]
     settings: Mapping[str, ToolSettings]
 
 
 def toolbox(settings: Settings, workspace_id: str = "", others: Sequence[Tool] = ()) -> Toolbox:
-    """Return the tools that are enabled; `others` come from elsewhere, such as MCP servers.
+    """Return the enabled tools.
+
+    Args:
+        settings: The configuration.
+        workspace_id: Id of the workspace, for command tools.
+        others: Tools that are not in the configuration, such as those of MCP servers.
 
     Raises:
-        ConfigError: A `-t` or `-T` names a tool that is not there, or a locked one; or a name is not for tools.
+        ConfigError: `-t` or `-T` names a tool that does not exist or is locked, or a name is not
+            allowed for tools.
     """
     foreign = {tool.definition.name: tool for tool in others}
     known = known_tools(settings, others)
     names = offered({name: tool.enable for name, tool in known.items()}, settings.toggles)
     if problems := [problem for name in names if (problem := name_problem(name))]:
         raise ConfigError("\n".join(problems))
-    tools = {name: _made(known[name], foreign.get(name), workspace_id) for name in names if name != DESCRIBE_TOOLS}
+    tools = {
+        name: _made(known[name], foreign.get(name), workspace_id)
+        for name in names
+        if name != DESCRIBE_TOOLS
+    }
     if DESCRIBE_TOOLS in names:
         tools[DESCRIBE_TOOLS] = _reworded(DescribeTools(tools.values()), known[DESCRIBE_TOOLS])
     return Toolbox(tools, {name: known[name] for name in tools})
 
 
 def known_tools(settings: Settings, others: Sequence[Tool] = ()) -> dict[str, ToolSettings]:
-    """Return what the configuration itself declares or has built in, enabled or not, and `others` as it says about them."""
-    declared = {name: tool for name, tool in settings.tools.items() if tool.source in ("builtin", "local", "plugin")}
+    """Return the configuration of all tools: declared tools, built-in tools, and `others`.
+    Disabled tools are included.
+    """
+    declared = {
+        name: tool
+        for name, tool in settings.tools.items()
+        if tool.source in ("builtin", "local", "plugin")
+    }
     named = ((tool.definition.name, str(getattr(tool, "server", ""))) for tool in others)
     return declared | {name: settings.tool_of_server(name, server) for name, server in named}
 
 
 def definition_of(tool: ToolSettings, others: Sequence[Tool] = ()) -> ToolDefinition:
-    """Return what a model is told about a tool that the configuration knows, or that is one of `others`."""
+    """Return the definition of a configured tool, or of one of `others`, for the model."""
     foreign = next((other for other in others if other.definition.name == tool.name), None)
-    return (_reworded(DescribeTools(()), tool) if tool.name == DESCRIBE_TOOLS else _made(tool, foreign, "")).definition
+    return (
+        _reworded(DescribeTools(()), tool)
+        if tool.name == DESCRIBE_TOOLS
+        else _made(tool, foreign, "")
+    ).definition
 
 
 def _made(settings: ToolSettings, foreign: Tool | None, workspace_id: str) -> Tool:
@@ -87,13 +114,17 @@ def _built(tool: ToolSettings, workspace_id: str) -> Tool:
         return _reworded(_built_in(tool.name), tool)
     if tool.source == "plugin":
         return _reworded(_of_a_package(tool), tool)
-    from midturn.agent.assembly.command_tools import command_tool  # where no command is configured, nothing is started or confined
+    from midturn.agent.assembly.command_tools import (
+        command_tool,
+    )  # a configuration without commands needs no sandbox
 
     return command_tool(tool, workspace_id)
 
 
 def _is_tool(found: object, _name: str) -> bool:
-    return isinstance(getattr(found, "definition", None), ToolDefinition) and callable(getattr(found, "execute", None))
+    return isinstance(getattr(found, "definition", None), ToolDefinition) and callable(
+        getattr(found, "execute", None)
+    )
 
 
 TOOLS: Final[Registry[Tool]] = Registry(
@@ -103,7 +134,7 @@ TOOLS: Final[Registry[Tool]] = Registry(
     ought="a tool: a function under `@midturn.tool`, or an object with `definition` and `execute`",
     names=NAME,
 )
-"""Tools that packages add for configurations to name."""
+"""Tools of other packages. A configuration can name them."""
 
 
 def _of_a_package(tool: ToolSettings) -> Tool:
@@ -113,7 +144,10 @@ def _of_a_package(tool: ToolSettings) -> Tool:
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
     if made.definition.name != tool.name:
-        raise ConfigError(f"{where}: {TOOLS.added[tool.plugin]} calls this tool `{made.definition.name}`; name the table so.")
+        raise ConfigError(
+            f"{where}: {TOOLS.added[tool.plugin]} names this tool `{made.definition.name}`; rename"
+            " the table."
+        )
     return made
 
 
@@ -123,27 +157,40 @@ def _built_in(name: str) -> Tool:
 
 @cache
 def _file_tools() -> Mapping[str, Tool]:
-    """Read once what models are told of the file tools: a configuration looks every one of them up."""
+    """Return the file tools. The result is cached, because a configuration looks up every file
+    tool.
+    """
     return file_tools()
 
 
 def _reworded(tool: Tool, settings: ToolSettings) -> Tool:
-    """Return a tool of others, or a built-in one, as configuration describes it."""
+    """Return a tool with its description from the configuration."""
     if settings.summary is None and settings.description is None and not settings.parameters:
         return tool
-
-    return Redescribed(tool, Wording(summary=settings.summary, description=settings.description, parameters=settings.parameters))
+    return Redescribed(
+        tool,
+        Wording(
+            summary=settings.summary,
+            description=settings.description,
+            parameters=settings.parameters,
+        ),
+    )
 
 
 def workspace_id(root: Path) -> str:
-    """Return what tools are told of the workspace: its directory's name."""
+    """Return the id of a workspace for tools: the name of its directory."""
     return root.name
 
 
-class CommandParts(Struct, frozen=True, kw_only=True):
-    """A run as the command line knows it: the configuration, where it runs, whether a person is there.
+class CommandArguments(Struct, frozen=True, kw_only=True):
+    """Arguments of a run from the command line.
 
-    `others` are tools from elsewhere; `model` takes the place of the configured one.
+    Args:
+        settings: The configuration.
+        root: The workspace.
+        attached: Whether a person is attached.
+        others: Tools that are not in the configuration, such as those of MCP servers.
+        model: Replaces the configured model.
     """
 
     settings: Settings
@@ -154,103 +201,129 @@ class CommandParts(Struct, frozen=True, kw_only=True):
 
 
 class CommandLine:
-    """Everything of a run that does not depend on its conversation; `session` binds it to one.
+    """A run of the command line. `session` binds the run to a conversation.
+
+    Args:
+        arguments: The arguments of the run.
+        options: The options of the run.
 
     Raises:
-        ConfigError: No model is named, or a tool or a model cannot be set up.
+        ConfigError: No model is configured, or a tool or a model cannot be set up.
     """
 
-    def __init__(self, parts: CommandParts, run: RunParts) -> None:
-        self._parts = parts
-        self._run = run
-        self._toolbox = _toolbox(parts)
-        self._models = Models(llm=parts.settings.llm, display=run.display)
-        self._model = parts.model or _main_model(parts, self._models)
+    def __init__(self, arguments: CommandArguments, options: RunOptions) -> None:
+        self._arguments = arguments
+        self._options = replace(options, attached=arguments.attached)
+        self._toolbox = _toolbox(arguments)
+        self._models = Models(llm=arguments.settings.llm, display=options.display)
+        self._model = arguments.model or _main_model(arguments, self._models)
         self._warn_of_self_review()
 
     def session(self, journal: Journal) -> Session:
-        """Return a session in the conversation that is held."""
-        kit = Kit(
+        """Return a session in a locked conversation."""
+        configured = self._arguments.settings
+        services = TurnServices(
             model=self._model,
-            model_for=self._models.for_assistant,
-            main=_main_table(self._parts.settings),
-            inquiry=self._parts.settings.inquiry,
+            side_models=SideModels(
+                self._models.for_assistant, _main_table(configured), configured.inquiry
+            ),
             tools=self._toolbox.tools,
-            policies={name: tool.policy for name, tool in self._toolbox.settings.items()},
-            attached=self._parts.attached,
-            directory=self._parts.settings.directory,
-            surroundings=_surroundings(self._parts, self._toolbox),
+            request=_request_settings(self._arguments, self._toolbox),
+            root=str(self._arguments.root),
         )
-        return Session(*session_parts(kit, self._run, journal))
+        settings = TurnSettings(
+            tools={name: tool.policy for name, tool in self._toolbox.settings.items()},
+            directory=configured.directory,
+            limits=configured.limits,
+        )
+        return Session(SessionContext.bind(services, settings, self._options, journal))
 
     async def aclose(self) -> None:
-        """Close what was opened to reach models."""
+        """Close the connections to models."""
         await self._models.aclose()
 
     def _warn_of_self_review(self) -> None:
-        """Warn once per process if the main model answers questions of tools that it calls."""
-        settings = self._parts.settings
+        """Warn once per process if the main model answers questions about its own calls."""
+        settings = self._arguments.settings
         found = self_reviewed(settings, self._toolbox.settings)
-        if found and self._parts.model is None and found not in _WARNED:
+        if found and self._arguments.model is None and found not in _WARNED:
             _WARNED.add(found)
-            self._run.display.show(Notice(reviews_itself(found, str(settings.assistant.model.id), IN_A_TABLE)))
+            self._options.display.show(
+                Notice(reviews_itself(found, str(settings.assistant.model.id), IN_A_TABLE))
+            )
 
 
 _WARNED: set[tuple[str, ...]] = set()
 
 
-def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatRequest) -> ModelRequest:
-    """Return the request that `asked` would lead to after these events; nothing is sent, and no model is set up."""
-    return _surroundings(parts, _toolbox(parts)).request([*events, asked])
+def next_request(
+    arguments: CommandArguments, events: Sequence[Event], asked: ChatRequest
+) -> ModelRequest:
+    """Return the model request for a message, without sending it or setting up a model."""
+    return _request_settings(arguments, _toolbox(arguments)).request("", [*events, asked])
 
 
 async def discard_turn(store: ConversationStore, journal: Journal, who: AnsweredBy) -> None:
-    """End the open turn of a conversation, and those inside of its tools; no tool and no model is needed for that.
+    """End the open turn of a conversation, and its nested turns. This function needs no tools and
+    no model.
 
     Raises:
-        NotAllowed: A question is open in it that is for others to decide.
+        NotAllowed: Other people have to decide an open question of the turn.
     """
     window = open_window(journal)
     view = TurnView.last(window)
     await check_ending(store.port, store.admission, journal.conversation, who)
     ending = ended_by_user(view.record.asking_calls, who if who.by == OWNER else None)
-    await record(ending_batch(window, ending, event_ids()), journal, SYSTEM, Silence())
+    await record(ending_batch(window, ending, event_ids()), journal, SYSTEM, NullDisplay())
     await store.end_children(view.open_children, as_it_ended("ended_by_user", None))
 
 
 async def record_said(journal: Journal, said: str) -> None:
-    """Record a request that no model is asked about: a turn that is complete, and that the next request brings along."""
+    """Record a message as a complete turn without a response. The next request to the model
+    contains the message.
+    """
     turn = Turn(TurnSettings(tools={}), event_ids())
     effects = (*turn.step(TurnRequested(said)), *turn.step(ModelAnswered(())))
-    await record_effects(effects, journal, SYSTEM, Silence())
+    await record_effects(effects, journal, SYSTEM, NullDisplay())
 
 
 _WITHOUT_KEY = "To try midturn without any key: `midturn demo`."
 
 
 def _no_model(root: Path) -> str:
-    """Say that no model is set, and name a command that helps here."""
-    from midturn.models.registry import KEYS, PREFERRED, Lookup, preferred_here  # only where nothing else is done any more
+    """Return the message that no model is set. It contains a suitable command to set one."""
+    from midturn.models.registry import (
+        KEYS,
+        PREFERRED,
+        Lookup,
+        preferred_provider,
+    )  # imported late, because it is needed only for this error
 
     more = "`-m PROVIDER/MODEL` names one for this turn, and `midturn demo` needs none."
     if Workspace.find(root) is None:
-        return f"No model is set. `midturn init` picks one from the keys and servers at hand, {more}"
-    preferred = preferred_here(Lookup().environment)
+        return (
+            f"No model is set. `midturn init` picks one from the available keys and servers, {more}"
+        )
+    preferred = preferred_provider(Lookup().environment)
     if preferred:
         provider, variable = preferred
-        return f"No model is set, but {variable} is: `midturn config set assistant.model.id {PREFERRED[provider][0]}` sets one, {more}"
+        return (
+            f"No model is set, but {variable} is: `midturn config set assistant.model.id"
+            f" {PREFERRED[provider][0]}` sets one, {more}"
+        )
     keys = ", ".join(KEYS[provider][0] for provider in PREFERRED)
     return (
-        f"No model is set, and no key: {keys} are looked at. `midturn models` says what can be reached from here, "
-        f"`midturn config set assistant.model.id PROVIDER/MODEL` sets one, {more}"
+        f"No model is set, and none of the keys is set: {keys}. `midturn models` lists the"
+        " available models, `midturn config set assistant.model.id PROVIDER/MODEL` sets one,"
+        f" {more}"
     )
 
 
-def _main_model(parts: CommandParts, models: Models) -> Model:
-    settings = parts.settings
+def _main_model(arguments: CommandArguments, models: Models) -> Model:
+    settings = arguments.settings
     main = settings.assistant
     if main.model.id is None:
-        raise ConfigError(_no_model(parts.root))
+        raise ConfigError(_no_model(arguments.root))
     for model in {main.model.id, *side_models(settings)}:
         refuse_unusable(model, settings.llm)
     try:
@@ -261,44 +334,51 @@ def _main_model(parts: CommandParts, models: Models) -> Model:
         raise ConfigError(f"{error}\n{_WITHOUT_KEY}") from error
 
 
-def _toolbox(parts: CommandParts) -> Toolbox:
-    return toolbox(parts.settings, workspace_id(parts.root), parts.others)
+def _toolbox(arguments: CommandArguments) -> Toolbox:
+    return toolbox(arguments.settings, workspace_id(arguments.root), arguments.others)
 
 
-def _surroundings(parts: CommandParts, tools: Toolbox) -> Surroundings:
-    main = parts.settings.assistant
-    return Surroundings(
+def _request_settings(arguments: CommandArguments, tools: Toolbox) -> RequestParts:
+    main = arguments.settings.assistant
+    return RequestParts(
         system=main.system_prompt,
         offered=[tool.definition for tool in tools.tools.values()],
         tool_choice=main.tool_choice,
         parameters=main.model.parameters,
         cache=main.request.cache,
-        root=str(parts.root),
-        limits=parts.settings.limits,
     )
 
 
 def _main_table(settings: Settings) -> JsonObject:
-    """Return the assistant's settings as a table, for merging with those of questions."""
+    """Return the settings of the main assistant as a table. The settings of questions are merged
+    over this table.
+    """
     return cast("JsonObject", msgspec.to_builtins(settings.assistant))
 
 
 def self_reviewed(settings: Settings, tools: Mapping[str, ToolSettings]) -> tuple[str, ...]:
-    """Return the questions of `tools`, as `<tool>.<question>`, that are routed to the main model itself."""
+    """Return the questions that are routed to the model that calls their tool, as
+    `<tool>.<question>`.
+    """
     main = _main_table(settings)
     return tuple(
         f"{name}.{question}"
         for name, tool in tools.items()
         for question, policy in tool.policy.questions.items()
         if policy.target.kind != "user"
-        and chosen_assistant(main, settings.inquiry, policy.target.assistant).model == settings.assistant.model.id
+        and chosen_assistant(main, settings.inquiry, policy.target.assistant).model
+        == settings.assistant.model.id
     )
 
 
 def side_models(settings: Settings) -> Iterator[str]:
-    """Return the models that are named for questions."""
+    """Yield the models that are configured to answer questions."""
     main = _main_table(settings)
-    targets = [question.target.assistant for tool in settings.tools.values() for question in tool.policy.questions.values()]
+    targets = [
+        question.target.assistant
+        for tool in settings.tools.values()
+        for question in tool.policy.questions.values()
+    ]
     for target in [None, *targets]:
         model = chosen_assistant(main, settings.inquiry, target).model
         if model and model != INHERIT:

@@ -13,7 +13,7 @@ from midturn.mcp.spec import ServerSpec, no_advice
 from midturn.ports import Tool
 from midturn.security.private_files import own_directories
 from midturn.security.process_ancestry import VARIABLE, marked
-from midturn.security.tool_sandbox import Box, Own
+from midturn.security.tool_sandbox import ToolSandbox, UserPaths
 from midturn.tools import command as commands
 
 
@@ -32,21 +32,31 @@ def command_tool(tool: ToolSettings, workspace_id: str) -> Tool:
         timeout=tool.timeout or commands.DEFAULT_SECONDS,
     )
     return commands.CommandTool(
-        spec, workspace_id, Box(tool.sandbox, own_things(), key=f"conversation.tools.{tool.name}", command=tool.command)
+        spec,
+        workspace_id,
+        ToolSandbox(
+            tool.sandbox, own_things(), key=f"conversation.tools.{tool.name}", command=tool.command
+        ),
     )
 
 
-def own_things() -> Own:
-    """Return what of the user's own is kept from tools, and where these may keep things."""
-    return Own(home=Path.home(), private=own_directories(), cache=tools_cache())
+def own_things() -> UserPaths:
+    """Return the home directory of the user, the directories that tools may not access, and the
+    cache directory of the tools.
+    """
+    return UserPaths(home=Path.home(), private=own_directories(), cache=tools_cache())
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# MCP servers: configured, found, confined, with an environment of their own
+# --------------------------------------------------------------------------------------------------
+# MCP servers of the configuration: their programs, sandboxes and environments
 
 
-def server_specs(servers: Mapping[str, McpServerSettings], root: Path, *, asks: bool) -> tuple[Sequence[ServerSpec], dict[str, str]]:
-    """Return how each server is reached, and why some cannot be, by their names."""
+def server_specs(
+    servers: Mapping[str, McpServerSettings], root: Path, *, asks: bool
+) -> tuple[Sequence[ServerSpec], dict[str, str]]:
+    """Return the specification of each server, by name. Also return the problem of each server
+    that cannot be started, by name.
+    """
     specs: list[ServerSpec] = []
     problems: dict[str, str] = {}
     for name, server in servers.items():
@@ -56,7 +66,13 @@ def server_specs(servers: Mapping[str, McpServerSettings], root: Path, *, asks: 
             problems[name] = str(error)
             continue
         passed = commands.child_environment(os.environ, server.environment)
-        box = Box(server.sandbox, own_things(), key=f"providers.mcp.{name}", command=server.command, network=True)
+        box = ToolSandbox(
+            server.sandbox,
+            own_things(),
+            key=f"providers.mcp.{name}",
+            command=server.command,
+            network=True,
+        )
         path = passed.get("PATH", os.defpath)
         advice = partial(box.advice, command[0], root=root, path=path) if command else no_advice
         command, variables = box.launched(command, root, path)
@@ -81,4 +97,7 @@ def _command(server: McpServerSettings, root: Path) -> tuple[str, ...]:
     if not server.command:
         return ()
     program, *arguments = server.command
-    return (str(commands.find_executable(program, root, os.environ.get("PATH", os.defpath))), *arguments)
+    return (
+        str(commands.find_executable(program, root, os.environ.get("PATH", os.defpath))),
+        *arguments,
+    )

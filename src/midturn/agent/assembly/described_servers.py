@@ -1,4 +1,6 @@
-"""Descriptions of MCP servers in a program, read by the rules of the configuration."""
+"""MCP servers that a program describes. The descriptions are checked by the rules of the
+configuration.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +24,41 @@ from midturn.tools.names import RUN_POLICIES, name_problem
 
 
 class DescribedServer(Struct, frozen=True, kw_only=True):
-    """A server as the program describes it, and as the configuration would have it."""
+    """The description of a server by the program, and the equivalent settings of the
+    configuration.
+    """
 
     given: McpServer
     settings: McpServerSettings
     silence: float
 
     def run_of(self, tool: str) -> RunPolicy:
-        """Return whether a person is asked before a tool runs; `tool` is its name at the server."""
+        """Return whether a person is asked before a tool runs. `tool` is the tool's name at the
+        server.
+        """
         run = self.given.run
         return run if isinstance(run, str) else run.get(tool, run.get(ALL_TOOLS, "ask"))
 
 
 def described_servers(given: Iterable[McpServer]) -> list[DescribedServer]:
-    """Check the descriptions of servers; nothing is started.
+    """Check the descriptions of servers without starting them.
 
     Raises:
-        ConfigError: A description is wrong, or the library for servers is not installed.
-        TypeError: Something is not a description of a server.
+        ConfigError: A description is invalid, or the library for servers is not installed.
+        TypeError: An item is not an `McpServer`.
     """
     if isinstance(given, McpServer) or not isinstance(cast("object", given), Iterable):
-        raise TypeError('`mcp` takes a list of servers: `mcp=[midturn.McpServer(name="shop", command=["shop-server"])]`.')
+        raise TypeError(
+            '`mcp` takes a list of servers: `mcp=[midturn.McpServer(name="shop",'
+            ' command=["shop-server"])]`.'
+        )
     servers = list(given)
     for server in servers:
         if not isinstance(cast("object", server), McpServer):
-            raise TypeError(f"`mcp` takes a list of `midturn.McpServer`, and one is a `{type(server).__name__}`.")
+            raise TypeError(
+                "`mcp` takes a list of `midturn.McpServer`, but one item is a"
+                f" `{type(server).__name__}`."
+            )
     if not servers:
         return []
     check_installed()
@@ -61,18 +73,22 @@ def _checked(server: McpServer) -> DescribedServer:
     checker = Checker(Origin(where))
     tree = checker.read({"providers": {"mcp": {server.name: _table(server)}}})
     problems = checker.problems
-    found = mcp_servers(Resolving(tree, frozenset(checker.wrong), problems, (tree,), Path(server.cwd)))
+    found = mcp_servers(
+        Resolving(tree, frozenset(checker.wrong), problems, (tree,), Path(server.cwd))
+    )
     if problems:
         raise ConfigError("\n".join(problems))
     _check_run(where, server)
     for tool, name in server.rename.items():
         if problem := name_problem(name):
             raise ConfigError(f"{where}: rename[{tool!r}]: {problem}")
-    return DescribedServer(given=server, settings=found[server.name], silence=_silence(where, server.timeout))
+    return DescribedServer(
+        given=server, settings=found[server.name], silence=_silence(where, server.timeout)
+    )
 
 
 def _table(server: McpServer) -> dict[str, Any]:
-    """Return the keys of the configuration that a description sets."""
+    """Return a description as a table with the keys of the configuration."""
     environment = server.environment
     table: dict[str, Any] = {
         "command": server.command if isinstance(server.command, str) else list(server.command),
@@ -88,15 +104,22 @@ def _table(server: McpServer) -> dict[str, Any]:
 
 
 def _check_run(where: str, server: McpServer) -> None:
-    runs: Iterable[object] = server.run.values() if isinstance(server.run, Mapping) else (server.run,)
+    runs: Iterable[object] = (
+        server.run.values() if isinstance(server.run, Mapping) else (server.run,)
+    )
     for run in runs:
         if run not in RUN_POLICIES:
             known = ", ".join(map(repr, RUN_POLICIES))
-            raise ConfigError(f"{where}: run={run!r} is not one of {known}.{did_you_mean(str(run), RUN_POLICIES)}")
+            raise ConfigError(
+                f"{where}: run={run!r} is not one of {known}.{did_you_mean(str(run), RUN_POLICIES)}"
+            )
 
 
 def _silence(where: str, timeout: float | str) -> float:
     seconds = seconds_of(timeout) if isinstance(timeout, str) else timeout
     if not is_number(seconds) or not 0 < seconds < float("inf"):
-        raise ConfigError(f'{where}: timeout must be seconds (a number above 0) or a duration such as "90s" or "2m", not {timeout!r}.')
+        raise ConfigError(
+            f'{where}: timeout must be seconds (a number above 0) or a duration such as "90s" or'
+            f' "2m", not {timeout!r}.'
+        )
     return float(seconds)

@@ -18,37 +18,37 @@ _SHOWN = 5
 
 
 def missing() -> str:
-    """Return the message for MCP servers without the extra that connects them."""
+    """Return the error message for a missing extra `mcp`."""
     return f"MCP servers need the extra `mcp`, which is not installed: {install_command('mcp')}"
 
 
 def check_installed() -> None:
-    """Check that the library for MCP servers is there.
+    """Check that the library for MCP servers is installed.
 
     Raises:
-        ConfigError: Its extra is not installed.
+        ConfigError: The extra `midturn[mcp]` is not installed.
     """
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError(missing())
 
 
 class Connected:
-    """Servers and their tools; leave them with `close`."""
+    """The connected servers and their tools. `close` disconnects from the servers."""
 
     def __init__(self, settings: Settings, root: Path, *, asks: bool) -> None:
-        """Connect to every server; without one, nothing is loaded.
+        """Connect to every server. If there are none, the client for MCP servers is not imported.
 
         Args:
             settings: The configuration.
-            root: Where servers run.
-            asks: Servers' questions can be asked.
+            root: Working directory of the servers.
+            asks: Whether questions of servers can be answered.
 
         Raises:
-            ConfigError: The library for it is not installed.
+            ConfigError: The library for MCP servers is not installed.
         """
         self._closing = ExitStack()
         self.problems: dict[str, str] = {}
-        """Why a server cannot be used, by its name."""
+        """The reasons why servers cannot be used, by server name."""
         self.by_server: Mapping[str, Sequence[Tool]] = {}
         """The tools of each server that can be used."""
         self._left_out: Mapping[str, Sequence[str]] = {}
@@ -60,43 +60,71 @@ class Connected:
         from midturn.mcp.tool import McpServers
 
         specs, self.problems = server_specs(settings.mcp, root, asks=asks)
-        names = {tool.name: tool.rename for tool in settings.tools.values() if tool.source == "mcp" and tool.rename}
-        silence = {tool.rename or name: tool.timeout for name, tool in settings.tools.items() if tool.timeout is not None}
-        servers = self._closing.enter_context(McpServers(specs, names, silence, _reserved(settings)))
+        names = {
+            tool.name: tool.rename
+            for tool in settings.tools.values()
+            if tool.source == "mcp" and tool.rename
+        }
+        silence = {
+            tool.rename or name: tool.timeout
+            for name, tool in settings.tools.items()
+            if tool.timeout is not None
+        }
+        servers = self._closing.enter_context(
+            McpServers(specs, names, silence, _reserved(settings))
+        )
         self.problems |= servers.problems
         self._left_out = servers.left_out
-        self.by_server = {name: tools for name, tools in servers.tools.items() if name not in servers.problems}
+        self.by_server = {
+            name: tools for name, tools in servers.tools.items() if name not in servers.problems
+        }
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """The tools of all of them."""
+        """The tools of all servers."""
         return [tool for tools in self.by_server.values() for tool in tools]
 
     @property
     def warnings(self) -> Sequence[str]:
         """Warnings for the user."""
-        unusable = [f"The MCP server `{name}` cannot be used, and its tools are absent: {why}" for name, why in self.problems.items()]
+        unusable = [
+            f"The MCP server `{name}` cannot be used, and its tools are absent: {why}"
+            for name, why in self.problems.items()
+        ]
         return [*unusable, *(names_taken(name, tools) for name, tools in self._left_out.items())]
 
     def close(self) -> None:
-        """Leave all servers."""
+        """Disconnect from all servers."""
         self._closing.close()
 
 
 def _reserved(settings: Settings) -> set[str]:
-    """Return the names of tools that no server brings: what is said of a command must not let a server's tool run."""
-    return {name for name, tool in settings.tools.items() if tool.source in ("builtin", "local", "plugin")} | set(BUILT_IN_TOOLS)
+    """Return the names that tools of servers must not have. Otherwise, rules for a command could
+    apply to a server's tool with the same name.
+    """
+    return {
+        name
+        for name, tool in settings.tools.items()
+        if tool.source in ("builtin", "local", "plugin")
+    } | set(BUILT_IN_TOOLS)
 
 
 def names_taken(server: str, tools: Sequence[str]) -> str:
-    """Return the warning about tools of a server that are absent because others have their names."""
+    """Return the warning about tools of a server that are missing, because other tools already
+    use their names.
+    """
     shown = ", ".join(f"`{name}`" for name in sorted(set(tools))[:_SHOWN])
     more = ", …" if len(set(tools)) > _SHOWN else ""
-    return f"The MCP server `{server}` has tools that are absent, because others have their names: {shown}{more}"
+    return (
+        f"The MCP server `{server}` has tools that are left out, because their names are used by"
+        f" other tools: {shown}{more}"
+    )
 
 
 class Servers:
-    """The servers of a process that runs turn after turn: they stay connected as long as they are configured alike."""
+    """The MCP servers of a process that runs many turns. The servers stay connected while their
+    configuration does not change.
+    """
 
     def __init__(self) -> None:
         self._connected: Connected | None = None
@@ -109,13 +137,16 @@ class Servers:
         self.close()
 
     def close(self) -> None:
-        """Leave all of them."""
+        """Disconnect from all servers."""
         if self._connected:
             self._connected.close()
         self._connected = None
 
     def connected(self, settings: Settings, root: Path, *, asks: bool) -> Connected:
-        """Connect, or return what is connected already; what could not be reached is tried again."""
+        """Connect, or return the connected servers.
+
+        Servers that could not be reached before are retried.
+        """
         renamed = {tool.name: (tool.rename, tool.timeout) for tool in settings.tools.values()}
         alike = (settings.mcp, renamed, root, asks)
         if self._connected is None or self._connected.problems or alike != self._alike:
@@ -125,5 +156,7 @@ class Servers:
 
 
 def can_ask(settings: Settings, *, attached: bool) -> bool:
-    """Say whether a server's questions can be asked: of a person here, a model, or an absent person."""
+    """Return whether a server's questions can be answered: by an attached person, by a model, or
+    later by a person who is absent now.
+    """
     return attached or settings.any_tool.policy.detached.tool != "deny"

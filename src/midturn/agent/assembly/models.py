@@ -1,4 +1,4 @@
-"""The model behind a name, with what stands around it: visible retries, and the log."""
+"""Models by id, with retries that the user can see."""
 
 from __future__ import annotations
 
@@ -19,42 +19,55 @@ from midturn.question.json_value import Json, JsonObject
 from midturn.runtime.side_request import ChosenAssistant
 
 if TYPE_CHECKING:
-    from midturn.config.settings import LlmProvider  # a program without a configuration loads none of its settings
+    from midturn.config.settings import (
+        LlmProvider,
+    )  # at run time, programs without a configuration do not import it
 
 SCRIPTED = "scripted:"
-_OWN = -1  # in place of a number of retries: a model object of the program, which says itself how often it is asked again
+# marks a model object of the program: second part of its key in `Models.made`, in place of a number
+# of retries
+_OWN = -1
 _LOG = logging.getLogger("midturn.models")
 
 
-def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: Callable[[str], None] = lambda _: None) -> Model:
-    """Return the model with this id: `scripted:FILE`, or one of a provider. `report` hears what the user should know.
+def model_named(
+    id: str,
+    llm: Mapping[str, LlmProvider] | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> Model:
+    """Return the model with this id: `scripted:FILE`, or a model of a provider. `report` is
+    called with warnings for the user.
 
     Raises:
-        ConfigError: There is no such model, or its provider's extra or key is missing; the message says what to do.
+        ConfigError: The model does not exist, or its provider's extra or key is missing. The
+            message contains advice.
     """
     if id.startswith(SCRIPTED):
-        from midturn.models.scripted import ScriptedModel  # few models are scripts
+        from midturn.models.scripted import ScriptedModel  # imported late: rarely used
 
         return ScriptedModel.from_file(id.removeprefix(SCRIPTED))
-    return registry.model_named(id, registry.Lookup(providers=providers_json(llm or {}), report=report))
+    return registry.model_named(
+        id, registry.Lookup(providers=providers_json(llm or {}), report=report)
+    )
 
 
 def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
-    """Refuse a model that could answer no question at all, before a turn starts. A key is missed when it is asked.
+    """Raise an error for a model that cannot answer questions, before a turn starts. A missing
+    key is reported later, when the model is asked.
 
     Raises:
-        ConfigError: Its provider is not known, or it writes no text.
+        ConfigError: The provider is unknown, or the model does not generate text.
     """
     if not id.startswith(SCRIPTED):
         registry.spec_named(id, registry.Lookup(providers=providers_json(llm)))
-        registry.refuse_mute(id)
+        registry.require_text_model(id)
 
 
 def refuse_no_model(id: str) -> None:
-    """Refuse what names no model, whatever providers there are.
+    """Raise an error for an id that cannot be the id of a model.
 
     Raises:
-        ConfigError: It is neither `<provider>/<model>` nor a script.
+        ConfigError: The id is neither `<provider>/<model>` nor a script.
     """
     if not id.startswith(SCRIPTED):
         registry.id_parts(id)
@@ -62,19 +75,27 @@ def refuse_no_model(id: str) -> None:
 
 def providers_json(llm: Mapping[str, LlmProvider]) -> dict[str, JsonObject]:
     """Return `providers.llm` as the tables that were configured."""
-    tables = {name: cast("dict[str, Json]", msgspec.to_builtins(provider)) for name, provider in llm.items()}
-    return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+    tables = {
+        name: cast("dict[str, Json]", msgspec.to_builtins(provider))
+        for name, provider in llm.items()
+    }
+    return {
+        name: {key: value for key, value in table.items() if value is not None}
+        for name, table in tables.items()
+    }
 
 
 class Models(Struct, frozen=True, kw_only=True):
-    """The models of one run by id, each made once: waits before a retry and advice go to `display`."""
+    """The models of one run, by id. Each is created once. Retries and warnings are shown on
+    `display`.
+    """
 
     llm: Mapping[str, LlmProvider]
     display: Display
     made: dict[tuple[str, int], Model] = msgspec.field(default_factory=dict[tuple[str, int], Model])
 
     def get(self, id: str, max_retries: int) -> Model:
-        """Return a model that is asked again when it is down for a moment.
+        """Return a model with retries for temporary failures.
 
         Raises:
             ConfigError: No model has this id, or it cannot be used.
@@ -85,26 +106,37 @@ class Models(Struct, frozen=True, kw_only=True):
         return found
 
     def named(self, id: str) -> Model:
-        """Return the model with this id, with as many retries as by default."""
+        """Return the model with this id, with the default number of retries."""
         return self.get(id, RetryPolicy().max_retries)
 
     def around(self, model: Model, id: str | None = None) -> Model:
-        """Return a model that the program made itself, asked again when it is down for a moment. Routes can name it by `id`."""
+        """Return a model object of the program, with retries for temporary failures. If `id` is
+        given, routes can use it as the model's id.
+        """
         retries: object = getattr(model, "max_retries", None)
         policy = self._policy(retries if isinstance(retries, int) else RetryPolicy().max_retries)
-        made = ObservedModel(RetryingModel(model, SYSTEM, policy=policy, report=partial(_waits, self.display)))
-        self.made[model.name if id is None else id, _OWN] = made  # to be closed with the others
+        made = ObservedModel(
+            RetryingModel(model, SYSTEM, policy=policy, report=partial(_waits, self.display))
+        )
+        self.made[model.name if id is None else id, _OWN] = (
+            made  # stored, so that `aclose` also closes this model
+        )
         return made
 
     def for_assistant(self, settings: ChosenAssistant) -> Model:
         """Return the model that answers a question.
 
         Raises:
-            ConfigError: As of `get`; or none is named at all.
+            ConfigError: No model is configured, or the model does not exist or cannot be used.
         """
         if not settings.model:
-            raise ConfigError("No model is set that could answer the question: name one as its route's `model.id`.")
-        return self.made.get((settings.model, _OWN)) or self.get(settings.model, settings.max_retries)
+            raise ConfigError(
+                "No model is set that could answer the question: name one as its route's"
+                " `model.id`."
+            )
+        return self.made.get((settings.model, _OWN)) or self.get(
+            settings.model, settings.max_retries
+        )
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -116,10 +148,20 @@ class Models(Struct, frozen=True, kw_only=True):
     def _make(self, id: str, max_retries: int) -> Model:
         model = model_named(id, self.llm, self._notice)
         watched = _logged(model) if _LOG.isEnabledFor(logging.DEBUG) else model
-        return ObservedModel(RetryingModel(watched, SYSTEM, policy=self._policy(max_retries), report=partial(_waits, self.display)))
+        return ObservedModel(
+            RetryingModel(
+                watched,
+                SYSTEM,
+                policy=self._policy(max_retries),
+                report=partial(_waits, self.display),
+            )
+        )
 
     def _policy(self, max_retries: int) -> RetryPolicy:
-        return RetryPolicy(max_retries=max_retries, begins_anew=bool(getattr(self.display, "marks_cuts", False)))
+        return RetryPolicy(
+            max_retries=max_retries,
+            restarts_cut_responses=bool(getattr(self.display, "marks_cuts", False)),
+        )
 
     def _notice(self, text: str) -> None:
         self.display.show(Notice(text))
@@ -130,6 +172,6 @@ def _logged(model: Model) -> Model:
 
 
 def _waits(display: Display, wait: Retrying) -> None:
-    """Say that a model is asked again. A method would be held by what its owner holds: garbage for the collector."""
+    """Show a retry. This is a function because a bound method would create a reference cycle."""
     _LOG.warning("%s", wait.sentences())
     display.show(Notice(wait.sentences(), wait.seconds))

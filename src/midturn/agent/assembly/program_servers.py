@@ -1,4 +1,6 @@
-"""The MCP servers of a program's agent: described as in the configuration, connected while a run or the agent needs them."""
+"""The MCP servers of an agent in a program. They are connected while a run or an `async with
+agent` block needs them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _LOG = logging.getLogger("midturn.agent")
 
 
 class ServerTool(Struct, frozen=True, kw_only=True):
-    """A tool of a server, whether a person is asked before it runs, and the fingerprint of the server."""
+    """A tool of a server. It also contains the fingerprint of the server, and whether a person is
+    asked before the tool runs.
+    """
 
     tool: Tool
     run: RunPolicy
@@ -35,36 +39,41 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     is_local: bool
 
 
-class Lease:
-    """One use of the servers: they stay connected until the last one is given back."""
+class ServerUse:
+    """One use of the servers. The servers stay connected until all leases are released."""
 
     def __init__(self) -> None:
         self.is_over = False
 
 
 class ProgramServers:
-    """The servers of an agent. They are started for the first run, and left when no run and no `with agent` block uses them any more."""
+    """The servers of an agent. They are started for the first run. They are disconnected when no
+    run and no `async with agent` block uses them any more.
+    """
 
     def __init__(self, given: Iterable[McpServer], taken: Iterable[str]) -> None:
-        """Check the descriptions; nothing is started.
+        """Check the descriptions without starting the servers.
 
         Args:
             given: The servers.
             taken: Names of the agent's own tools.
 
         Raises:
-            ConfigError: A description is wrong, or the library for servers is not installed.
-            TypeError: Something is not a description of a server.
+            ConfigError: A description is invalid, or the library for servers is not installed.
+            TypeError: An item is not an `McpServer`.
         """
         self._described = _described(given)
         self._taken = {*taken, *BUILT_IN_TOOLS}
-        self._leases: set[Lease] = set()
+        self._leases: set[ServerUse] = set()
         self._lock = Lock()
         self._servers: McpServers | None = None
         self.tools: Mapping[str, ServerTool] = {}
-        """The tools by their names, while the servers are connected."""
+        """The tools by name, while the servers are connected."""
         self.expected: Sequence[str] = ()
-        """Names of tools that the agent is told something about: each has to be there when the servers are connected."""
+        """Names in `routes` and `detached` that are not names of the agent's own tools.
+
+        When the servers are connected, one of them must have a tool of each name.
+        """
 
     @property
     def names(self) -> list[str]:
@@ -72,43 +81,46 @@ class ProgramServers:
         return [server.given.name for server in self._described]
 
     def may_have(self, tool: str) -> bool:
-        """Return whether a tool may be one of a server; which tools there are is known when the servers are connected."""
+        """Return whether a name may be the name of a server's tool. The exact names are known
+        only while the servers are connected.
+        """
         renamed = {name for server in self._described for name in server.given.rename.values()}
         return tool in renamed or any(tool.startswith(f"{name}_") for name in self.names)
 
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator[None]:
-        """Connect, unless that is done, for as long as the block runs.
+        """Keep the servers connected while the block runs.
 
         Raises:
-            ConfigError: A server cannot be reached, or lacks a tool that `run`, `rename`, `routes` or `detached` names.
+            ConfigError: A server cannot be reached, or lacks a tool that `run`, `rename`,
+                `routes` or `detached` names.
         """
         if not self._described:
             yield
             return
-        lease = Lease()
+        lease = ServerUse()
         try:
             await asyncio.to_thread(self._connect, lease)
             yield
         finally:
             await asyncio.shield(asyncio.to_thread(self.give_back, lease))
 
-    def keep(self) -> Lease:
-        """Keep the servers connected, from the next run on, until the lease is given back."""
-        lease = Lease()
+    def keep(self) -> ServerUse:
+        """Keep the servers connected, from the next run on, until the lease is released."""
+        lease = ServerUse()
         with self._lock:
             self._leases.add(lease)
         return lease
 
-    def give_back(self, lease: Lease) -> None:
-        """Give a lease back; without any, the servers are left."""
-        lease.is_over = True  # one that is still waiting for the lock connects no more
+    def give_back(self, lease: ServerUse) -> None:
+        """Release a lease. After the last lease is released, the servers are disconnected."""
+        lease.is_over = True  # so that a lease that still waits for the lock does not connect
         with self._lock:
             self._leases.discard(lease)
             if not self._leases:
                 self._leave()
 
-    def _connect(self, lease: Lease) -> None:
+    def _connect(self, lease: ServerUse) -> None:
         with self._lock:
             if lease.is_over:
                 return
@@ -135,18 +147,33 @@ class ProgramServers:
         names: dict[str, str] = {}
         for server in self._described:
             given = server.given
-            found, wrong = server_specs({given.name: server.settings}, Path(given.cwd).resolve(), asks=True)
+            found, wrong = server_specs(
+                {given.name: server.settings}, Path(given.cwd).resolve(), asks=True
+            )
             specs += [replace(spec, silence=server.silence) for spec in found]
             problems |= wrong
-            names |= {registered_name(given.name, tool): name for tool, name in given.rename.items()}
+            names |= {
+                registered_name(given.name, tool): name for tool, name in given.rename.items()
+            }
         if not problems:
             self._servers = McpServers(specs, names, reserved=self._taken)
             problems = self._servers.problems
         if problems or self._servers is None:
-            raise ConfigError("\n".join(f"The MCP server `{name}` cannot be used: {why}" for name, why in problems.items()))
+            raise ConfigError(
+                "\n".join(
+                    f"The MCP server `{name}` cannot be used: {why}"
+                    for name, why in problems.items()
+                )
+            )
         for name, absent in self._servers.left_out.items():
-            _LOG.warning("%s. Give them other names: `McpServer(name=%r, rename={…})`.", names_taken(name, absent), name)
-        tools = [tool for server in self._described for tool in self._tools_of(server, self._servers)]
+            _LOG.warning(
+                "%s. Give them other names: `McpServer(name=%r, rename={…})`.",
+                names_taken(name, absent),
+                name,
+            )
+        tools = [
+            tool for server in self._described for tool in self._tools_of(server, self._servers)
+        ]
         self.tools = {one.tool.definition.name: one for one in tools}
         self._check_expected()
 
@@ -154,18 +181,25 @@ class ProgramServers:
         """Return the tools of one server.
 
         Raises:
-            ConfigError: `run` or `rename` name a tool that it does not have.
+            ConfigError: `run` or `rename` names a tool that the server does not have.
         """
         given, found = server.given, servers.connected_tools(server.given.name)
         there = [tool.name_at_server for tool in found]
         absent = servers.left_out.get(given.name, ())
-        for key, named in (("run", () if isinstance(given.run, str) else given.run), ("rename", given.rename)):
+        for key, named in (
+            ("run", () if isinstance(given.run, str) else given.run),
+            ("rename", given.rename),
+        ):
             for name in named:
-                if name not in (*there, ALL_TOOLS) and given.rename.get(name, registered_name(given.name, name)) not in absent:
+                if (
+                    name not in (*there, ALL_TOOLS)
+                    and given.rename.get(name, registered_name(given.name, name)) not in absent
+                ):
                     known = ", ".join(f"`{one}`" for one in there) or "none"
                     raise ConfigError(
-                        f"McpServer(name={given.name!r}): `{key}` names the tool {name!r}, which the server does not have."
-                        f"{did_you_mean(name, there)} Its tools are: {known}."
+                        f"McpServer(name={given.name!r}): `{key}` names the tool {name!r}, which"
+                        f" the server does not have.{did_you_mean(name, there)} Its tools are:"
+                        f" {known}."
                     )
         for tool in found:
             yield ServerTool(
@@ -180,13 +214,15 @@ class ProgramServers:
             if name not in self.tools:
                 known = ", ".join(f"`{one}`" for one in self.tools) or "none"
                 raise ConfigError(
-                    f"`routes` or `detached` names the tool `{name}`, and no MCP server has it.{did_you_mean(name, self.tools)} "
-                    f"The tools of the servers are: {known}."
+                    f"`routes` or `detached` names the tool `{name}`, and no MCP server has"
+                    f" it.{did_you_mean(name, self.tools)} The tools of the servers are: {known}."
                 )
 
 
 def _described(given: Iterable[McpServer]) -> Sequence[DescribedServer]:
-    """Read the descriptions; for an agent without servers, nothing of the configuration is loaded."""
+    """Check the descriptions. For an agent without servers, the configuration module is not
+    loaded.
+    """
     if given in ((), []):
         return ()
     from midturn.agent.assembly.described_servers import described_servers

@@ -1,4 +1,4 @@
-"""`midturn conversation`: looks at conversations, and moves them in and out."""
+"""`midturn conversation`: show, search, import, export and delete conversations."""
 
 from __future__ import annotations
 
@@ -6,24 +6,42 @@ from midturn.cli.lazy import CommandEntry, lazy_group
 
 command = lazy_group(
     "conversation",
-    "Look at conversations, and move them in and out. Without an ID, the current conversation is meant.",
+    "Show, search, import, export and delete conversations. Commands default to the current"
+    " conversation.",
     {
-        "ls": CommandEntry("midturn.cli.conversation.ls:ls_command", "List them."),
-        "show": CommandEntry("midturn.cli.conversation.show", "Show one: what was said, asked, or spent."),
-        "usage": CommandEntry("midturn.cli.conversation.show:usage_command", "Count tokens, or how long people were waited for."),
-        "grep": CommandEntry("midturn.cli.conversation.show:grep_command", "Search what was said and done."),
-        "use": CommandEntry("midturn.cli.conversation.ls:use_command", "Make one the current one."),
-        "edit": CommandEntry("midturn.cli.conversation.transfer:edit_command", "Change a title or labels, or open the file."),
-        "fork": CommandEntry("midturn.cli.conversation.transfer:fork_command", "Copy the finished turns into a new one."),
-        "rm": CommandEntry("midturn.cli.conversation.transfer:rm_command", "Remove conversations for good."),
+        "ls": CommandEntry("midturn.cli.conversation.ls:ls_command", "List conversations"),
+        "show": CommandEntry("midturn.cli.conversation.show", "Show a conversation"),
+        "usage": CommandEntry(
+            "midturn.cli.conversation.show:usage_command", "Show token usage or response times"
+        ),
+        "grep": CommandEntry("midturn.cli.conversation.show:grep_command", "Search conversations"),
+        "use": CommandEntry(
+            "midturn.cli.conversation.ls:use_command", "Set the current conversation"
+        ),
+        "edit": CommandEntry(
+            "midturn.cli.conversation.transfer:edit_command",
+            "Change the title or labels, or edit the log",
+        ),
+        "fork": CommandEntry(
+            "midturn.cli.conversation.transfer:fork_command",
+            "Copy the finished turns into a new conversation",
+        ),
+        "rm": CommandEntry(
+            "midturn.cli.conversation.transfer:rm_command", "Delete conversations permanently"
+        ),
         "prune": CommandEntry(
-            "midturn.cli.conversation.transfer:prune_command", "Remove finished ones in which nothing was said for long."
+            "midturn.cli.conversation.transfer:prune_command", "Delete inactive conversations"
         ),
-        "export": CommandEntry("midturn.cli.conversation.transfer:export_command", "Write one as Markdown, JSON lines, or for jp."),
+        "export": CommandEntry(
+            "midturn.cli.conversation.transfer:export_command",
+            "Export a conversation as Markdown, JSON Lines or for jp",
+        ),
         "import": CommandEntry(
-            "midturn.cli.conversation.transfer:import_command", "Take in those of another store, or one that jp recorded."
+            "midturn.cli.conversation.transfer:import_command", "Import conversations"
         ),
-        "path": CommandEntry("midturn.cli.conversation.ls:path_command", "Print the directory of one."),
+        "path": CommandEntry(
+            "midturn.cli.conversation.ls:path_command", "Print the directory of a conversation"
+        ),
     },
     {
         "list": "ls",
@@ -36,4 +54,4 @@ command = lazy_group(
         **dict.fromkeys(("clean", "gc", "expire"), "prune"),
     },
 )
-command.gone = {"verify": "Conversations are not sealed: what lies in your own data directory is what was recorded."}
+command.gone = {"verify": "Conversations are no longer sealed, so there is nothing to verify."}

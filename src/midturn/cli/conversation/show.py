@@ -1,4 +1,4 @@
-"""`midturn conversation show` and `grep`."""
+"""`midturn conversation show`, `usage` and `grep`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 from msgspec import Struct
 
-from midturn.cli.command_context import Place, StoreAddress, find_place
-from midturn.cli.conversation.transcript import print_inquiries, print_inquiries_json, print_transcript
+from midturn.cli.command_context import CommandContext, StoreAddress, find_place
+from midturn.cli.conversation.transcript import (
+    print_inquiries,
+    print_inquiries_json,
+    print_transcript,
+)
 from midturn.cli.options import with_conversation, with_id, with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, block, line, note, say, say_json, table
 from midturn.errors import StoreError
-from midturn.events.transcript import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
+from midturn.events.transcript import (
+    CallEntry,
+    Entry,
+    RequestEntry,
+    ResultEntry,
+    WordsEntry,
+    transcript_entries,
+)
 from midturn.events.types import Event, user_requests
 from midturn.events.window import Window
 from midturn.exchange import Usage, spent_in
@@ -23,25 +34,29 @@ from midturn.question.json_value import Json
 from midturn.question.people import amount
 from midturn.stores.conversation import Conversation, problems_of, turns_in
 from midturn.stores.log_tail import Part
-from midturn.stores.response_times import PeopleSums, WaitRow, people_sums, waited_for
+from midturn.stores.response_times import PeopleStatistics, WaitRow, people_sums, waited_for
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `conversation show --usage`: the tokens of each turn, and apart from them those of questions to models
+# --------------------------------------------------------------------------------------------------
+# Token usage by turn, separately for questions that models answered
 
 
 class TurnCost(Struct, frozen=True):
-    """Cost of a turn: the requests of its own model, and those to models that answered questions on the side."""
+    """Token usage of a turn: requests to its own model, and side requests to the models that
+    answered questions.
+    """
 
     main: Usage = Usage()
     side: Usage = Usage()
     questions: int = 0
 
     def __add__(self, other: TurnCost) -> TurnCost:
-        return TurnCost(self.main + other.main, self.side + other.side, self.questions + other.questions)
+        return TurnCost(
+            self.main + other.main, self.side + other.side, self.questions + other.questions
+        )
 
 
 def print_usage(conversation: Conversation) -> None:
-    """Print a row a turn, and their sum."""
+    """Print a row per turn, and the total."""
     turns = [(_asked(window.events), _spent(window.events)) for window in conversation.turns]
     total = sum((spent for _, spent in turns), TurnCost())
     heading = [line("input"), line("cached"), line("output"), line("what")]
@@ -51,20 +66,27 @@ def print_usage(conversation: Conversation) -> None:
 
 
 def print_usage_json(conversation: Conversation) -> None:
-    """Print the same as JSON."""
+    """Print the token usage as JSON."""
     turns = [_spent(window.events) for window in conversation.turns]
     say_json({"turns": [_json(spent) for spent in turns], "total": _json(sum(turns, TurnCost()))})
 
 
 def _rows(spent: TurnCost, what: str) -> Iterator[list[Shown]]:
-    yield [*_numbers(spent.main), line("{}", what)]
+    yield [*_counts(spent.main), line("{}", what)]
     if spent.questions:
-        what = "1 question to a model" if spent.questions == 1 else f"{spent.questions} questions to models"
-        yield [*_numbers(spent.side), line("  {}", what)]
+        what = (
+            "1 question to a model"
+            if spent.questions == 1
+            else f"{spent.questions} questions to models"
+        )
+        yield [*_counts(spent.side), line("  {}", what)]
 
 
-def _numbers(usage: Usage) -> list[Shown]:
-    return [line("{}", f"{number:,}") for number in (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)]
+def _counts(usage: Usage) -> list[Shown]:
+    return [
+        line("{}", f"{number:,}")
+        for number in (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+    ]
 
 
 def _json(spent: TurnCost) -> Json:
@@ -81,26 +103,40 @@ def _asked(turn: Sequence[Event]) -> str:
 
 
 def _spent(turn: Sequence[Event]) -> TurnCost:
-    return sum((TurnCost(side=one.usage, questions=1) if one.is_inquiry else TurnCost(one.usage) for one in spent_in(turn)), TurnCost())
+    return sum(
+        (
+            TurnCost(side=spent.usage, questions=1) if spent.is_inquiry else TurnCost(spent.usage)
+            for spent in spent_in(turn)
+        ),
+        TurnCost(),
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `conversation usage`: what conversations have cost, in tokens and in the time of people
+# --------------------------------------------------------------------------------------------------
+# `conversation usage`
 
 
 @click.command
 @with_conversation
-@click.option("--people", is_flag=True, help="How long people were waited for; without an ID, in all conversations.")
+@click.option(
+    "--people", is_flag=True, help="Show response times of people (without ID: all conversations)"
+)
 @with_json
 @with_store
-def usage_command(id: str | None, *, people: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
-    """Count the tokens of conversation ID (by default the current one), or how long people were waited for."""
+def usage_command(
+    id: str | None, *, people: bool, as_json: bool, store: StoreAddress | None
+) -> ExitStatus:
+    """Show token usage, or response times with --people"""
     place = find_place(store)
     if not people:
-        (print_usage_json if as_json else print_usage)(read_for_a_person(place, id))
+        (print_usage_json if as_json else print_usage)(read_with_warnings(place, id))
         return ExitStatus.DONE
     ids = [place.conversation(id)] if id else place.store.ids_sync()
-    added = people_sums(fact for one in ids for fact in waited_for(place.store.read_sync(one).events))
+    added = people_sums(
+        fact
+        for conversation in ids
+        for fact in waited_for(place.store.read_sync(conversation).events)
+    )
     if as_json:
         say_json(added.to_json())
     else:
@@ -108,11 +144,13 @@ def usage_command(id: str | None, *, people: bool, as_json: bool, store: StoreAd
     return ExitStatus.DONE
 
 
-def _print_people(added: PeopleSums) -> None:
+def _print_people(added: PeopleStatistics) -> None:
     for title, rows in (("person", added.people), ("group", added.groups)):
         if rows:
-            head = tuple(line("{}", word) for word in (title, "answers", "half within", "longest"))
-            for text in table([head, *(tuple(line("{}", cell) for cell in _cells(row)) for row in rows)]):
+            head = tuple(line("{}", word) for word in (title, "answers", "median", "longest"))
+            for text in table(
+                [head, *(tuple(line("{}", cell) for cell in _cells(row)) for row in rows)]
+            ):
                 say(text)
     counted = {
         "asked of people": added.asked,
@@ -129,34 +167,35 @@ def _cells(row: WaitRow) -> tuple[str, ...]:
     return row.name, str(row.answers), amount(row.half), amount(row.longest)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Reading a conversation for a person: what is wrong with its files is said, and the rest is shown
+# --------------------------------------------------------------------------------------------------
+# Reading a conversation with warnings: problems in its files are printed, and its readable events
+# are displayed
 
 
-def read_for_a_person(place: Place, id: str | None) -> Conversation:
-    """Read conversation `id`, or the current one."""
+def read_with_warnings(place: CommandContext, id: str | None) -> Conversation:
+    """Read conversation `id` or the current one, and print warnings about its files."""
     conversation = place.store.read_sync(place.conversation(id))
     for problem in conversation.problems:
         note(line("midturn: {}", block(problem)))
     return conversation
 
 
-def parts_for_a_person(place: Place, id: str, last: int | None = None) -> Iterator[Part]:
-    """Read a conversation part by part; what is wrong with a part is said as it comes."""
+def parts_with_warnings(place: CommandContext, id: str, last: int | None = None) -> Iterator[Part]:
+    """Read a conversation in parts, and print warnings about each part."""
     for part in place.store.parts_sync(id, last=last):
         yield part
         for problem in part.problems:
             note(line("midturn: {}", block(problem)))
 
 
-def _turns_for_a_person(place: Place, id: str, last: int | None) -> Iterable[Window]:
-    """Return the turns of a conversation, or the last ones of them."""
-    turns = _said_of(turns_in(parts_for_a_person(place, id, last)))
+def _turns_with_warnings(place: CommandContext, id: str, last: int | None) -> Iterable[Window]:
+    """Return all turns of a conversation, or the last turns."""
+    turns = _report_problems(turns_in(parts_with_warnings(place, id, last)))
     return turns if last is None else deque(turns, maxlen=last)
 
 
-def _said_of(turns: Iterable[Window]) -> Iterator[Window]:
-    """Say what could not be read of each turn."""
+def _report_problems(turns: Iterable[Window]) -> Iterator[Window]:
+    """Yield the turns, and print warnings about unreadable events."""
     for turn in turns:
         for problem in problems_of(turn.events):
             note(line("midturn: {}", block(problem)))
@@ -165,21 +204,35 @@ def _said_of(turns: Iterable[Window]) -> Iterator[Window]:
 
 @click.command
 @with_conversation
-@click.option("--inquiries", is_flag=True, help="Draw the audit trail: what was asked, who answered, and why.")
-@click.option("--usage", is_flag=True, help="Count the tokens, turn by turn.")
-@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Show the last N turns only, at once however long it is.")
+@click.option(
+    "--inquiries", is_flag=True, help="Show the audit trail: questions, answers, people, reasons"
+)
+@click.option("--usage", is_flag=True, help="Show token usage by turn")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Only the last N turns")
 @with_json
 @with_store
-def command(id: str | None, *, inquiries: bool, usage: bool, last: int | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
-    """Show what was said and done in conversation ID (by default the current one)."""
+def command(
+    id: str | None,
+    *,
+    inquiries: bool,
+    usage: bool,
+    last: int | None,
+    as_json: bool,
+    store: StoreAddress | None,
+) -> ExitStatus:
+    """Show a conversation"""
     if inquiries and usage:
-        raise click.UsageError("`--inquiries` and `--usage` are two views: choose one.")
+        raise click.UsageError("`--inquiries` and `--usage` cannot be combined.")
     place = find_place(store)
-    turns = _turns_for_a_person(place, place.conversation(id), last)
+    turns = _turns_with_warnings(place, place.conversation(id), last)
     if not (inquiries or usage or as_json):
         print_transcript(turns)
         return ExitStatus.DONE
-    conversation = read_for_a_person(place, id) if last is None else Conversation("", [event for turn in turns for event in turn.events])
+    conversation = (
+        read_with_warnings(place, id)
+        if last is None
+        else Conversation("", [event for turn in turns for event in turn.events])
+    )
     if inquiries:
         (print_inquiries_json if as_json else print_inquiries)(conversation)
     elif usage:
@@ -189,29 +242,59 @@ def command(id: str | None, *, inquiries: bool, usage: bool, last: int | None, a
     return ExitStatus.DONE
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `midturn conversation grep`: finds what was said and done. Answers to questions are left alone: they may be private
+# --------------------------------------------------------------------------------------------------
+# `midturn conversation grep`. Answers to questions are not searched, because they may be private.
 
 
 @click.command
 @click.argument("pattern")
-@click.option("-i", "--ignore-case", is_flag=True, help="Treat small letters and capitals alike.")
-@click.option("-F", "--fixed", is_flag=True, help="PATTERN is text, not a regular expression.")
-@with_id("Search this conversation only.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Ignore case")
+@click.option("-F", "--fixed", is_flag=True, help="PATTERN is plain text")
+@with_id("Search one conversation")
 @with_json
 @with_store
-def grep_command(pattern: str, *, ignore_case: bool, fixed: bool, id: str | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
-    """Find the lines that match PATTERN in what was said, asked and done; answers to questions are not searched."""
+def grep_command(
+    pattern: str,
+    *,
+    ignore_case: bool,
+    fixed: bool,
+    id: str | None,
+    as_json: bool,
+    store: StoreAddress | None,
+) -> ExitStatus:
+    """Search conversations for PATTERN
+
+    Prints each matching line. Answers to questions are not searched. Exits with status 1 if nothing
+    matches.
+
+    Example: midturn conversation grep -i "rate limit"
+    """
     place = find_place(store)
-    wanted = _compiled(re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else re.NOFLAG)
-    found = [hit for number in ([place.conversation(id)] if id else place.store.ids_sync()) for hit in _search(place, number, wanted)]
+    wanted = _compiled(
+        re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else re.NOFLAG
+    )
+    found = [
+        hit
+        for number in ([place.conversation(id)] if id else place.store.ids_sync())
+        for hit in _search(place, number, wanted)
+    ]
     if as_json:
-        say_json([dict(zip(("conversation", "event", "type", "line"), hit, strict=True)) for hit in found])
+        say_json(
+            [
+                dict(zip(("conversation", "event", "type", "line"), hit, strict=True))
+                for hit in found
+            ]
+        )
         return ExitStatus.DONE if found else ExitStatus.ERROR
-    for row in table([(line("{}", number), line("{}", kind), line("{}", text)) for number, _, kind, text in found]):
+    for row in table(
+        [
+            (line("{}", number), line("{}", kind), line("{}", text))
+            for number, _, kind, text in found
+        ]
+    ):
         say(row)
     if not found:
-        note("midturn: nothing was found.")
+        note("midturn: no match.")
     return ExitStatus.DONE if found else ExitStatus.ERROR
 
 
@@ -219,15 +302,25 @@ def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
     try:
         return re.compile(pattern, flags)
     except (re.error, RecursionError) as error:
-        raise click.UsageError(f"{pattern!r} is not a regular expression ({error}). `-F` searches for text as it is.") from error
+        raise click.UsageError(
+            f"Invalid regular expression {pattern!r}: {error}. To search for plain text, use `-F`."
+        ) from error
 
 
-def _search(place: Place, number: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, str, str]]:
+def _search(
+    place: CommandContext, number: str, wanted: re.Pattern[str]
+) -> Iterator[tuple[str, str, str, str]]:
     try:
         for part in place.store.parts_sync(number):
-            for event, entry in ((entry.event, entry) for entry in told(part.decode())):
+            for event, entry in (
+                (entry.event, entry) for entry in transcript_entries(part.decode())
+            ):
                 for text in _texts(entry):
-                    yield from ((number, event.event_id, event.type, row) for row in text.splitlines() if wanted.search(row))
+                    yield from (
+                        (number, event.event_id, event.type, row)
+                        for row in text.splitlines()
+                        if wanted.search(row)
+                    )
     except StoreError as error:
         note(line("midturn: {}", block(str(error))))
 
@@ -241,6 +334,9 @@ def _texts(entry: Entry) -> list[str]:
         case CallEntry(event=call):
             return [f"{call.name} {compact(call.arguments)}"]
         case RequestEntry(event=asked):
-            return [asked.question.text, *([asked.question.context] if asked.question.context else [])]
+            return [
+                asked.question.text,
+                *([asked.question.context] if asked.question.context else []),
+            ]
         case _:
             return []

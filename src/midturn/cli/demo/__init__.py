@@ -1,1 +1,1 @@
-"""`midturn demo`: the whole thing with a scripted model, no key and no network."""
+"""`midturn demo`: a complete turn with a scripted model, without an API key or a network."""

@@ -1,4 +1,4 @@
-"""A local command of the demo that only a human may let through."""
+"""A local command of the demo. Only a human may approve it."""
 
 import json
 import pathlib
@@ -6,11 +6,16 @@ import sys
 
 
 def main() -> None:
-    """Ask for the first time, act when the answer is there."""
+    """Ask the question in the first run. Publish in the second run, which has the answer."""
     document = json.load(sys.stdin)
     path, answers = document["tool"]["arguments"]["path"], document["tool"]["answers"]
     if "go_ahead" not in answers:
-        question = {"id": "go_ahead", "text": f"Publish {path} now?", "answer_type": {"type": "boolean"}, "exclusive": True}
+        question = {
+            "id": "go_ahead",
+            "text": f"Publish {path} now?",
+            "answer_type": {"type": "boolean"},
+            "exclusive": True,
+        }
         json.dump({"type": "needs_input", "question": question}, sys.stdout)
     elif answers["go_ahead"]:
         source = pathlib.Path(document["context"]["root"]) / path

@@ -1,4 +1,4 @@
-"""`midturn hook`: permission prompts and questions of other agents."""
+"""`midturn hook`: connect other coding agents to the inbox."""
 
 from __future__ import annotations
 
@@ -12,46 +12,61 @@ from midturn.integrations.hooks.clients import AGENTS_ADDED
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Set up": {
-        "install": CommandEntry("midturn.cli.hook.setup:install_command", "Have an agent ask through midturn."),
-        "uninstall": CommandEntry("midturn.cli.hook.setup:uninstall_command", "Undo that."),
-        "status": CommandEntry("midturn.cli.hook.setup:status_command", "Say which agents ask through midturn."),
+        "install": CommandEntry(
+            "midturn.cli.hook.setup:install_command", "Add midturn's hooks to an agent"
+        ),
+        "uninstall": CommandEntry(
+            "midturn.cli.hook.setup:uninstall_command", "Remove midturn's hooks from an agent"
+        ),
+        "status": CommandEntry(
+            "midturn.cli.hook.setup:status_command",
+            "Show whether hooks are installed and up to date",
+        ),
     },
-    "Beside an agent": {
-        "opencode": CommandEntry("midturn.cli.hook.setup:opencode_command", "Carry what an opencode server asks, as long as this runs."),
-        "codex-server": CommandEntry("midturn.cli.hook.setup:codex_server_command", "Run Codex without anybody at its terminal."),
+    "Run next to an agent": {
+        "opencode": CommandEntry(
+            "midturn.cli.hook.setup:opencode_command", "Connect opencode to the inbox until stopped"
+        ),
+        "codex-server": CommandEntry(
+            "midturn.cli.hook.setup:codex_server_command", "Run Codex with one prompt"
+        ),
     },
     "Run by an agent": {
-        "claude": CommandEntry("midturn.cli.hook.run", "A hook of Claude Code."),
-        "codex": CommandEntry("midturn.cli.hook.run", "A hook of Codex."),
-        "gemini": CommandEntry("midturn.cli.hook.run", "A hook of Gemini CLI."),
-        "qwen": CommandEntry("midturn.cli.hook.run", "A hook of Qwen Code."),
-        "copilot": CommandEntry("midturn.cli.hook.run", "A hook of Copilot CLI."),
+        "claude": CommandEntry("midturn.cli.hook.run", "Hook for Claude Code"),
+        "codex": CommandEntry("midturn.cli.hook.run", "Hook for Codex"),
+        "gemini": CommandEntry("midturn.cli.hook.run", "Hook for Gemini CLI"),
+        "qwen": CommandEntry("midturn.cli.hook.run", "Hook for Qwen Code"),
+        "copilot": CommandEntry("midturn.cli.hook.run", "Hook for Copilot CLI"),
     },
 }
 
 
 class HookCommands(LazyGroup):
-    """The commands that set hooks up, and one for each agent, which its hooks run."""
+    """The commands that set up hooks, and one command per agent, which the hooks of the
+    agent run.
+    """
 
     sections = SECTIONS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a command; an agent's is the same for all of them."""
+        """Import and return a command."""
         if cmd_name not in SECTIONS["Run by an agent"]:
             return super().get_command(ctx, cmd_name)
-        return self._run_by(cmd_name)
+        return self._hook_command(cmd_name)
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The agents that packages add."""
+        """The agents of plug-ins, each with the name of its package."""
         return AGENTS_ADDED.added
 
     def from_a_package(self, name: str) -> click.Command:
-        """Return the command of an agent that a package adds."""
-        return self._run_by(name)
+        """Return the hook command of a plug-in's agent."""
+        return self._hook_command(name)
 
-    def _run_by(self, agent: str) -> click.Command:
+    def _hook_command(self, agent: str) -> click.Command:
         return with_help(command_of(agent))
 
 
-command = HookCommands("hook", help="Carry the permission prompts and questions of other agents to one inbox.")
+command = HookCommands(
+    "hook", help="Route permission prompts and questions of coding agents to your inbox"
+)

@@ -1,4 +1,4 @@
-"""`midturn hook AGENT`, with options: the command that the hooks of an agent run (`cli/hook_run.py`)."""
+"""`midturn hook AGENT` as a click command. `cli/hook_run.py` implements it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,31 @@ WAIT: Final = "wait"
 
 
 def command_of(key: str) -> click.Command:
-    """Return the command of one agent."""
+    """Return the hook command of an agent."""
     support = support_of(key)
     agent, deferring = support.hooks, support.deferring
 
-    @click.command(key, help=f"A hook of {agent.name}: reads its JSON on stdin, asks, and prints the decision.")
+    @click.command(key, help=f"Hook for {agent.name} (reads JSON on stdin, prints the decision)")
     @click.option(
-        "--wait", type=click.FloatRange(min=0), default=agent.wait, show_default=True, metavar="SECONDS", help="How long to wait."
+        "--wait",
+        type=click.FloatRange(min=0),
+        default=agent.wait,
+        show_default=True,
+        metavar="SECONDS",
+        help="Maximum seconds to wait for an answer",
     )
     @with_store
     def command(*, wait: float, store: StoreAddress | None, policy: str = WAIT) -> int:
-        return run_hook(agent if policy == WAIT or deferring is None else deferring.hooks, wait, store)
+        return run_hook(
+            agent if policy == WAIT or deferring is None else deferring.hooks, wait, store
+        )
 
     return with_policy(command) if deferring else command
 
 
 def with_policy(command: _F) -> _F:
-    """Add `--policy`: what an unattended run does where a person is needed."""
-    help = "Without a terminal: wait for the answer to a question, or end the run at it, to be resumed later."  # noqa: A001  click's word
-    return click.option("--policy", type=click.Choice((WAIT, POLICY)), default=WAIT, show_default=True, help=help)(command)
+    """Add `--policy`, the policy for questions in a run without a terminal."""
+    help = "Without a terminal: wait for an answer, or end the run at the question"  # noqa: A001  click's name
+    return click.option(
+        "--policy", type=click.Choice((WAIT, POLICY)), default=WAIT, show_default=True, help=help
+    )(command)

@@ -1,1 +1,1 @@
-"""The Agent Client Protocol: agents that are run here, and what they ask."""
+"""The Agent Client Protocol: midturn as an agent in an editor, and as a client of other agents."""

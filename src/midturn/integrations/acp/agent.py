@@ -1,4 +1,4 @@
-"""The agent's side of the protocol: sessions by id."""
+"""midturn as an agent in an editor: handles the editor's requests and keeps its sessions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from midturn import __version__
 from midturn.config.settings import McpServerSettings
 from midturn.errors import MidturnError
 from midturn.events.open_question import fenced
-from midturn.integrations.acp.session import EditorSession, Turns
+from midturn.integrations.acp.session import EditorSession, SessionTurns
 from midturn.integrations.acp.updates import Editor
 from midturn.ports import Clock
 from midturn.stores.metadata import conversation_number
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What is prompted, as text: what was typed, and what was attached to it
+# --------------------------------------------------------------------------------------------------
+# Text of a prompt and of its attachments
 
 
 ContentBlock: TypeAlias = (
@@ -35,18 +35,23 @@ ContentBlock: TypeAlias = (
 )
 
 
-class NotText(Exception):  # noqa: N818  it says what is the case
-    """Something was attached that we do not take."""
+class UnsupportedContent(Exception):  # noqa: N818  named for the event
+    """A prompt contains content of an unsupported type."""
 
 
-def words_of(prompt: Sequence[ContentBlock]) -> str:
-    """Return the text of a prompt; links as they are, attached files below what was typed.
+def prompt_text(prompt: Sequence[ContentBlock]) -> str:
+    """Return the text of a prompt. Links and attached files are Markdown links in the text. The
+    contents of attached files follow the text.
 
     Raises:
-        NotText: A picture or a sound is attached, which we did not say that we take.
+        UnsupportedContent: An image, a sound or a binary file is attached.
     """
     typed = "".join(_inline(block) for block in prompt)
-    attached = [_attached(block.resource) for block in prompt if isinstance(block, schema.EmbeddedResourceContentBlock)]
+    attached = [
+        _attached(block.resource)
+        for block in prompt
+        if isinstance(block, schema.EmbeddedResourceContentBlock)
+    ]
     return "\n\n".join([typed.strip(), *attached]).strip()
 
 
@@ -59,108 +64,136 @@ def _inline(block: ContentBlock) -> str:
         case schema.EmbeddedResourceContentBlock():
             return f"[{block.resource.uri.rpartition('/')[2]}]({block.resource.uri})"
         case _:
-            raise NotText(f"midturn takes text and files, and no {block.type} in a prompt.")
+            raise UnsupportedContent(
+                f"A prompt can contain text and files. Content of type {block.type} is not"
+                " supported."
+            )
 
 
 def _attached(resource: schema.TextResourceContents | schema.BlobResourceContents) -> str:
     if isinstance(resource, schema.TextResourceContents):
         return f"{resource.uri}:\n{fenced(resource.text)}"
-    raise NotText(f"{resource.uri} is not text, and midturn takes text only.")
+    raise UnsupportedContent(f"{resource.uri} is not a text file. Only text files are supported.")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# MCP servers that an editor sends with a session: what its user has set up there, as our configuration has them.
-# An editor is the user's own program, like the shell that passes `--cfg`. But it may pass on what a cloned project says. So nothing that
-# lies in the workspace is started: that is for the workspace's own configuration, which has to be trusted with its scripts. All of them are
-# confined like servers that are configured here, and each call is asked about unless a policy of the user's own says otherwise.
+# --------------------------------------------------------------------------------------------------
+# MCP servers that an editor sends with a session, converted to midturn's settings.
+#
+# An editor is the user's own program, like the shell that passes `--cfg`. But an editor may pass on
+# settings of a cloned project. Therefore, midturn starts no program that is in the workspace. Only
+# the workspace's own configuration can start such programs, after the user has approved the
+# configuration. All servers run in the same sandbox as configured servers. Each call needs
+# permission unless a policy of the user allows the call.
 
 
-SentServer: TypeAlias = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
-_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
-_BETWEEN = re.compile(r"[\s:;,=&|]+")
-_LONGEST = 40
+SentServer: TypeAlias = (
+    schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
+)
+_INVALID_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
+_SEPARATORS = re.compile(r"[\s:;,=&|]+")
+_MAX_NAME_LENGTH = 40
 
 
 class SentServers(Struct, frozen=True, kw_only=True):
-    """Those that can be used, by the names that their tools begin with, and why others cannot."""
+    """The MCP servers that an editor has sent. `servers` are the usable servers by name, and
+    `problems` the reasons why other servers are not used.
+    """
 
     servers: dict[str, McpServerSettings] = {}
     problems: Sequence[str] = ()
 
 
 def sent_servers(sent: Iterable[SentServer], workspace: Path) -> SentServers:
-    """Read what an editor has sent for a session in a workspace."""
+    """Convert the servers that an editor has sent for a session in a workspace to midturn's
+    settings.
+    """
     servers: dict[str, McpServerSettings] = {}
     problems: list[str] = []
-    for one in sent:
-        name = _OTHER.sub("_", one.name)[:_LONGEST] or "server"
+    for sent_server in sent:
+        name = _INVALID_CHARACTERS.sub("_", sent_server.name)[:_MAX_NAME_LENGTH] or "server"
         try:
-            server = _server(one, workspace)
+            server = _server(sent_server, workspace)
         except _Unusable as why:
             problems.append(f"The editor's MCP server `{name}` is not used: {why}.")
             continue
         if servers.setdefault(name, server) is not server:
-            problems.append(f"The editor has two MCP servers with the name `{name}`: the first one is used.")
+            problems.append(
+                f"The editor sent two MCP servers named `{name}`. Only the first one is used."
+            )
     return SentServers(servers=servers, problems=problems)
 
 
-class _Unusable(Exception):  # noqa: N818  it says what is the case
-    """A server cannot be used; the message says why."""
+class _Unusable(Exception):  # noqa: N818  named for the event
+    """A server cannot be used. The message contains the reason."""
 
 
 def _server(sent: SentServer, workspace: Path) -> McpServerSettings:
     match sent:
         case schema.McpServerStdio():
-            _check_command((sent.command, *sent.args), [given.value for given in sent.env], workspace)
-            return McpServerSettings(command=(sent.command, *sent.args), environment={given.name: given.value for given in sent.env})
+            _check_command(
+                (sent.command, *sent.args), [given.value for given in sent.env], workspace
+            )
+            return McpServerSettings(
+                command=(sent.command, *sent.args),
+                environment={given.name: given.value for given in sent.env},
+            )
         case schema.HttpMcpServer():
             if not sent.url.startswith(("http://", "https://")):
-                raise _Unusable("its address is not one of HTTP")
-            return McpServerSettings(url=sent.url, headers={header.name: header.value for header in sent.headers})
+                raise _Unusable("its URL must start with http:// or https://")
+            return McpServerSettings(
+                url=sent.url, headers={header.name: header.value for header in sent.headers}
+            )
         case _:
-            raise _Unusable(f"midturn speaks with servers over stdio and streamable HTTP, and not over {sent.type}")
+            raise _Unusable(
+                f"the transport {sent.type} is not supported; use stdio or streamable HTTP"
+            )
 
 
 def _check_command(command: Sequence[str], environment: Sequence[str], workspace: Path) -> None:
     if os.sep in command[0] and not Path(command[0]).is_absolute():
-        raise _Unusable(f"`{command[0]}` is no absolute path")
+        raise _Unusable(f"`{command[0]}` must be an absolute path, or a name without `/`")
     for inside in _files_inside((*command, *environment), workspace.resolve()):
         advice = "configure it in `.midturn/config.toml`, and approve that with `midturn trust`"
         raise _Unusable(f"it would run `{inside}`, which is in the workspace; {advice}")
 
 
 def _files_inside(words: Sequence[str], root: Path) -> Iterator[str]:
-    """Yield what names a file of the workspace, by a link, behind an option's `=`, or as a word of a script or of a list (`LD_PRELOAD`)."""
+    """Yield the paths of files in the workspace that occur in `words`, the arguments and
+    environment values of a command. A path may be a whole word, may lead through a link, may follow
+    `=`, or may be part of a script or of a list (`LD_PRELOAD`).
+    """
     for word in words:
-        for named in filter(None, {word, word.rpartition("=")[2], *_BETWEEN.split(word)}):
+        for named in filter(None, {word, word.rpartition("=")[2], *_SEPARATORS.split(word)}):
             place = Path(os.path.normpath(root / named))
             try:
-                is_inside = place.is_file() and (place.is_relative_to(root) or place.resolve().is_relative_to(root))
-            except (OSError, ValueError):  # no name that a file may have
+                is_inside = place.is_file() and (
+                    place.is_relative_to(root) or place.resolve().is_relative_to(root)
+                )
+            except (OSError, ValueError):  # not a valid file name
                 continue
             if is_inside:
                 yield named
 
 
 TakeConversation: TypeAlias = Callable[[EditorSession, str], Awaitable[None]]
-Opening: TypeAlias = Callable[[Path, Sequence[SentServer]], Turns]
-"""Returns what runs the turns of a directory, with the MCP servers that an editor has sent for them."""
-_PAGE = 200
+OpenTurns: TypeAlias = Callable[[Path, Sequence[SentServer]], SessionTurns]
+"""Returns the runner of turns for a directory, with the MCP servers that the editor sent."""
+_PAGE_SIZE = 200
 
 
 class AssistantAgent:
-    """Our assistant; `turns_in` finds out what a directory is configured for."""
+    """midturn as an agent in an editor. `turns_in` returns the runner of turns for a directory."""
 
-    def __init__(self, turns_in: Opening, clock: Clock) -> None:
+    def __init__(self, turns_in: OpenTurns, clock: Clock) -> None:
         self._turns_in = turns_in
         self._clock = clock
-        self._connection: acp.Client  # from `on_connect` on, which comes before everything else
+        self._connection: acp.Client  # set by `on_connect`, which is called first
         self._editor = Editor(name="ACP client")
         self._sessions: dict[str, EditorSession] = {}
-        self._newest = 0
+        self._last_number = 0
 
     def on_connect(self, conn: acp.Client) -> None:
-        """Keep whom to tell."""
+        """Store the connection to the editor."""
         self._connection = conn
 
     async def initialize(
@@ -170,12 +203,16 @@ class AssistantAgent:
         client_info: schema.Implementation | None = None,
         **_: Any,
     ) -> schema.InitializeResponse:
-        """Say what we can do, and note what the editor can."""
-        del protocol_version  # there is one version, and an editor that does not speak it leaves
+        """Return the capabilities of midturn, and store the capabilities of the editor."""
+        del (
+            protocol_version
+        )  # only one protocol version exists; an editor without support for it disconnects
         self._editor = Editor.of(client_capabilities, client_info)
         prompts = schema.PromptCapabilities(embedded_context=True)
         sessions = schema.SessionCapabilities(
-            list=schema.SessionListCapabilities(), resume=schema.SessionResumeCapabilities(), close=schema.SessionCloseCapabilities()
+            list=schema.SessionListCapabilities(),
+            resume=schema.SessionResumeCapabilities(),
+            close=schema.SessionCloseCapabilities(),
         )
         can = schema.AgentCapabilities(
             load_session=True,
@@ -183,95 +220,121 @@ class AssistantAgent:
             session_capabilities=sessions,
             mcp_capabilities=schema.McpCapabilities(http=True, sse=False),
         )
-        ours = schema.Implementation(name="midturn", title="midturn", version=__version__)
-        return schema.InitializeResponse(protocol_version=acp.PROTOCOL_VERSION, agent_capabilities=can, agent_info=ours)
+        own_info = schema.Implementation(name="midturn", title="midturn", version=__version__)
+        return schema.InitializeResponse(
+            protocol_version=acp.PROTOCOL_VERSION, agent_capabilities=can, agent_info=own_info
+        )
 
     async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
-        """Accept: the keys of models are in the configuration, and nothing else is needed."""
+        """Accept without a check, because the API keys of models are in the configuration."""
         del method_id
         return schema.AuthenticateResponse()
 
-    async def new_session(self, cwd: str, mcp_servers: list[SentServer] | None = None, **_: Any) -> schema.NewSessionResponse:
-        """Begin a session; its conversation begins with the first prompt."""
-        self._newest = max(conversation_number(), self._newest + 1)
-        session = self._opened(str(self._newest), cwd, mcp_servers)
+    async def new_session(
+        self, cwd: str, mcp_servers: list[SentServer] | None = None, **_: Any
+    ) -> schema.NewSessionResponse:
+        """Start a session. Its conversation is created by the first prompt."""
+        self._last_number = max(conversation_number(), self._last_number + 1)
+        session = self._open_session(str(self._last_number), cwd, mcp_servers)
         return schema.NewSessionResponse(session_id=session.id)
 
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: list[SentServer] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
-        """Show a recorded conversation, and ask again what is open in it."""
-        await self._take(cwd, session_id, mcp_servers, EditorSession.load)
+        """Send the content of a recorded conversation to the editor, and ask the open questions
+        again.
+        """
+        await self._take_conversation(cwd, session_id, mcp_servers, EditorSession.load)
         return schema.LoadSessionResponse()
 
     async def resume_session(
         self, session_id: str, cwd: str, mcp_servers: list[SentServer] | None = None, **_: Any
     ) -> schema.ResumeSessionResponse:
-        """Go on with a recorded conversation that the editor still shows."""
-        await self._take(cwd, session_id, mcp_servers, EditorSession.resume)
+        """Resume a recorded conversation whose content the editor already shows."""
+        await self._take_conversation(cwd, session_id, mcp_servers, EditorSession.resume)
         return schema.ResumeSessionResponse()
 
-    async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> schema.ListSessionsResponse:
-        """List the conversations of a directory, oldest first."""
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+    ) -> schema.ListSessionsResponse:
+        """List the conversations of a directory, the oldest first."""
         directory = cwd or str(Path.cwd())
-        page = await self._turns(directory).store.port.described(after=cursor or "", limit=_PAGE)
+        page = await self._turns(directory).store.port.described(
+            after=cursor or "", limit=_PAGE_SIZE
+        )
         found = [
-            schema.SessionInfo(session_id=known, cwd=directory, title=named.title or None, updated_at=named.last_activated_at or None)
+            schema.SessionInfo(
+                session_id=known,
+                cwd=directory,
+                title=named.title or None,
+                updated_at=named.last_activated_at or None,
+            )
             for known, named in page
         ]
-        return schema.ListSessionsResponse(sessions=found, next_cursor=page[-1][0] if len(page) == _PAGE else None)
+        return schema.ListSessionsResponse(
+            sessions=found, next_cursor=page[-1][0] if len(page) == _PAGE_SIZE else None
+        )
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
-        """Let go of a session; its conversation stays."""
+        """Close a session. Its conversation stays in the store."""
         session = self._sessions.pop(session_id, None)
         if session:
             await session.cancel()
             await session.close()
         return schema.CloseSessionResponse()
 
-    async def prompt(self, prompt: list[ContentBlock], session_id: str, **_: Any) -> schema.PromptResponse:
+    async def prompt(
+        self, prompt: list[ContentBlock], session_id: str, **_: Any
+    ) -> schema.PromptResponse:
         """Run a turn."""
         try:
-            words = words_of(prompt)
-        except NotText as error:
+            words = prompt_text(prompt)
+        except UnsupportedContent as error:
             raise RequestError.invalid_params({"details": str(error)}) from error
         if not words:
             raise RequestError.invalid_params({"details": "The prompt is empty."})
         return schema.PromptResponse(stop_reason=await self._session(session_id).prompt(words))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """End the turn that runs."""
+        """End the running turn."""
         session = self._sessions.get(session_id)
         if session:
             await session.cancel()
 
     async def close(self) -> None:
-        """Let go of every session: the editor is gone."""
+        """Close all sessions, because the editor has disconnected."""
         for session in self._sessions.values():
             await session.close()
 
-    # Sessions -----------------------------------------------------------------------------------------------------------------
+    # Sessions
+    # ----------------------------------------------------------------------------------------------
 
-    def _opened(self, id: str, cwd: str, sent: Sequence[SentServer] | None) -> EditorSession:
-        session = EditorSession(id, self._turns(cwd, sent), self._editor, self._connection, self._clock)
+    def _open_session(self, id: str, cwd: str, sent: Sequence[SentServer] | None) -> EditorSession:
+        session = EditorSession(
+            id, self._turns(cwd, sent), self._editor, self._connection, self._clock
+        )
         self._sessions[id] = session
         return session
 
-    async def _take(self, cwd: str, id: str, sent: Sequence[SentServer] | None, take: TakeConversation) -> None:
+    async def _take_conversation(
+        self, cwd: str, id: str, sent: Sequence[SentServer] | None, take: TakeConversation
+    ) -> None:
         before = self._sessions.pop(id, None)
         if before:
             await before.close()
-        session = self._opened(id, cwd, sent)
+        session = self._open_session(id, cwd, sent)
         try:
             await take(session, id)
         except MidturnError as error:
             del self._sessions[id]
             raise RequestError(-32002, str(error)) from error
 
-    def _turns(self, cwd: str, sent: Sequence[SentServer] | None = None) -> Turns:
+    def _turns(self, cwd: str, sent: Sequence[SentServer] | None = None) -> SessionTurns:
         directory = Path(cwd)
-        if not directory.is_absolute() or not os.path.isdir(directory):  # noqa: PTH112  a text may hold anything
-            raise RequestError.invalid_params({"details": f"{cwd!r} is not a directory here: `cwd` is an absolute path."})
+        if not directory.is_absolute() or not os.path.isdir(directory):  # noqa: PTH112  the text may contain null bytes
+            raise RequestError.invalid_params(
+                {"details": f"`cwd` must be the absolute path of a directory, got {cwd!r}."}
+            )
         try:
             return self._turns_in(directory, sent or ())
         except MidturnError as error:
@@ -280,13 +343,20 @@ class AssistantAgent:
     def _session(self, id: str) -> EditorSession:
         session = self._sessions.get(id)
         if session is None:
-            raise RequestError(-32002, f"There is no session {id!r} here: begin one, or load it.")
+            raise RequestError(
+                -32002,
+                f"There is no session {id!r} in this process. Start a new session, or load it.",
+            )
         return session
 
 
-async def serve(agent: AssistantAgent, *streams: asyncio.StreamWriter | asyncio.StreamReader) -> None:
-    """Speak with an editor until it hangs up: over stdin and stdout, or over these streams, the one to it first."""
+async def serve(
+    agent: AssistantAgent, *streams: asyncio.StreamWriter | asyncio.StreamReader
+) -> None:
+    """Serve an editor until the editor disconnects. The connection uses stdin and stdout, or
+    `streams`: the stream to the editor, and the stream from the editor.
+    """
     try:
-        await acp.run_agent(agent, *streams, use_unstable_protocol=True)  # type: ignore[arg-type]  # the SDK refuses what it has not
+        await acp.run_agent(agent, *streams, use_unstable_protocol=True)  # type: ignore[arg-type]  # the agent leaves out optional methods
     finally:
         await agent.close()

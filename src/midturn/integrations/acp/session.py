@@ -1,4 +1,4 @@
-"""One session of an editor: a conversation, the turn that runs in it, and the dialogs that are open in the editor."""
+"""One session of an editor: its conversation, the running turn, and the open dialogs."""
 
 from __future__ import annotations
 
@@ -14,67 +14,71 @@ from midturn.errors import MidturnError, NotOpen, StoreError, StoreLocked
 from midturn.events.open_question import OpenQuestion
 from midturn.events.types import Event
 from midturn.events.window import last_turn, open_turn
-from midturn.integrations.acp.dialog import EditorDialog, Unheard
+from midturn.integrations.acp.dialog import EditorDialog, NoEditorAnswer
 from midturn.integrations.acp.updates import Editor, Update, Updates
 from midturn.ports import Clock, Display
 from midturn.runtime.driver import RunEnding
 from midturn.stores.decisions import is_due
-from midturn.stores.locked import HeldConversation
-from midturn.stores.port import HeldBy, LastTurn
+from midturn.stores.locked import LockedConversation
+from midturn.stores.port import LastTurn, LockedBy
 from midturn.stores.store import ConversationStore
 from midturn.stores.watching import times_to_look
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What an editor is told of one session, one thing after the other
+# --------------------------------------------------------------------------------------------------
+# Ordered updates to the editor
 
 
-class Telling:
-    """Holds what was `told` until it is sent, or dropped."""
+class UpdateQueue:
+    """Queue of updates to the editor. They wait until they are sent (`sending`) or dropped
+    (`dropping`).
+    """
 
     def __init__(self, connection: Client, session: str) -> None:
         self._connection = connection
         self._session = session
-        self._waiting: asyncio.Queue[Update] = asyncio.Queue()
+        self._queue: asyncio.Queue[Update] = asyncio.Queue()
 
     def tell(self, update: Update) -> None:
-        """Have the editor told something."""
-        self._waiting.put_nowait(update)
+        """Add an update."""
+        self._queue.put_nowait(update)
 
-    async def told(self) -> None:
-        """Return when everything has been sent, or dropped."""
-        await self._waiting.join()
+    async def drained(self) -> None:
+        """Wait until the queue is empty."""
+        await self._queue.join()
 
     @asynccontextmanager
     async def sending(self) -> AsyncGenerator[None]:
-        """Send what is told in the block, in its order, and all of it before the block is left."""
-        async with self._taking(self._send):
+        """Send queued updates in order while the block runs, and send all of them before it
+        ends.
+        """
+        async with self._process(self._send):
             yield
 
     @asynccontextmanager
     async def dropping(self) -> AsyncGenerator[None]:
-        """Send nothing of what is told in the block: the editor shows it already."""
-        async with self._taking(_drop):
+        """Drop all updates while the block runs, because the editor already shows them."""
+        async with self._process(_drop):
             yield
 
     @asynccontextmanager
-    async def _taking(self, take: Callable[[Update], Awaitable[None]]) -> AsyncGenerator[None]:
-        taking = asyncio.create_task(self._take_all(take))
+    async def _process(self, take: Callable[[Update], Awaitable[None]]) -> AsyncGenerator[None]:
+        taking = asyncio.create_task(self._process_all(take))
         try:
             yield
-            await self.told()
+            await self.drained()
         finally:
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
 
-    async def _take_all(self, take: Callable[[Update], Awaitable[None]]) -> None:
+    async def _process_all(self, take: Callable[[Update], Awaitable[None]]) -> None:
         while True:
-            update = await self._waiting.get()
+            update = await self._queue.get()
             try:
                 await take(update)
             except ConnectionError:
-                take = _drop  # the editor is gone
+                take = _drop  # the editor has disconnected
             finally:
-                self._waiting.task_done()
+                self._queue.task_done()
 
     async def _send(self, update: Update) -> None:
         await self._connection.session_update(self._session, update)
@@ -84,170 +88,205 @@ async def _drop(update: Update) -> None:
     del update
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What runs our assistant's turns for an editor: what knows the configuration
+# --------------------------------------------------------------------------------------------------
+# Runner of turns, implemented by the code that knows the configuration
 
 
 Interrupt: TypeAlias = Callable[[], object]
 
 
-class Turns(Protocol):
-    """Turns of conversations in one place. Whatever needs a person is left open: who asks it, and how, is not theirs."""
+class SessionTurns(Protocol):
+    """Runs turns of conversations in one directory. `EditorSession` asks the questions of these
+    turns.
+    """
 
     @property
     def store(self) -> ConversationStore:
-        """The store of the conversations."""
+        """Store of the conversations."""
         ...
 
     async def begin(self, conversation: str, words: str) -> str:
-        """Make a conversation with this id, of which these are the first words; return the id that it has."""
-        ...
-
-    async def run(self, journal: HeldConversation, words: str | None, display: Display, begun: Callable[[Interrupt], None]) -> RunEnding:
-        """Run a turn, or go on with the open one (None); `begun` gets what ends it.
-
-        Raises:
-            MidturnError: It cannot be set up, or the store refuses.
+        """Create a conversation for the first message `words`, and return the conversation's id.
+        The id is `conversation`, if this id is not used yet.
         """
         ...
 
-    async def end(self, journal: HeldConversation) -> None:
-        """End the open turn of a conversation, as a person who wants no more of it does."""
+    async def run(
+        self,
+        journal: LockedConversation,
+        words: str | None,
+        display: Display,
+        on_start: Callable[[Interrupt], None],
+    ) -> RunEnding:
+        """Run a turn. If `words` is None, resume the open turn. `on_start` receives a function
+        that interrupts the turn.
+
+        Raises:
+            MidturnError: The turn cannot be set up, or the store failed.
+        """
+        ...
+
+    async def end(self, journal: LockedConversation) -> None:
+        """End the open turn of a conversation, with the same result as if a person had ended it."""
         ...
 
     async def close(self) -> None:
-        """Leave what was connected for the turns."""
+        """Close the connections that the turns have opened."""
         ...
 
 
 EditorStopReason: TypeAlias = Literal["end_turn", "cancelled"]
 _LOG = logging.getLogger(__name__)
-_AGAIN = 0.1  # seconds between two tries
-_TRIES = 100
+_RETRY_DELAY = 0.1  # seconds between attempts to lock the conversation
+_MAX_ATTEMPTS = 100
 _FAILED = -32603
 
 
 class EditorSession:
-    """A conversation as an editor sees it; `id` is also that of the conversation, which begins with the first prompt."""
+    """A conversation in an editor. `id` is the id of the session and of the conversation. The
+    first prompt creates the conversation.
+    """
 
-    def __init__(self, id: str, turns: Turns, editor: Editor, connection: Client, clock: Clock) -> None:
+    def __init__(
+        self, id: str, turns: SessionTurns, editor: Editor, connection: Client, clock: Clock
+    ) -> None:
         self.id = id
         self._turns = turns
         self._clock = clock
         self._conversation: str | None = None
-        self._dialog = EditorDialog(connection=connection, session=id, editor=editor, store=turns.store, clock=clock)
-        self._telling = Telling(connection, id)
-        self._updates = Updates(self._telling.tell)
+        self._dialog = EditorDialog(
+            connection=connection, session=id, editor=editor, store=turns.store, clock=clock
+        )
+        self._update_queue = UpdateQueue(connection, id)
+        self._updates = Updates(self._update_queue.tell)
         self._turn = asyncio.Lock()
         self._interrupt: Interrupt | None = None
         self._cancels = 0
-        self._left = 0
-        self._behind: asyncio.Task[None] | None = None
+        self._seen_length = 0
+        self._background_turn: asyncio.Task[None] | None = None
 
-    # What the editor asks for -------------------------------------------------------------------------------------------------
+    # Requests of the editor
+    # ----------------------------------------------------------------------------------------------
 
     async def prompt(self, words: str) -> EditorStopReason:
-        """Run a turn. What was left open goes on first, until it is done.
+        """Run a turn. If the previous turn is still open, first resume this turn and run it to
+        its end.
 
         Raises:
-            RequestError: It failed, or cannot be begun.
+            RequestError: The turn failed or cannot start.
         """
-        wanted = self._cancels
-        if self._behind:
-            await asyncio.gather(self._behind, return_exceptions=True)
+        cancels_at_start = self._cancels
+        if self._background_turn:
+            await asyncio.gather(self._background_turn, return_exceptions=True)
         if self._turn.locked():
-            raise RequestError.invalid_request({"details": "A prompt is under way in this session."})
-        if wanted != self._cancels:
+            raise RequestError.invalid_request(
+                {
+                    "details": (
+                        "Another prompt of this session is still running. Wait for it, or"
+                        " cancel it."
+                    )
+                }
+            )
+        if cancels_at_start != self._cancels:
             return "cancelled"
-        async with self._turn, self._telling.sending():
-            return await self._prompted(words, wanted)
+        async with self._turn, self._update_queue.sending():
+            return await self._run_prompt(words, cancels_at_start)
 
     async def load(self, conversation: str) -> None:
-        """Take a recorded conversation, and show it; what is open in it is asked again.
+        """Load a recorded conversation and send its content. Open questions are asked again.
 
         Raises:
-            StoreError: There is none, or it cannot be read.
+            StoreError: The conversation does not exist or cannot be read.
         """
-        await self._take(conversation, self._telling.sending())
+        await self._take_conversation(conversation, self._update_queue.sending())
 
     async def resume(self, conversation: str) -> None:
-        """Take a recorded conversation that the editor still shows; what is open in it is asked again.
+        """Load a recorded conversation whose content the editor already shows. Open questions are
+        asked again.
 
         Raises:
-            StoreError: There is none, or it cannot be read.
+            StoreError: The conversation does not exist or cannot be read.
         """
-        await self._take(conversation, self._telling.dropping())
+        await self._take_conversation(conversation, self._update_queue.dropping())
 
     async def cancel(self) -> None:
-        """End the turn that runs or waits, as Ctrl-C does."""
+        """End the running or waiting turn, as Ctrl-C does in a terminal."""
         self._cancels += 1
         if self._interrupt:
             self._interrupt()
 
     async def close(self) -> None:
-        """Let go of everything; what is open stays open, and waits to be answered elsewhere."""
-        if self._behind:
-            self._behind.cancel()
-            await asyncio.gather(self._behind, return_exceptions=True)
+        """Close the session. Open questions stay open and can be answered in other interfaces."""
+        if self._background_turn:
+            self._background_turn.cancel()
+            await asyncio.gather(self._background_turn, return_exceptions=True)
         await self._turns.close()
 
-    async def _take(self, conversation: str, telling: AbstractAsyncContextManager[None]) -> None:
+    async def _take_conversation(
+        self, conversation: str, handling: AbstractAsyncContextManager[None]
+    ) -> None:
         events = (await self._turns.store.read(conversation)).events
         self._conversation = conversation
-        async with telling:
+        async with handling:
             self._updates.tell(events)
         if open_turn(events):
-            self._behind = asyncio.create_task(self._go_on_behind(self._cancels))
+            self._background_turn = asyncio.create_task(self._resume_in_background(self._cancels))
 
-    # A turn -------------------------------------------------------------------------------------------------------------------
+    # Turns
+    # ----------------------------------------------------------------------------------------------
 
-    async def _prompted(self, words: str, wanted: int) -> EditorStopReason:
+    async def _run_prompt(self, words: str, cancels_at_start: int) -> EditorStopReason:
         try:
             if self._conversation is None:
                 self._conversation = await self._turns.begin(self.id, words)
             elif open_turn((await self._turns.store.read(self._conversation)).events):
-                await self._driven(None, wanted)
-            return _stopped(await self._driven(words, wanted))
+                await self._drive(None, cancels_at_start)
+            return _stop_reason(await self._drive(words, cancels_at_start))
         except MidturnError as error:
             raise RequestError(_FAILED, str(error)) from error
 
-    async def _go_on_behind(self, wanted: int) -> None:
-        """Go on with what was left open, while the editor asks for nothing."""
-        async with self._turn, self._telling.sending():
+    async def _resume_in_background(self, cancels_at_start: int) -> None:
+        """Resume an open turn in the background after its conversation was loaded."""
+        async with self._turn, self._update_queue.sending():
             try:
-                await self._driven(None, wanted)
+                await self._drive(None, cancels_at_start)
             except (MidturnError, RequestError) as error:
                 self._updates.warn(str(error))
 
-    async def _driven(self, words: str | None, wanted: int) -> RunEnding:
-        """Run a turn to its end, with its questions in the editor's dialogs, too; `wanted`: it is not cancelled while that is so."""
-        async with self._asking():
-            while wanted == self._cancels:
-                ending = await self._run(words, wanted)
+    async def _drive(self, words: str | None, cancels_at_start: int) -> RunEnding:
+        """Run a turn to its end and show its questions in the editor. Stop when the user cancels
+        the turn, that is, when the number of cancellations is no longer `cancels_at_start`.
+        """
+        async with self._asking_in_editor():
+            while cancels_at_start == self._cancels:
+                ending = await self._run(words, cancels_at_start)
                 if ending and ending.status != "suspended":
                     return ending
                 words = None
-                if not await self._waited(wanted):
+                if not await self._wait_until_ready(cancels_at_start):
                     return RunEnding("completed")
             if words is None:
-                await self._ended()
+                await self._end_turn()
             return RunEnding("ended_by_user")
 
-    async def _run(self, words: str | None, wanted: int) -> RunEnding | None:
-        """Run what can be run; None where another process does, or has."""
+    async def _run(self, words: str | None, cancels_at_start: int) -> RunEnding | None:
+        """Run the turn until it ends or waits. Return None if another process runs or has ended
+        the turn.
+        """
 
-        def begun(interrupt: Interrupt) -> None:
+        def on_start(interrupt: Interrupt) -> None:
             self._interrupt = interrupt
-            if wanted != self._cancels:
+            if cancels_at_start != self._cancels:
                 interrupt()
 
-        self._left = 0
+        self._seen_length = 0
         try:
-            async with await self._turns.store.open(self._known) as journal:
+            async with await self._turns.store.open(self._conversation_id) as journal:
                 if words is None:
-                    self._updates.tell(journal.events)  # the process that answered may have recorded what followed
-                ending = await self._turns.run(journal, words, self._updates, begun)
-                self._left = _length(journal.events)
+                    # another process may have recorded events that the editor lacks
+                    self._updates.tell(journal.events)
+                ending = await self._turns.run(journal, words, self._updates, on_start)
+                self._seen_length = _turn_length(journal.events)
                 return ending
         except (StoreLocked, NotOpen):
             if words is not None:
@@ -256,11 +295,13 @@ class EditorSession:
         finally:
             self._interrupt = None
 
-    async def _waited(self, wanted: int) -> bool:
-        """Wait until an open turn can go on here, or is cancelled; False where it is over: another process went on with it."""
-        if wanted != self._cancels:
+    async def _wait_until_ready(self, cancels_at_start: int) -> bool:
+        """Wait until the open turn is ready or cancelled. Return False if another process has
+        ended it.
+        """
+        if cancels_at_start != self._cancels:
             return True
-        waiting = asyncio.create_task(self._goes_on())
+        waiting = asyncio.create_task(self._is_ready())
         self._interrupt = waiting.cancel
         try:
             await asyncio.wait({waiting})
@@ -270,42 +311,47 @@ class EditorSession:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
 
-    async def _goes_on(self) -> bool:
+    async def _is_ready(self) -> bool:
         async with aclosing(times_to_look(self._turns.store.port.growing)) as times:
             async for _ in times:
-                held = await self._turns.store.port.look(self._known)
+                held = await self._turns.store.port.look(self._conversation_id)
                 if open_turn(held.turn.events) is None:
-                    self._updates.tell((await self._turns.store.read(self._known)).events)
+                    self._updates.tell((await self._turns.store.read(self._conversation_id)).events)
                     return False
-                changed = held.turn.handed or _length(held.turn.events) != self._left
-                if not isinstance(held, HeldBy) and is_due(held.turn) and changed:
+                changed = held.turn.handed or _turn_length(held.turn.events) != self._seen_length
+                if not isinstance(held, LockedBy) and is_due(held.turn) and changed:
                     return True
-        raise AssertionError("times to look do not end")
+        raise AssertionError("`times_to_look` never ends")
 
-    async def _ended(self) -> None:
-        """End a turn that waits; another process that holds it just now is waited for. Nothing tells when it lets go, so that is tried."""
-        for _ in range(_TRIES):
+    async def _end_turn(self) -> None:
+        """End a waiting turn. If another process holds the lock, retry until the lock is
+        released, because there is no notification of the release.
+        """
+        for _ in range(_MAX_ATTEMPTS):
             try:
-                async with await self._turns.store.open(self._known) as journal:
+                async with await self._turns.store.open(self._conversation_id) as journal:
                     if open_turn(journal.events):
                         await self._turns.end(journal)
                     return
             except StoreLocked:
-                await self._clock.sleep(_AGAIN)
-        raise StoreError("Another process goes on with this turn, so that it cannot be ended here.")
+                await self._clock.sleep(_RETRY_DELAY)
+        raise StoreError(
+            "Cannot end this turn, because another process is running it. Try again later."
+        )
 
-    async def _look(self) -> LastTurn:
-        return (await self._turns.store.port.look(self._known)).turn
+    async def _last_turn(self) -> LastTurn:
+        return (await self._turns.store.port.look(self._conversation_id)).turn
 
     @property
-    def _known(self) -> str:
+    def _conversation_id(self) -> str:
         return self._conversation or self.id
 
-    # What is asked ------------------------------------------------------------------------------------------------------------
+    # Questions
+    # ----------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _asking(self) -> AsyncGenerator[None]:
-        """Ask in the editor what is open, while the block runs."""
+    async def _asking_in_editor(self) -> AsyncGenerator[None]:
+        """Show open questions in the editor while the block runs."""
         watching = asyncio.create_task(self._watch())
         try:
             yield
@@ -317,9 +363,13 @@ class EditorSession:
         open_dialogs: dict[str, asyncio.Task[None]] = {}
         digests: dict[str, str] = {}
         try:
-            async for change in self._turns.store.watch(self._known):
-                if change.kind == "changed" and change.question and change.question.digest == digests.get(change.id):
-                    continue  # a vote, or other people: what the dialog shows is still asked
+            async for change in self._turns.store.watch(self._conversation_id):
+                if (
+                    change.kind == "changed"
+                    and change.question
+                    and change.question.digest == digests.get(change.id)
+                ):
+                    continue  # the change was a vote or a reassignment, so the dialog stays valid
                 if change.id in open_dialogs:
                     open_dialogs.pop(change.id).cancel()
                 if change.question:
@@ -331,34 +381,42 @@ class EditorSession:
             await asyncio.gather(*open_dialogs.values(), return_exceptions=True)
 
     async def _ask(self, question: OpenQuestion) -> None:
-        """Ask, or say where it waits; whatever the editor does, the question stays open until a person answers."""
-        await self._telling.told()  # the call comes before what it asks
-        where = f"It waits in the inbox: `midturn answer {question.id}`"
+        """Ask a question in the editor. If the question cannot be asked, tell the user where to
+        answer it. The question stays open.
+        """
+        await self._update_queue.drained()  # the editor must know the call before its question
+        where = f"You can answer it with `midturn answer {question.id}`."
         if not self._dialog.can_ask(question):
-            self._updates.waits(question.request.call, f"{question.question.text} This editor cannot ask it. {where}")
+            self._updates.show_question_text(
+                question.request.call,
+                f"{question.question.text} This editor cannot show the question. {where}",
+            )
             return
         try:
             await self._dialog.ask(question)
-        except Unheard as why:
-            self._updates.waits(question.request.call, f"{question.question.text} {why} {where}")
+        except NoEditorAnswer as why:
+            self._updates.show_question_text(
+                question.request.call, f"{question.question.text} {why} {where}"
+            )
         except ConnectionError:
-            return  # the editor is gone, and the session with it
-        except Exception:  # noqa: BLE001  the editor is anybody's: whatever went wrong there, the inbox has the question
+            return  # the editor has disconnected, so the session ends
+        except Exception:  # noqa: BLE001  third-party code may raise anything; the question stays in the inbox
             _LOG.exception("a dialog of %s failed", self._dialog.editor.name)
-            self._updates.waits(question.request.call, f"{question.question.text} {where}")
+            self._updates.show_question_text(
+                question.request.call, f"{question.question.text} {where}"
+            )
 
 
-def _length(events: Sequence[Event]) -> int:
-    """Count the events of the last turn."""
+def _turn_length(events: Sequence[Event]) -> int:
     window = last_turn(events)
     return len(window.events) if window else 0
 
 
-def _stopped(ending: RunEnding) -> EditorStopReason:
-    """Say to the editor how a turn ended.
+def _stop_reason(ending: RunEnding) -> EditorStopReason:
+    """Return the stop reason for the editor.
 
     Raises:
-        RequestError: It failed, or the model is down and the turn is open.
+        RequestError: The turn failed, or the turn is still open because the model is unavailable.
     """
     match ending.status:
         case "completed":
@@ -366,6 +424,10 @@ def _stopped(ending: RunEnding) -> EditorStopReason:
         case "ended_by_user":
             return "cancelled"
         case "open":
-            raise RequestError(_FAILED, f"{ending.error or 'The model is down.'} The turn is open: your next prompt goes on with it first.")
+            raise RequestError(
+                _FAILED,
+                f"{ending.error or 'The model is down.'} The turn is open. Your next prompt resumes"
+                " it first.",
+            )
         case _:
             raise RequestError(_FAILED, ending.error or "The turn failed.")

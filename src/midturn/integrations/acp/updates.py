@@ -1,4 +1,6 @@
-"""Updates that an editor is shown of a conversation: while it runs here, and as it stands recorded."""
+"""Converts the events of a conversation to updates for an editor. The events are live or
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,30 @@ from acp import schema
 from msgspec import Struct
 
 from midturn.events.open_question import shown
-from midturn.events.transcript import CallEntry, Entry, RequestEntry, ResponseEntry, ResultEntry, Story, WordsEntry
+from midturn.events.transcript import (
+    CallEntry,
+    Entry,
+    RequestEntry,
+    ResponseEntry,
+    ResultEntry,
+    TranscriptBuilder,
+    WordsEntry,
+)
 from midturn.events.types import Event
 from midturn.integrations.hooks.model_messages import asker_name
-from midturn.ports import Happening, ModelFinished, Notice, ReasoningShown, Recorded, TextShown, ToolBegan
+from midturn.ports import (
+    Happening,
+    ModelFinished,
+    Notice,
+    ReasoningShown,
+    Recorded,
+    TextShown,
+    ToolBegan,
+)
 from midturn.question.json_value import Json, members
 
 Update: TypeAlias = Any
-"""One of the SDK's updates of a session."""
+"""An update of the SDK's session protocol."""
 SendUpdate: TypeAlias = Callable[[Update], None]
 _KINDS: dict[str, schema.ToolKind] = {
     "fs_list_files": "read",
@@ -28,20 +46,22 @@ _KINDS: dict[str, schema.ToolKind] = {
     "fs_delete_file": "delete",
     "fs_move_file": "move",
 }
-_LONGEST = 80
+_MAX_TITLE_LENGTH = 80
 
 
 class Updates:
-    """Says what happens in one conversation; each event once, whichever process records it."""
+    """Sends the events of one conversation to the editor. Each event is sent once, even if
+    another process records it.
+    """
 
     def __init__(self, send: SendUpdate) -> None:
         self._send = send
-        self._told: set[str] = set()
-        self._story = Story()
+        self._sent_ids: set[str] = set()
+        self._transcript = TranscriptBuilder()
         self._content: dict[str, list[str]] = {}
 
     def show(self, happening: Happening) -> None:
-        """Tell what happens in a turn that runs here."""
+        """Send an event of a turn that runs in this process."""
         match happening:
             case TextShown(text):
                 self._send(acp.update_agent_message_text(text))
@@ -52,37 +72,41 @@ class Updates:
             case Notice(text):
                 self.warn(text)
             case Recorded(event):
-                entry = self._new(event)
-                if not isinstance(entry, WordsEntry):  # the editor has shown the user's, and the model's came in pieces
-                    self._tell(entry)
+                entry = self._new_entry(event)
+                if not isinstance(
+                    entry, WordsEntry
+                ):  # the editor already shows the user's text, and the model's text was streamed
+                    self._send_entry(entry)
             case ModelFinished() | _:
                 pass
 
     def tell(self, events: Sequence[Event]) -> None:
-        """Tell what is recorded, as far as it was not told before."""
+        """Send the recorded events that were not sent before."""
         for event in events:
-            self._tell(self._new(event))
+            self._send_entry(self._new_entry(event))
 
     def warn(self, text: str) -> None:
-        """Tell the user something that is no word of the model's."""
+        """Send a message of midturn, as opposed to the model's text."""
         self._send(acp.update_agent_thought_text(f"midturn: {text}\n"))
 
-    def waits(self, call: str, words: str) -> None:
-        """Say at a call where its question is asked."""
-        self._send(acp.update_tool_call(call, content=_texts([*self._content.get(call, ()), words])))
+    def show_question_text(self, call: str, words: str) -> None:
+        """Show a text about an open question at the call that asks it."""
+        self._send(
+            acp.update_tool_call(call, content=_texts([*self._content.get(call, ()), words]))
+        )
 
-    def _new(self, event: Event) -> Entry | None:
-        """Return the entry of an event that was not told before."""
-        if event.event_id in self._told:
+    def _new_entry(self, event: Event) -> Entry | None:
+        """Return the transcript entry of an event, or None if the event was sent before."""
+        if event.event_id in self._sent_ids:
             return None
-        self._told.update({event.event_id} - {""})  # an event of another program may have no id
-        return self._story.take(event)
+        self._sent_ids.update({event.event_id} - {""})  # events of other programs may have no id
+        return self._transcript.take(event)
 
-    def _tell(self, entry: Entry | None) -> None:
-        for update in self._of(entry):
+    def _send_entry(self, entry: Entry | None) -> None:
+        for update in self._updates_for(entry):
             self._send(update)
 
-    def _of(self, entry: Entry | None) -> Iterator[Update]:
+    def _updates_for(self, entry: Entry | None) -> Iterator[Update]:
         match entry:
             case WordsEntry(kind="request", text=text):
                 yield acp.update_user_message_text(text)
@@ -92,29 +116,37 @@ class Updates:
                 yield acp.update_agent_message_text(text)
             case CallEntry(event=call):
                 title, kind = title_of(call.name, call.arguments), kind_of(call.name)
-                yield acp.start_tool_call(call.event_id, title, kind=kind, status="pending", raw_input=call.arguments)
-            case ResponseEntry(event=answer, request=RequestEntry(event=asked)) if answer.outcome == "answered":
+                yield acp.start_tool_call(
+                    call.event_id, title, kind=kind, status="pending", raw_input=call.arguments
+                )
+            case ResponseEntry(event=answer, request=RequestEntry(event=asked)) if (
+                answer.outcome == "answered"
+            ):
                 said = self._content.setdefault(asked.call, [])
                 said.append(f"**{asked.question.text}** {shown(answer.answer)}")
                 yield acp.update_tool_call(asked.call, content=_texts(said))
             case ResultEntry(event=result):
-                status: Literal["failed", "completed"] = "failed" if result.is_error else "completed"
+                status: Literal["failed", "completed"] = (
+                    "failed" if result.is_error else "completed"
+                )
                 yield acp.update_tool_call(
-                    result.call, status=status, content=_texts([*self._content.pop(result.call, ()), result.content])
+                    result.call,
+                    status=status,
+                    content=_texts([*self._content.pop(result.call, ()), result.content]),
                 )
             case _:
                 pass
 
 
 def title_of(tool: str, arguments: Json) -> str:
-    """Return what names a call in a list: the tool, and the first text among its arguments."""
+    """Return the title of a call: the tool and the first text among its arguments."""
     text = next((value for value in members(arguments).values() if isinstance(value, str)), "")
     line = " ".join(text.split())
-    return f"{tool}: {line[:_LONGEST]}" if line else tool
+    return f"{tool}: {line[:_MAX_TITLE_LENGTH]}" if line else tool
 
 
 def kind_of(tool: str) -> schema.ToolKind:
-    """Return what an editor draws beside a call."""
+    """Return the kind of a tool, which selects the editor's icon."""
     return _KINDS.get(tool, "other")
 
 
@@ -122,28 +154,31 @@ def _texts(texts: Sequence[str]) -> list[schema.ContentToolCallContent]:
     return [acp.tool_content(acp.text_block(text)) for text in texts]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Who is at the other end: an editor, or another client of the Agent Client Protocol
+# --------------------------------------------------------------------------------------------------
+# The client: an editor or another program
 
 
-BELIEVED: Final = ("zed", "codecompanion")
-"""Clients, by the beginning of the name that they give themselves, in which only a person refuses.
+TRUSTED_CLIENTS: Final = ("zed", "codecompanion")
+"""Name prefixes of clients in which a refusal always comes from a person.
 
-Others refuse by themselves when no one is there: what they refuse stays open.
+Other clients also refuse if no person is present. A refusal from such a client leaves the
+question open.
 """
 
-YES_OR_NO: Final = ("acpx",)
-"""Clients, by the same, that show no options: a yes there takes the first one, unseen."""
+CLIENTS_WITHOUT_OPTIONS: Final = ("acpx",)
+"""Name prefixes of clients that do not show options. If the user approves in such a client, the
+client chooses the first option without showing it.
+"""
 
 
 class Editor(Struct, frozen=True, kw_only=True):
-    """A client: its `name` is recorded with what is answered there.
+    """A client. Its `name` is recorded with the answers given in this client.
 
     Args:
-        name: What people call it.
-        shows_forms: It says that it can show a form.
-        can_refuse: Its no is a person's.
-        shows_options: One of several can be chosen there.
+        name: Display name.
+        shows_forms: Whether the client supports forms.
+        can_refuse: Whether a refusal is always a person's decision.
+        shows_options: Whether the client lets a person choose among several options.
     """
 
     name: str
@@ -152,13 +187,15 @@ class Editor(Struct, frozen=True, kw_only=True):
     shows_options: bool = True
 
     @classmethod
-    def of(cls, capabilities: schema.ClientCapabilities | None, info: schema.Implementation | None) -> Editor:
-        """Read what a client says of itself."""
+    def of(
+        cls, capabilities: schema.ClientCapabilities | None, info: schema.Implementation | None
+    ) -> Editor:
+        """Read the reported name and capabilities of a client."""
         elicitation = capabilities.elicitation if capabilities else None
         name = info.name if info else ""
         return cls(
             name=asker_name((info.title or name) if info else "", "ACP client"),
             shows_forms=elicitation is not None and elicitation.form is not None,
-            can_refuse=name.strip().casefold().startswith(BELIEVED),
-            shows_options=not name.strip().casefold().startswith(YES_OR_NO),
+            can_refuse=name.strip().casefold().startswith(TRUSTED_CLIENTS),
+            shows_options=not name.strip().casefold().startswith(CLIENTS_WITHOUT_OPTIONS),
         )

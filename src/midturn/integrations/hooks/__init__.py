@@ -1,1 +1,3 @@
-"""The question layer for agents that people already have: what they ask is put to a person here, recorded, and answered there."""
+"""Hooks and bridges for other coding agents. Their questions and permission requests are recorded
+in a midturn store, and a person answers them.
+"""

@@ -1,4 +1,6 @@
-"""Claude Code with no one at its terminal, where nothing may wait: it ends where a person is needed, and goes on when it is resumed."""
+"""Hooks of Claude Code that defer calls. Without a terminal, a run ends at a call that a person
+must decide about. When the session is resumed, the run continues with this call.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +11,64 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midturn.events.open_question import Asker
+from midturn.events.open_question import AskingAgent
 from midturn.integrations.hooks import claude, model_messages
-from midturn.integrations.hooks.claude import ASKS, Claude, answers_by_text, before_tool, is_alone, questions_of
-from midturn.integrations.hooks.hook_agent import HookEntry, Installation, Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
+from midturn.integrations.hooks.claude import (
+    ASKS,
+    Claude,
+    answers_by_text,
+    before_tool,
+    is_unattended,
+    questions_of,
+)
+from midturn.integrations.hooks.hook_agent import (
+    HookEntry,
+    HookEvent,
+    HookOutput,
+    Installation,
+    Nothing,
+    Permit,
+    PutForm,
+    Stopping,
+    call_in,
+)
 from midturn.integrations.hooks.model_messages import Approved, Decided, FormCompleted
 from midturn.question.json_value import JsonObject
 
-_EVENT = "PreToolUse"  # no other event lets it end in the middle of a call
-_ASKED = f"Bash|Write|Edit|MultiEdit|NotebookEdit|WebFetch|WebSearch|{ASKS}|mcp__.*"
-_EDITS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
-_OURS = "mcp__midturn__"  # these ask by themselves
-_TIMEOUT = 120  # seconds: it waits for no one
-_SESSION = r"[A-Za-z0-9][A-Za-z0-9-]{0,99}"
+_EVENT = "PreToolUse"  # the only event that can end a run in the middle of a call
+_MATCHER = f"Bash|Write|Edit|MultiEdit|NotebookEdit|WebFetch|WebSearch|{ASKS}|mcp__.*"
+_EDIT_TOOLS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+# prefix of midturn's own tools, which need no permission because they ask the questions themselves
+_OWN_TOOLS = "mcp__midturn__"
+_TIMEOUT = 120  # timeout of the hook in seconds; the hook does not wait for a person
+_SESSION_PATTERN = r"[A-Za-z0-9][A-Za-z0-9-]{0,99}"
 POLICY: Final = "defer"
 
 
 class DeferringClaude(Claude):
-    """At its terminal as usual. Without one, a call that a person must decide ends the run, and the same call comes again with the next."""
+    """With a terminal, it behaves like `Claude`. Without a terminal, a call that a person must
+    decide about ends the run, and the next run repeats the call.
+    """
 
-    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
-        """Say what the document is about; nothing waits."""
-        if not is_alone(environment):
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> HookEvent:
+        """Return the event that the document describes. Without a terminal, its waiting time is
+        0.
+        """
+        if not is_unattended(environment):
             return super().read(document, environment)
-        occasion = _before_tool(document) if document.get("hook_event_name") == _EVENT else super().read(document, environment)
-        return replace(occasion, seconds=0.0) if isinstance(occasion, Permit | PutForm | Stopping) else occasion
+        occasion = (
+            _before_tool(document)
+            if document.get("hook_event_name") == _EVENT
+            else super().read(document, environment)
+        )
+        return (
+            replace(occasion, seconds=0.0)
+            if isinstance(occasion, Permit | PutForm | Stopping)
+            else occasion
+        )
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
-        """Tell what was decided about a call."""
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> HookOutput:
+        """Return the output for the decision about a call."""
         if document.get("hook_event_name") != _EVENT:
             return super().permitted(document, occasion, outcome)
         match outcome:
@@ -47,30 +79,47 @@ class DeferringClaude(Claude):
             case _:
                 return before_tool("deny", model_messages.denial(outcome) or model_messages.FAILED)
 
-    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
-        """Tell what was answered."""
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> HookOutput:
+        """Return the output with the answers."""
         if document.get("hook_event_name") != _EVENT:
             return super().answered(document, occasion, outcome)
         if isinstance(outcome, FormCompleted):
-            given: JsonObject = {**call_in(document).arguments, "answers": answers_by_text(occasion.form, outcome)}
+            given: JsonObject = {
+                **call_in(document).arguments,
+                "answers": answers_by_text(occasion.form, outcome),
+            }
             return before_tool("allow", updatedInput=given)
         return before_tool("deny", model_messages.denial(outcome) or model_messages.FAILED)
 
-    def denied(self, document: JsonObject, message: str) -> Said:
-        """Keep a call from running, for a reason that is not a person's."""
-        return before_tool("deny", message) if document.get("hook_event_name") == _EVENT else super().denied(document, message)
+    def denied(self, document: JsonObject, message: str) -> HookOutput:
+        """Return the output that denies a call for a technical reason."""
+        return (
+            before_tool("deny", message)
+            if document.get("hook_event_name") == _EVENT
+            else super().denied(document, message)
+        )
 
-    def left_open(self, document: JsonObject) -> Said:
-        """End the run with the call in it."""
-        return before_tool(POLICY) if document.get("hook_event_name") == _EVENT else super().left_open(document)
+    def left_open(self, document: JsonObject) -> HookOutput:
+        """Return the output that ends the run at this call."""
+        return (
+            before_tool(POLICY)
+            if document.get("hook_event_name") == _EVENT
+            else super().left_open(document)
+        )
 
 
-def _before_tool(document: JsonObject) -> Occasion:
-    """Say what a call is that is about to be made: it does not say whether Claude Code itself would ask about it."""
+def _before_tool(document: JsonObject) -> HookEvent:
+    """Return the event for a call. The document does not say whether Claude Code itself would ask
+    for permission. Therefore the permission mode in the document decides whether midturn asks.
+    """
     call, mode = call_in(document), document.get("permission_mode")
     if not document.get("tool_name"):
         return Nothing()
-    if call.tool.startswith(_OURS) or mode == "bypassPermissions" or (mode == "acceptEdits" and call.tool in _EDITS):
+    if (
+        call.tool.startswith(_OWN_TOOLS)
+        or mode == "bypassPermissions"
+        or (mode == "acceptEdits" and call.tool in _EDIT_TOOLS)
+    ):
         return Nothing()
     if call.tool != ASKS:
         return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True, defers=True)
@@ -79,19 +128,27 @@ def _before_tool(document: JsonObject) -> Occasion:
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
-    """Return where its settings are, and which hooks go there."""
-    waiting = claude.installation(home, project, environment)
+    """Return the settings file and the hooks to install."""
+    blocking = claude.installation(home, project, environment)
     return replace(
-        waiting,
-        entries=(HookEntry(event=_EVENT, matcher=_ASKED, timeout=_TIMEOUT), *waiting.entries),
-        advice=f"{waiting.advice} Without a terminal (`claude -p`), every command and every change is asked about, and ends the "
-        "run; `midturn answer ID VALUE --resume` answers, and goes on.",
-        killed=f"{waiting.killed} A call that was to be deferred is decided by its permission rules then.",
+        blocking,
+        entries=(HookEntry(event=_EVENT, matcher=_MATCHER, timeout=_TIMEOUT), *blocking.entries),
+        advice=(
+            f"{blocking.advice} Without a terminal (`claude -p`), every command and every change"
+            " asks for permission and ends the run. `midturn answer ID VALUE --resume` answers and"
+            " resumes the run."
+        ),
+        killed=(
+            f"{blocking.killed} If the hook was to defer a call, Claude Code's permission rules"
+            " decide about it."
+        ),
     )
 
 
-def resuming(asker: Asker) -> Sequence[str] | None:
-    """Return what goes on with the session of an agent that has ended; None where nothing does."""
-    if asker.agent != Claude.key or not re.fullmatch(_SESSION, asker.session):
+def resume_command(asker: AskingAgent) -> Sequence[str] | None:
+    """Return the command that resumes the session of an agent that has ended, or None if the
+    session cannot be resumed.
+    """
+    if asker.agent != Claude.key or not re.fullmatch(_SESSION_PATTERN, asker.session):
         return None
     return ("claude", "-p", "--resume", asker.session)

@@ -1,7 +1,10 @@
-"""Known clients of the Model Context Protocol: what they show, and when they can be believed.
+"""Known MCP clients: what their dialogs can show, and whether a decline can be trusted.
 
-What a client advertises is not enough: some answer for people who never saw a form, some drop what they cannot draw. The table lists them.
-A client that is not in the table is shown questions, what it accepts is checked, and its decline is a person's, unless it comes too soon.
+The capabilities that a client advertises are not sufficient. Some clients decline a form
+automatically, although no person saw it, and some clients drop fields that they cannot show. The
+table lists these clients. midturn sends all questions to an unknown client. The client's answers
+are validated, and a decline counts as the person's decision unless it arrives faster than a
+person can react.
 """
 
 from __future__ import annotations
@@ -16,7 +19,13 @@ from midturn.integrations.hooks import claude, claude_deferring, codex, copilot,
 from midturn.integrations.hooks.hook_agent import HookAgent, Installation
 from midturn.integrations.hooks.model_messages import asker_name
 from midturn.plugins import Registry
-from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
+from midturn.question.answer_type import (
+    BooleanType,
+    MultiSelectType,
+    SchemaType,
+    SelectType,
+    TextType,
+)
 from midturn.question.json_value import JsonObject, members, text
 
 if TYPE_CHECKING:
@@ -24,21 +33,22 @@ if TYPE_CHECKING:
 
 FieldKind: TypeAlias = Literal["boolean", "choice", "several", "text", "number"]
 _ALL: Final[frozenset[FieldKind]] = frozenset(("boolean", "choice", "several", "text", "number"))
-_PLAIN: Final[frozenset[FieldKind]] = frozenset(("boolean", "choice", "text"))
+_BASIC: Final[frozenset[FieldKind]] = frozenset(("boolean", "choice", "text"))
 
 
 class Client(Struct, frozen=True, kw_only=True):
     """One client.
 
     Args:
-        agent: How `midturn hook` calls it.
-        name: What people call it.
-        kinds: The kinds of questions that its dialog can ask.
-        can_decline: A decline may be a person's. False for clients that are known to decline by themselves.
-        sorts: It sorts the fields of a form by their names.
-        holds_clock: A call may take as long as its dialog is open.
-        closes_only_pushed: A dialog that it opens in the newer version of the protocol stays open until it is left; one that a server has
-            pushed in the older version closes when the server withdraws it.
+        agent: Name of the client's agent in `midturn hook`.
+        name: Display name.
+        kinds: Kinds of questions that the client's dialog supports.
+        can_decline: Whether a decline can be a person's decision. False for clients that are
+            known to decline automatically.
+        sorts: Whether the client sorts the fields of a form by name.
+        holds_clock: Whether the timeout of a call is suspended while the client's dialog is open.
+        closes_only_pushed: Whether the server can close only the dialogs of the older protocol.
+            Dialogs of the newer protocol then stay open until the user closes them.
     """
 
     agent: str = ""
@@ -52,26 +62,36 @@ class Client(Struct, frozen=True, kw_only=True):
 
 _UNKNOWN: Final = Client()
 CLIENTS: Final[Mapping[str, Client]] = {
-    "claude-code": Client(agent="claude", name="Claude Code", holds_clock=True, closes_only_pushed=True),
-    "codex-mcp-client": Client(agent="codex", name="Codex", kinds=_PLAIN, can_decline=False, sorts=True, holds_clock=True),
-    "copilot-cli": Client(agent="copilot", name="Copilot CLI", holds_clock=True, closes_only_pushed=True),
-    "github-copilot": Client(agent="copilot", name="Copilot CLI", holds_clock=True, closes_only_pushed=True),
+    "claude-code": Client(
+        agent="claude", name="Claude Code", holds_clock=True, closes_only_pushed=True
+    ),
+    "codex-mcp-client": Client(
+        agent="codex", name="Codex", kinds=_BASIC, can_decline=False, sorts=True, holds_clock=True
+    ),
+    "copilot-cli": Client(
+        agent="copilot", name="Copilot CLI", holds_clock=True, closes_only_pushed=True
+    ),
+    "github-copilot": Client(
+        agent="copilot", name="Copilot CLI", holds_clock=True, closes_only_pushed=True
+    ),
     "gemini-cli": Client(agent="gemini", name="Gemini CLI", kinds=frozenset(), can_decline=False),
     "qwen": Client(agent="qwen", name="Qwen Code", kinds=frozenset(), can_decline=False),
     "opencode": Client(agent="opencode", name="opencode", kinds=frozenset(), can_decline=False),
 }
-"""By the beginning of the name that a client gives itself."""
+"""Clients by the prefix of the name that the client reports."""
 
 
 def client_of(name: str) -> Client:
-    """Return what is known of a client, by the name that it gives itself."""
+    """Return the known properties of a client by its reported name."""
     plain = name.strip().casefold()
-    known = next((client for beginning, client in CLIENTS.items() if plain.startswith(beginning)), _UNKNOWN)
+    known = next(
+        (client for prefix, client in CLIENTS.items() if plain.startswith(prefix)), _UNKNOWN
+    )
     return known if known.name else Client(name=asker_name(name, "MCP client"))
 
 
 def can_show(client: Client, questions: Sequence[Question[Any]]) -> bool:
-    """Say whether a client's dialog can ask all of these questions in one form."""
+    """Return whether a client's dialog can show all of these questions in one form."""
     return all(_kind(question) in client.kinds for question in questions)
 
 
@@ -86,17 +106,26 @@ def _kind(question: Question[Any]) -> FieldKind | None:
         case TextType():
             return "text"
         case SchemaType(schema=schema):
-            return {"string": "text", "number": "number", "integer": "number", "boolean": "boolean"}.get(text(schema.get("type")))  # type: ignore[return-value]  # each is a kind
+            return {
+                "string": "text",
+                "number": "number",
+                "integer": "number",
+                "boolean": "boolean",
+            }.get(text(schema.get("type")))  # type: ignore[return-value]  # all values are kinds
         case _:
             return None
 
 
-def is_alone(client: Client, environment: Mapping[str, str], meta: JsonObject) -> bool:
-    """Say whether no one sits at the client's terminal, where it tells."""
+def is_unattended(client: Client, environment: Mapping[str, str], meta: JsonObject) -> bool:
+    """Return whether no person is at the client's terminal. False if it is unknown."""
     match client.agent:
         case "claude":
             attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED", "")
-            return attended == "0" if attended else environment.get("CLAUDE_CODE_ENTRYPOINT", "cli").startswith("sdk")
+            return (
+                attended == "0"
+                if attended
+                else environment.get("CLAUDE_CODE_ENTRYPOINT", "cli").startswith("sdk")
+            )
         case "codex":
             return text(members(meta.get("x-codex-turn-metadata")).get("turn_trigger")) == "exec"
         case _:
@@ -104,64 +133,72 @@ def is_alone(client: Client, environment: Mapping[str, str], meta: JsonObject) -
 
 
 def session_of(client: Client, environment: Mapping[str, str], meta: JsonObject) -> str:
-    """Return the client's own name for its session, where it gives one."""
-    variable = {"claude": "CLAUDE_CODE_SESSION_ID", "copilot": "COPILOT_AGENT_SESSION_ID", "qwen": "QWEN_CODE_SESSION_ID"}
+    """Return the client's id of the session, or an empty string if the client sends none."""
+    variable = {
+        "claude": "CLAUDE_CODE_SESSION_ID",
+        "copilot": "COPILOT_AGENT_SESSION_ID",
+        "qwen": "QWEN_CODE_SESSION_ID",
+    }
     from_environment = environment.get(variable.get(client.agent, ""), "")
     return from_environment or text(members(meta.get("x-codex-turn-metadata")).get("session_id"))
 
 
 def call_id_of(meta: JsonObject) -> str:
-    """Return the id that the client itself gives a call; an empty one where it gives none."""
+    """Return the client's own id of a call, or an empty string if the client sends none."""
     return text(meta.get("claudecode/toolUseId")) or text(meta.get("callId"))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The agents whose hooks we speak with
+# --------------------------------------------------------------------------------------------------
+# Agents with hooks
 
 
-Locating: TypeAlias = Callable[[Path, Path | None, Mapping[str, str]], Installation]
+FindInstallation: TypeAlias = Callable[[Path, Path | None, Mapping[str, str]], Installation]
 
 
 class AgentSupport(Struct, frozen=True, kw_only=True):
-    """Everything known of an agent with hooks. A package brings one as an entry point of `midturn.agents`, under the agent's key.
+    """Support for an agent with hooks. A package adds support for a further agent as an entry
+    point of `midturn.agents` that is named after the agent's key.
 
     Args:
-        hooks: How its hooks speak.
-        installation: Returns what is installed where: for the user whose home is given, or for a project.
-        deferring: The same for runs that can end where a person is needed, and go on when they are resumed.
+        hooks: Reads and writes the documents of the agent's hooks.
+        installation: Returns the settings file and its hooks, for a user's home directory or for
+            a project.
+        deferring: Support for runs that end when a person is needed, and continue when resumed.
     """
 
     hooks: HookAgent
-    installation: Locating
+    installation: FindInstallation
     deferring: AgentSupport | None = None
 
 
-OURS: Final[Mapping[str, AgentSupport]] = {
+BUILT_IN: Final[Mapping[str, AgentSupport]] = {
     "claude": AgentSupport(
         hooks=claude.Claude(),
         installation=claude.installation,
-        deferring=AgentSupport(hooks=claude_deferring.DeferringClaude(), installation=claude_deferring.installation),
+        deferring=AgentSupport(
+            hooks=claude_deferring.DeferringClaude(), installation=claude_deferring.installation
+        ),
     ),
     "codex": AgentSupport(hooks=codex.Codex(), installation=codex.installation),
     "gemini": AgentSupport(hooks=gemini.Gemini(), installation=gemini.installation),
     "qwen": AgentSupport(hooks=qwen.Qwen(), installation=qwen.installation),
     "copilot": AgentSupport(hooks=copilot.Copilot(), installation=copilot.installation),
 }
-AGENTS: Final[Mapping[str, HookAgent]] = {key: support.hooks for key, support in OURS.items()}
+AGENTS: Final[Mapping[str, HookAgent]] = {key: support.hooks for key, support in BUILT_IN.items()}
 
 
 def support_of(key: str) -> AgentSupport:
-    """Return what is known of an agent: by midturn itself, or by an installed package.
+    """Return the support for an agent. It is built in or comes from an installed package.
 
     Raises:
-        ConfigError: There is no such agent, or its package cannot be loaded or used.
+        ConfigError: The agent is unknown, or its package cannot be loaded or used.
     """
-    return OURS[key] if key in OURS else AGENTS_ADDED.load(key)
+    return BUILT_IN[key] if key in BUILT_IN else AGENTS_ADDED.load(key)
 
 
 def known_agents() -> list[str]:
-    """Return the keys of all agents with hooks: ours, and those that packages add."""
-    return [*OURS, *AGENTS_ADDED.added]
+    """Return the keys of all agents with hooks, built in and from packages."""
+    return [*BUILT_IN, *AGENTS_ADDED.added]
 
 
 def _is_support(found: object, key: str) -> bool:
@@ -169,6 +206,9 @@ def _is_support(found: object, key: str) -> bool:
 
 
 AGENTS_ADDED: Final[Registry[AgentSupport]] = Registry(
-    kind="agent", built_in=tuple(OURS), fits=_is_support, ought="an `AgentSupport` for an agent with that key"
+    kind="agent",
+    built_in=tuple(BUILT_IN),
+    fits=_is_support,
+    ought="an `AgentSupport` for an agent with that key",
 )
-"""Support for agents that packages add, by the key of the agent."""
+"""Support from packages, by the key of the agent."""

@@ -1,4 +1,6 @@
-"""Codex's hooks. In its terminal our hook hides its dialog for a while; `codex exec` asks no one, and goes on where a hook fails."""
+"""Hooks of Codex. In a terminal, Codex's own dialog opens after the hook ends. `codex exec` has
+no dialog, and runs the call if the hook fails.
+"""
 
 from __future__ import annotations
 
@@ -8,75 +10,113 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from midturn.integrations.hooks import hook_agent, model_messages
-from midturn.integrations.hooks.claude import SpeaksLikeClaude, permission, questions_of
+from midturn.integrations.hooks.claude import ClaudeDialect, permission, questions_of
 from midturn.integrations.hooks.hook_agent import HookEntry, Installation
 from midturn.integrations.hooks.model_messages import Approved, Decided
 from midturn.question.json_value import JsonObject, objects, text
 
-_ASKS = "request_user_input"
+_QUESTION_TOOL = "request_user_input"
 
 
-class Codex(SpeaksLikeClaude):
-    """Reads what Codex says to a hook, and writes what it understands."""
+class Codex(ClaudeDialect):
+    """Hooks of Codex."""
 
     key = "codex"
     name = "Codex"
     wait = hook_agent.WAIT
-    unreadable = hook_agent.Said(
+    unreadable = hook_agent.HookOutput(
         status=2, errors=f"{model_messages.FAILED}\n"
-    )  # a hook that fails lets the command run, one that exits so does not
+    )  # this exit status denies the command; with any other failure of the hook, Codex runs it
 
-    def read(self, document: JsonObject, environment: Mapping[str, str]) -> hook_agent.Occasion:
-        """Say what the document is about. `codex exec` never sends a `PermissionRequest`, so every command is asked about there."""
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> hook_agent.HookEvent:
+        """Return the event that the document describes.
+
+        `codex exec` sends no `PermissionRequest`, so midturn asks about every command in such a
+        run.
+        """
         del environment
-        alone = "exec" in hook_agent.started_with("codex")
+        unattended = "exec" in hook_agent.arguments_of_ancestor("codex")
         call = hook_agent.call_in(document)
         match text(document.get("hook_event_name")):
             case "PermissionRequest":
-                return hook_agent.Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=False, seconds=hook_agent.HIDDEN)
-            case "PreToolUse" if call.tool == _ASKS:
-                return _question(call, gates=alone)
-            case "PreToolUse" if alone:
-                return hook_agent.Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True)
+                return hook_agent.Permit(
+                    id=call.id,
+                    tool=call.tool,
+                    arguments=call.arguments,
+                    gates=False,
+                    seconds=hook_agent.HIDDEN,
+                )
+            case "PreToolUse" if call.tool == _QUESTION_TOOL:
+                return _question(call, gates=unattended)
+            case "PreToolUse" if unattended:
+                return hook_agent.Permit(
+                    id=call.id, tool=call.tool, arguments=call.arguments, gates=True
+                )
             case "Stop":
-                return hook_agent.Stopping(waits=alone)
+                return hook_agent.Stopping(waits=unattended)
             case _:
                 return hook_agent.Nothing()
 
-    def permitted(self, document: JsonObject, occasion: hook_agent.Permit, outcome: Decided) -> hook_agent.Said:
-        """Tell what was decided about a call. It takes no changed arguments."""
+    def permitted(
+        self, document: JsonObject, occasion: hook_agent.Permit, outcome: Decided
+    ) -> hook_agent.HookOutput:
+        """Return the output for the decision about a call. Codex does not accept changed
+        arguments.
+        """
         del occasion
         why = model_messages.denial(outcome)
         if why:
             return self.denied(document, why)
         is_asked = document.get("hook_event_name") == "PermissionRequest"
-        return permission({"behavior": "allow"}) if is_asked and isinstance(outcome, Approved) else hook_agent.Said()
+        return (
+            permission({"behavior": "allow"})
+            if is_asked and isinstance(outcome, Approved)
+            else hook_agent.HookOutput()
+        )
 
-    def answered(self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided) -> hook_agent.Said:
-        """Tell what was answered: it takes answers only as the words of a denial."""
+    def answered(
+        self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided
+    ) -> hook_agent.HookOutput:
+        """Return the answers as the reason of a denial, because Codex accepts answers only in
+        this way.
+        """
         return self.answered_by_denying(document, occasion, outcome)
 
 
-def _question(call: hook_agent.HookCall, *, gates: bool) -> hook_agent.Occasion:
-    """Return what its model asks. A secret is not asked for here: nothing may write it down."""
+def _question(call: hook_agent.HookCall, *, gates: bool) -> hook_agent.HookEvent:
+    """Return the model's questions as an event. Secrets are not supported, because the agent
+    would record the answer.
+    """
     if any(asked.get("isSecret") is True for asked in objects(call.arguments.get("questions"))):
         return hook_agent.Nothing()
     asked = questions_of(call.arguments, gates=gates)
     if not isinstance(asked, hook_agent.PutForm):
         return asked
-    return replace(asked, id=call.id, tool=_ASKS, seconds=None if gates else hook_agent.HIDDEN)
+    return replace(
+        asked, id=call.id, tool=_QUESTION_TOOL, seconds=None if gates else hook_agent.HIDDEN
+    )
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
-    """Return where its hooks are, and which go there."""
+    """Return the settings file and the hooks to install."""
     own = Path(environment.get("CODEX_HOME") or home / ".codex")
     return Installation(
         file=(project / ".codex" if project else own) / "hooks.json",
         entries=(
             HookEntry(event="PermissionRequest", matcher="*", timeout=hook_agent.TIMEOUT),
-            HookEntry(event="PreToolUse", matcher=f"Bash|apply_patch|{_ASKS}", timeout=hook_agent.TIMEOUT),
+            HookEntry(
+                event="PreToolUse",
+                matcher=f"Bash|apply_patch|{_QUESTION_TOOL}",
+                timeout=hook_agent.TIMEOUT,
+            ),
             HookEntry(event="Stop", timeout=hook_agent.TIMEOUT),
         ),
-        advice="Codex asks once, in its terminal, whether you trust these hooks (`/hooks`); until then it does not run them.",
-        killed="If the hook is killed, `codex exec` runs the command all the same: Codex goes on where a hook fails.",
+        advice=(
+            "Codex asks once, in its terminal, whether you trust these hooks (`/hooks`); until then"
+            " it does not run them."
+        ),
+        killed=(
+            "If the hook is killed, `codex exec` runs the command without permission, because Codex"
+            " continues if a hook fails."
+        ),
     )

@@ -1,9 +1,11 @@
-"""One call of another program's agent that waits for a person: a conversation of its own, found, opened and written to in a store.
+"""One call of another agent that waits for a person's decision. Each call has a conversation of
+its own in a store.
 
-How much other agents may ask is limited here, too: one that asks without end buries no inbox and fills no disk.
+This module also limits the number and size of other agents' questions, so that an agent in a loop
+cannot flood the inbox or fill the disk.
 
-**Guarantee.** Every change is decided inside `StorePort.settle`, on the turn as it is at that moment: what was looked at before is only
-a hint.
+**Guarantee.** Every change is decided inside `StorePort.settle`, on the current events of the
+turn. Earlier reads are only hints.
 """
 
 from __future__ import annotations
@@ -21,16 +23,32 @@ from msgspec.structs import replace
 
 from midturn.errors import MidturnError, QuestionError, StoreError
 from midturn.events import types as ev
-from midturn.events.open_question import Asker, OpenQuestion, arguments_sha256
-from midturn.integrations.hooks.model_messages import Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped, tool_name
+from midturn.events.open_question import AskingAgent, OpenQuestion, arguments_sha256
+from midturn.integrations.hooks.model_messages import (
+    Approved,
+    Decided,
+    DecidedElsewhere,
+    Refused,
+    RepliedTo,
+    TurnStopped,
+    tool_name,
+)
 from midturn.ports import Clock
 from midturn.protocol_forms import Outgoing, heading
 from midturn.question.form import Form
-from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, canonical, json_problem, members, text
+from midturn.question.json_value import (
+    DEFAULT_LIMITS,
+    Json,
+    JsonObject,
+    canonical,
+    json_problem,
+    members,
+    text,
+)
 from midturn.question.question import Question
 from midturn.routing.rules import Ruling
 from midturn.stores.batch import event_ids, stamped
-from midturn.stores.port import Settled
+from midturn.stores.port import CommittedBatch
 from midturn.stores.store import ConversationStore
 from midturn.tools.ask_user_call import read_arguments
 from midturn.turn.pending import pending
@@ -38,47 +56,72 @@ from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
 
 
-class Errand(Struct, frozen=True, kw_only=True):
-    """One call of an agent that asks: its `id` there, its `tool` and `arguments`; `call` names it in our conversation."""
+class ExternalCall(Struct, frozen=True, kw_only=True):
+    """A call of another agent. `id` is the agent's own id of the call. `call` is the id of the
+    call's event in midturn's conversation.
+    """
 
     conversation: str
     call: str
     id: str
     tool: str
     arguments: JsonObject
-    asker: Asker
+    asker: AskingAgent
 
     @property
     def handle(self) -> str:
-        """The name by which its asker, and no one else, finds it again: the id of the call is random, so it cannot be guessed."""
+        """Id with which the asking agent finds the call again. The id contains a random part, so
+        other agents cannot guess it.
+        """
         return f"{self.conversation}-{self.call}"
 
 
-def begin(errand: Errand, words: str) -> tuple[ev.Event, ...]:
-    """Return the first events of an errand's conversation, without their ids; `words` say what it is about."""
+def start_events(external_call: ExternalCall, title: str) -> tuple[ev.Event, ...]:
+    """Return the first events of a call's conversation, without ids. `title` is the title of the
+    conversation.
+    """
     return (
-        ev.TurnStart(metadata=errand.asker.metadata()),
-        ev.ChatRequest(content=words, author=errand.asker.name),
-        ev.ToolCallRequest(event_id=errand.call, id=errand.id, name=errand.tool, arguments=errand.arguments),
+        ev.TurnStart(metadata=external_call.asker.metadata()),
+        ev.ChatRequest(content=title, author=external_call.asker.name),
+        ev.ToolCallRequest(
+            event_id=external_call.call,
+            id=external_call.id,
+            name=external_call.tool,
+            arguments=external_call.arguments,
+        ),
     )
 
 
-def asked_by(turn: Sequence[ev.Event], asker: Asker, ids: Iterator[str]) -> tuple[ev.Event, ...]:
-    """Return the event by which something else is known of who asks: another process waits for the answer now."""
+def asked_by(
+    turn: Sequence[ev.Event], asker: AskingAgent, ids: Iterator[str]
+) -> tuple[ev.Event, ...]:
+    """Return the event that records new data of the asking agent, for example after another
+    process has started to wait for the answer.
+    """
     return () if is_over(turn) else (ev.ConfigDelta(event_id=next(ids), metadata=asker.metadata()),)
 
 
-def permission(errand: Errand, ruling: Ruling, *, any_arguments: bool = False) -> ev.Approval:
-    """Return what waits for a person who allows the call, or what the rule has decided that holds for it.
+def permission(
+    external_call: ExternalCall, ruling: Ruling, *, any_arguments: bool = False
+) -> ev.Approval:
+    """Return the approval that waits for a person, or that a rule has already decided.
 
-    `any_arguments` says that the rules depend on no arguments: see `Approval`.
+    `any_arguments` means that the rules do not depend on the arguments. See `Approval`.
     """
-    asked = ev.Approval(id=f"{errand.id}.__run__.1", call=errand.call, kind="run", state="waiting")
+    asked = ev.Approval(
+        id=f"{external_call.id}.__run__.1", call=external_call.call, kind="run", state="waiting"
+    )
     by = ev.AnsweredBy("configuration", origin=ruling.place)
     match ruling.run:
         case "unattended":
-            digest = arguments_sha256(errand.arguments)
-            return replace(asked, state="approved", answered_by=by, reason=ruling.reason, arguments_sha256=digest)
+            digest = arguments_sha256(external_call.arguments)
+            return replace(
+                asked,
+                state="approved",
+                answered_by=by,
+                reason=ruling.reason,
+                arguments_sha256=digest,
+            )
         case "skip":
             return replace(asked, state="skipped", answered_by=by, reason=ruling.reason)
         case _:
@@ -94,29 +137,48 @@ def permission(errand: Errand, ruling: Ruling, *, any_arguments: bool = False) -
             )
 
 
-def errand_of(conversation: str, turn: Sequence[ev.Event]) -> Errand | None:
-    """Find the errand that a turn is; None where it is a turn of ours."""
+def external_call_of(conversation: str, turn: Sequence[ev.Event]) -> ExternalCall | None:
+    """Return the external call of a turn, or None if the turn is not an external call."""
     view = TurnView.last(turn)
     asker, call = view.asker, next((request for request, _ in view.calls), None)
     if asker is None or call is None:
         return None
     arguments = members(call.arguments)
-    return Errand(conversation=conversation, call=call.event_id, id=call.id, tool=call.name, arguments=arguments, asker=asker)
+    return ExternalCall(
+        conversation=conversation,
+        call=call.event_id,
+        id=call.id,
+        tool=call.name,
+        arguments=arguments,
+        asker=asker,
+    )
 
 
-def is_called(errand: Errand, turn: Sequence[ev.Event], name: str) -> bool:
-    """Say whether this is the handle of an errand, or the id under which a person finds one of its questions in the inbox."""
-    questions = (f"{errand.conversation}-{request.event_id}" for request, _ in TurnView.last(turn).inquiries)
-    return any(compare_digest(known.encode(), name.encode("utf-8", "replace")) for known in (errand.handle, *questions))
+def has_handle(external_call: ExternalCall, turn: Sequence[ev.Event], name: str) -> bool:
+    """Return whether `name` is the handle of the call, or the inbox id of one of the call's
+    questions.
+    """
+    questions = (
+        f"{external_call.conversation}-{request.event_id}"
+        for request, _ in TurnView.last(turn).inquiries
+    )
+    return any(
+        compare_digest(known.encode(), name.encode("utf-8", "replace"))
+        for known in (external_call.handle, *questions)
+    )
 
 
 def is_over(turn: Sequence[ev.Event]) -> bool:
-    """Say whether the agent has had what it asked for, or never will."""
+    """Return whether the turn has ended. The agent then has received the answer, or will never
+    receive one.
+    """
     return TurnView.last(turn).record.ended is not None
 
 
-def decided(turn: Sequence[ev.Event]) -> Decided | None:
-    """Return what a person decided; None while something waits, or answers are still to be collected."""
+def decision_of(turn: Sequence[ev.Event]) -> Decided | None:
+    """Return the decision of a person. None if a question is open, or if the form still has
+    questions to ask.
+    """
     view = TurnView.last(turn)
     ended = view.record.ended
     if ended and ended.status == "ended_by_user":
@@ -131,46 +193,72 @@ def decided(turn: Sequence[ev.Event]) -> Decided | None:
     return DecidedElsewhere() if reasons & {"superseded"} and ended else None
 
 
-def check_edit(conversation: str, turn: Sequence[ev.Event], rules: Callable[[Json], Ruling], ids: Iterator[str]) -> tuple[ev.Event, ...]:
-    """Return the events that an edit leads to which another process recorded unchecked; none if there is no such edit."""
-    edited = (question for question in pending(turn, conversation) if question.edit is not None and not question.edit.is_checked)
+def check_edit(
+    conversation: str, turn: Sequence[ev.Event], rules: Callable[[Json], Ruling], ids: Iterator[str]
+) -> tuple[ev.Event, ...]:
+    """Return the events that check an edit which another process recorded without checking it.
+    Empty if there is no such edit.
+    """
+    edited = (
+        question
+        for question in pending(turn, conversation)
+        if question.edit is not None and not question.edit.is_checked
+    )
     question = next(edited, None)
-    return () if question is None else Visit(turn, question.request.event_id, ids, conversation, rules=rules).checked()
+    return (
+        ()
+        if question is None
+        else Visit(turn, question.request.event_id, ids, conversation, rules=rules).checked()
+    )
 
 
-def is_told(turn: Sequence[ev.Event]) -> bool:
-    """Say whether the agent knows that it may make this call: it does so when it comes to it."""
+def was_delivered(turn: Sequence[ev.Event]) -> bool:
+    """Return whether the agent was informed that it may make this call. The agent makes the call
+    later.
+    """
     view = TurnView.last(turn)
     allowed = bool(view.permissions) and view.permissions[-1].state in {"approved", "edited"}
     return allowed and view.result is not None
 
 
 def tell(turn: Sequence[ev.Event], content: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
-    """Return the event by which an agent was told something before it is done with it."""
-    errand = errand_of("", turn)
-    if errand is None or is_over(turn) or TurnView.last(turn).result is not None:
+    """Return the event that records a message to the agent without ending the call."""
+    external_call = external_call_of("", turn)
+    if external_call is None or is_over(turn) or TurnView.last(turn).result is not None:
         return ()
-    return (ev.ToolCallResponse(event_id=next(ids), id=errand.id, call=errand.call, content=content),)
+    return (
+        ev.ToolCallResponse(
+            event_id=next(ids), id=external_call.id, call=external_call.call, content=content
+        ),
+    )
 
 
 def content_of(turn: Sequence[ev.Event]) -> str | None:
-    """Return what the agent was given in the end; None while it waits."""
+    """Return the final text that the agent received, or None while the agent waits."""
     return TurnView.last(turn).result
 
 
 def reasons_of(turn: Sequence[ev.Event], answers: Mapping[str, Json]) -> Mapping[str, str]:
-    """Return what a person said with each answer that counts: what was taken back or is not asked any more has none."""
+    """Return the reasons given with the valid answers. The reasons of withdrawn and obsolete
+    answers are left out.
+    """
     latest = {request.question_id: response for request, response in TurnView.last(turn).answered}
-    return {key: response.reason for key, response in latest.items() if response.reason and answers.get(key) is not None}
+    return {
+        key: response.reason
+        for key, response in latest.items()
+        if response.reason and answers.get(key) is not None
+    }
 
 
 def answers_of(turn: Sequence[ev.Event]) -> dict[str, Json]:
     """Return the latest answer to each question."""
-    return {request.question_id: response.answer for request, response in TurnView.last(turn).answered}
+    return {
+        request.question_id: response.answer for request, response in TurnView.last(turn).answered
+    }
 
 
-def asked(turn: Sequence[ev.Event]) -> ev.InquiryRequest | None:
-    """Return the first question of an errand."""
+def first_question(turn: Sequence[ev.Event]) -> ev.InquiryRequest | None:
+    """Return the first question of a call."""
     return next((request for request, _ in TurnView.last(turn).inquiries), None)
 
 
@@ -191,7 +279,9 @@ def _permitted(approval: ev.Approval) -> Decided | None:
 
 
 def _reply(turn: TurnView) -> RepliedTo:
-    """Return what a person said instead of answering, and what they had answered before: it stands in the call's result."""
+    """Return the message that a person sent instead of answering, and the earlier answers. The
+    result of the call contains both.
+    """
     try:
         marker = members(msgspec.json.decode(turn.result or "{}"))
     except msgspec.DecodeError:
@@ -201,156 +291,214 @@ def _reply(turn: TurnView) -> RepliedTo:
     return RepliedTo(text(marker.get("reply")), answers)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Dialogs about questions of ours that our server has an agent open: they are told by what they show, for a server has any name there
+# --------------------------------------------------------------------------------------------------
+# Dialogs that an agent opens for questions of midturn's own MCP server. Such a dialog is recognized
+# by its content, because each agent can register the server under any name.
 
 
 VIA: Final = "mcp"
-"""The `via` of questions that come through our server."""
+"""Value of `via` for questions that come through midturn's MCP server."""
 
 
-def shows(dialog: JsonObject, errand: Errand) -> bool:
-    """Say whether a dialog (`message`, `requested_schema`) is about an errand of our server: about all of its questions, or one of them."""
-    if errand.asker.via != VIA:
+def shows(dialog: JsonObject, external_call: ExternalCall) -> bool:
+    """Return whether a dialog (`message`, `requested_schema`) shows one or all questions of a
+    call of midturn's MCP server.
+    """
+    if external_call.asker.via != VIA:
         return False
     try:
-        asked = read_arguments(errand.arguments).form.questions
-    except QuestionError:  # a permission that was asked through our server
+        asked = read_arguments(external_call.arguments).form.questions
+    except QuestionError:  # a permission request has no questions
         return False
     properties = members(members(dialog.get("requested_schema")).get("properties")).keys()
     return any(
-        text(dialog.get("message")) == heading(shown) and properties == Outgoing.of(shown).schema["properties"].keys()
-        for shown in (asked, *([one] for one in asked))
+        text(dialog.get("message")) == heading(shown)
+        and properties == Outgoing.of(shown).schema["properties"].keys()
+        for shown in (asked, *([each] for each in asked))
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What another program's dialog is shown of an open question, and how soon a person can have answered it
+# --------------------------------------------------------------------------------------------------
+# Questions that another program's dialog shows, and the minimum response time of a person
 
 
-QUICKEST = 0.4  # seconds that a person needs at least to read a question and to say something
+MIN_RESPONSE_TIME = 0.4  # minimum seconds that a person needs to read a question and respond
 
 
-def questions_at_once(question: OpenQuestion, can_show: Callable[[Sequence[Question[Any]]], bool]) -> Sequence[Question[Any]]:
-    """Return all questions of a form, unless one depends on another, or the dialog cannot show all of them: then the one that is open."""
+def questions_for_dialog(
+    question: OpenQuestion, can_show: Callable[[Sequence[Question[Any]]], bool]
+) -> Sequence[Question[Any]]:
+    """Return all questions of a form if they are independent of each other and the dialog can
+    show all of them. Otherwise return only the open question.
+    """
     asked = question.question.asked(question.question_id) if question.kind == "tool" else None
     if question.form is None:
         return [asked] if asked else []
     whole = Form.from_record(list(question.form.questions)).questions
-    apart = any(one.when for one in whole) or not can_show(whole) or whole[0].id != (asked.id if asked else "")
+    apart = (
+        any(each.when for each in whole)
+        or not can_show(whole)
+        or whole[0].id != (asked.id if asked else "")
+    )
     return [asked] if apart and asked else whole
 
 
-MOST: Final = 50
-"""Questions of one session that wait at the same time."""
-MOST_OF_ALL: Final = 500
-"""Questions of all other agents, whatever they call themselves."""
-LARGEST: Final = 1024 * 1024
-"""Bytes of what one question is about."""
-IN_AN_HOUR: Final = 600
-"""Questions of all other agents in an hour, also where each is withdrawn before the next: what is withdrawn stays recorded."""
-SESSION: Final = "session:"
-"""Prefix of the label of another agent's conversation; the agent's own name for its session follows."""
-_HOUR = 3_600_000_000  # microseconds, as ids of conversations count them
-_LOOKED_AT = 4 * IN_AN_HOUR  # of the newest conversations of that hour, so that a caller waits no longer where turns of ours are many
-_ID = 16  # digits
-_AGAIN = 1.0  # seconds for which an agent that was refused is refused again without another look
+MAX_OPEN_PER_SESSION: Final = 50
+"""Maximum number of open questions per session."""
+MAX_OPEN: Final = 500
+"""Maximum number of open questions of all external agents together."""
+MAX_SIZE: Final = 1024 * 1024
+"""Maximum size of a question with its arguments, in bytes."""
+MAX_PER_HOUR: Final = 600
+"""Maximum number of questions of all external agents together per hour. Withdrawn questions count
+too, because they stay recorded.
+"""
+SESSION_LABEL: Final = "session:"
+"""Prefix of the label of another agent's conversation. The agent's own session id follows."""
+_HOUR = 3_600_000_000  # one hour in microseconds, the unit of conversation ids
+_MAX_SCANNED = (
+    4 * MAX_PER_HOUR
+)  # maximum number of conversations to read, so that many turns of other users cause no delay
+_ID_DIGITS = 16  # number of digits of a conversation id
+_REFUSAL_CACHE_SECONDS = 1.0  # seconds for which a refusal is repeated without counting again
 
 
-class NoRoom(MidturnError):  # noqa: N818  it says what is the case
-    """A question is not taken; `oldest` is the one of this agent that waits longest."""
+class QuotaExceeded(MidturnError):  # noqa: N818  named for the event
+    """A question exceeds a limit and was not asked. `oldest` is the oldest open conversation of
+    the asking agent.
+    """
 
     def __init__(self, message: str, oldest: str = "") -> None:
         super().__init__(message)
         self.oldest = oldest
 
 
-class Room:
-    """Whatever asks in one process shares one of these, so that questions at the same time are counted one after the other.
+class Quota:
+    """Limits the questions of other agents. Share one instance per process, so that concurrent
+    questions are counted in sequence.
 
-    What is counted is what the store holds, for each run of a hook is a process of its own. Processes that ask at the same moment may each
-    find the last place free.
+    The counts come from the store, because each run of a hook is a separate process. If several
+    processes ask at the same moment, each of them may exceed the limit by one question.
     """
 
     def __init__(self) -> None:
-        self._one_at_a_time = asyncio.Lock()
-        self._refused: dict[tuple[str, str], tuple[float, NoRoom]] = {}
+        self._lock = asyncio.Lock()
+        self._refused: dict[tuple[str, str], tuple[float, QuotaExceeded]] = {}
 
     @asynccontextmanager
-    async def taken(self, store: ConversationStore, asker: Asker, call: JsonObject, clock: Clock) -> AsyncGenerator[None]:
-        """Let the block ask about one more call; `call` is all that the agent says about it.
+    async def admit(
+        self, store: ConversationStore, asker: AskingAgent, call: JsonObject, clock: Clock
+    ) -> AsyncGenerator[None]:
+        """Check the limits, and run the block that asks about one more call. `call` contains all
+        data from the agent.
 
         Raises:
-            NoRoom: It is too large, or could not be shown as it is, or too many wait.
+            QuotaExceeded: The call is too large, cannot be displayed, or exceeds a limit.
         """
         problem = json_problem(call, DEFAULT_LIMITS.json_depth)
         if problem is not None:
-            raise NoRoom(f"What {asker.name} asks about could not be shown as it is: {problem.message} It was not asked.")
+            raise QuotaExceeded(
+                f"What {asker.name} asks about could not be shown as it is: {problem.message} It"
+                " was not asked."
+            )
         size = len(canonical(call)) + len(canonical(asker.metadata()))
-        if size > LARGEST:
-            raise NoRoom(f"What {asker.name} asks about has {size:,} bytes; no question may have more than {LARGEST:,}. It was not asked.")
-        async with self._one_at_a_time:
+        if size > MAX_SIZE:
+            raise QuotaExceeded(
+                f"What {asker.name} asks about has {size:,} bytes; no question may have more than"
+                f" {MAX_SIZE:,}. It was not asked."
+            )
+        async with self._lock:
             who = (asker.name, asker.session)
             before, refused = self._refused.get(who, (0.0, None))
-            if refused and clock.monotonic() - before < _AGAIN:
+            if refused and clock.monotonic() - before < _REFUSAL_CACHE_SECONDS:
                 raise refused
             try:
-                await _check_pace(store, asker, clock)
-                await _check(store, asker)
-            except NoRoom as full:
+                await _check_rate(store, asker, clock)
+                await _check_open(store, asker)
+            except QuotaExceeded as full:
                 self._refused[who] = (clock.monotonic(), full)
                 raise
             yield
 
 
-async def _check_pace(store: ConversationStore, asker: Asker, clock: Clock) -> None:
-    """Count what was begun in the last hour by its ids, which are times; only where that is much, look whose it is."""
+async def _check_rate(store: ConversationStore, asker: AskingAgent, clock: Clock) -> None:
+    """Check the hourly limit. Conversation ids contain the time of creation. Therefore the
+    conversations are counted by their ids first, and their labels are read only if the count is
+    high.
+    """
     now = int(clock.now().timestamp() * 1_000_000)
-    since, until = f"{now - _HOUR:0{_ID}}", f"{now:0{_ID}}"
+    since, until = f"{now - _HOUR:0{_ID_DIGITS}}", f"{now:0{_ID_DIGITS}}"
     ids = await store.port.ids(after=since)
-    begun = [since, *(id for id in ids if id <= until)]  # noqa: A001  what a clock that was set back has left in the future is not recent
-    if len(begun) <= IN_AN_HOUR:
+    begun = [
+        since,
+        *(id for id in ids if id <= until),  # noqa: A001  ids in the future, after a clock was set back, are not recent
+    ]
+    if len(begun) <= MAX_PER_HOUR:
         return
-    named = await store.port.described(after=begun[-_LOOKED_AT - 1 :][0], limit=_LOOKED_AT)
-    count = sum(any(label.startswith(SESSION) for label in metadata.labels) for _, metadata in named)
-    if count >= IN_AN_HOUR:
-        oldest = next((question.conversation for question in await _waiting(store) if _who(question)[0] == asker.name), "")
-        raise NoRoom(f"Other agents have asked {count} times in the last hour, and no more is taken for now. This was not asked.", oldest)
+    named = await store.port.described(after=begun[-_MAX_SCANNED - 1 :][0], limit=_MAX_SCANNED)
+    count = sum(
+        any(label.startswith(SESSION_LABEL) for label in metadata.labels) for _, metadata in named
+    )
+    if count >= MAX_PER_HOUR:
+        oldest = next(
+            (
+                question.conversation
+                for question in await _open_questions(store)
+                if _asker_key(question)[0] == asker.name
+            ),
+            "",
+        )
+        raise QuotaExceeded(
+            f"Other agents have asked {count} times in the last hour, and no more is taken for now."
+            " This was not asked.",
+            oldest,
+        )
 
 
-async def _check(store: ConversationStore, asker: Asker) -> None:
-    if len(await store.port.ids(which="open")) < MOST:
+async def _check_open(store: ConversationStore, asker: AskingAgent) -> None:
+    if len(await store.port.ids(which="open")) < MAX_OPEN_PER_SESSION:
         return
-    foreign = await _waiting(store)
-    own = [question for question in foreign if _who(question) == (asker.name, asker.session)]
+    foreign = await _open_questions(store)
+    own = [question for question in foreign if _asker_key(question) == (asker.name, asker.session)]
     advice = "no more are taken until some of them are answered. This one was not asked."
-    if len(own) >= MOST:
-        raise NoRoom(f"{len(own)} questions of this session of {asker.name} wait for the user already, and {advice}", own[0].conversation)
-    if len(foreign) >= MOST_OF_ALL:
-        oldest = next((question for question in foreign if _who(question)[0] == asker.name), foreign[0])
-        raise NoRoom(f"{len(foreign)} questions of other agents wait for the user already, and {advice}", oldest.conversation)
+    if len(own) >= MAX_OPEN_PER_SESSION:
+        raise QuotaExceeded(
+            f"{len(own)} questions of this session of {asker.name} wait for the user already, and"
+            f" {advice}",
+            own[0].conversation,
+        )
+    if len(foreign) >= MAX_OPEN:
+        oldest = next(
+            (question for question in foreign if _asker_key(question)[0] == asker.name), foreign[0]
+        )
+        raise QuotaExceeded(
+            f"{len(foreign)} questions of other agents wait for the user already, and {advice}",
+            oldest.conversation,
+        )
 
 
-async def _waiting(store: ConversationStore) -> list[OpenQuestion]:
+async def _open_questions(store: ConversationStore) -> list[OpenQuestion]:
     """Return the open questions of other agents, the oldest first."""
     return [question for question in await store.pending() if question.asker]
 
 
-def _who(question: OpenQuestion) -> tuple[str, str]:
+def _asker_key(question: OpenQuestion) -> tuple[str, str]:
     return (question.asker.name, question.asker.session) if question.asker else ("", "")
 
 
 _LOG = logging.getLogger(__name__)
-_LOCKED_TRIES = 100
-_UNNAMED = "unnamed"
-PAUSE = 0.1
-"""Seconds before another try to write."""
+_MAX_ATTEMPTS = 100
+_UNNAMED_SESSION = "unnamed"
+RETRY_DELAY = 0.1
+"""Seconds between two attempts to write to a locked conversation."""
 Decide: TypeAlias = Callable[[Sequence[ev.Event]], Sequence[ev.Event]]
-"""Says what to write, from the turn as it is while nothing else writes."""
+"""Returns the events to write for the current events of the turn. Called while no other process
+can write.
+"""
 
 
-class ErrandLog:
-    """The conversations of other agents' calls, in one store."""
+class ExternalCallLog:
+    """Reads and writes the conversations of external calls in one store."""
 
     def __init__(self, store: ConversationStore, clock: Clock) -> None:
         self.store = store
@@ -358,18 +506,20 @@ class ErrandLog:
         self.ids = event_ids()
 
     async def turn(self, conversation: str) -> tuple[ev.Event, ...]:
-        """Return the events of an errand."""
+        """Return the events of a call."""
         return tuple((await self.store.port.look(conversation)).turn.events)
 
-    async def find(self, conversation: str) -> Errand | None:
-        """Find an errand by its conversation, whichever process opened it."""
+    async def find(self, conversation: str) -> ExternalCall | None:
+        """Return the call of a conversation, or None if the conversation is missing or
+        unreadable.
+        """
         try:
-            return errand_of(conversation, await self.turn(conversation))
+            return external_call_of(conversation, await self.turn(conversation))
         except StoreError:
             return None
 
     async def is_unreadable(self, conversation: str) -> bool:
-        """Say whether a conversation is there, and cannot be read just now."""
+        """Return whether the conversation exists but cannot be read at the moment."""
         try:
             await self.turn(conversation)
         except StoreError:
@@ -377,7 +527,9 @@ class ErrandLog:
         return False
 
     async def open_turns(self) -> list[tuple[str, tuple[ev.Event, ...]]]:
-        """Return the open turns, oldest first. A conversation that is gone by now, or damaged, is passed over: others can still ask."""
+        """Return the open turns, the oldest first. Conversations that are deleted or damaged are
+        skipped with a log message.
+        """
         found: list[tuple[str, tuple[ev.Event, ...]]] = []
         for conversation in await self.store.port.ids(which="open"):
             try:
@@ -386,34 +538,52 @@ class ErrandLog:
                 _LOG.warning("%s", error)
         return found
 
-    async def open(self, asking: Errand, words: str, *asks: Callable[[Errand], ev.Event]) -> Errand:
-        """Record a new errand, with the questions that a person is asked at once."""
-        async with await self.store.create(f"{asking.asker.name}: {words}") as journal:
+    async def open(
+        self, asking: ExternalCall, title: str, *asks: Callable[[ExternalCall], ev.Event]
+    ) -> ExternalCall:
+        """Record a new call in a new conversation. `asks` return the first questions of the call,
+        which are recorded in the same batch.
+        """
+        async with await self.store.create(f"{asking.asker.name}: {title}") as journal:
             call = next(self.ids)
-            errand = replace(asking, conversation=journal.conversation, call=call, id=asking.id or call, tool=tool_name(asking.tool))
-            events = [*begin(errand, words), *(ask(errand) for ask in asks)]
-            named = [event if event.event_id else replace(event, event_id=next(self.ids)) for event in events]
+            external_call = replace(
+                asking,
+                conversation=journal.conversation,
+                call=call,
+                id=asking.id or call,
+                tool=tool_name(asking.tool),
+            )
+            events = [*start_events(external_call, title), *(ask(external_call) for ask in asks)]
+            named = [
+                event if event.event_id else replace(event, event_id=next(self.ids))
+                for event in events
+            ]
             await journal.append(stamped(named, self.clock))
-        await self.store.port.describe(errand.conversation, labels=_labels(asking.asker))
-        return errand
+        await self.store.port.describe(external_call.conversation, labels=_labels(asking.asker))
+        return external_call
 
-    async def note(self, errand: Errand, asker: Asker) -> None:
-        """Record what is now known of its asker, unless the errand is over."""
-        await self.write(errand, lambda turn: asked_by(turn, asker, self.ids))
+    async def note(self, external_call: ExternalCall, asker: AskingAgent) -> None:
+        """Record changed data of the asking agent, unless the call is over."""
+        await self.write(external_call, lambda turn: asked_by(turn, asker, self.ids))
 
-    async def write(self, errand: Errand, decide: Decide) -> None:
-        """Write what `decide` says.
+    async def write(self, external_call: ExternalCall, decide: Decide) -> None:
+        """Write the events that `decide` returns.
 
         Raises:
-            StoreError: Another process does not let go of the conversation.
+            StoreError: Another process keeps the conversation locked.
         """
-        for _ in range(_LOCKED_TRIES):
-            settled = await self.store.port.settle(errand.conversation, lambda last: stamped(decide(last.events), self.clock))
-            if isinstance(settled, Settled):
+        for _ in range(_MAX_ATTEMPTS):
+            settled = await self.store.port.settle(
+                external_call.conversation, lambda last: stamped(decide(last.events), self.clock)
+            )
+            if isinstance(settled, CommittedBatch):
                 return
-            await asyncio.sleep(PAUSE)
-        raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
+            await asyncio.sleep(RETRY_DELAY)
+        raise StoreError(
+            f"Conversation {external_call.conversation} is locked by another process. "
+            f"The message to {external_call.asker.name} is not recorded."
+        )
 
 
-def _labels(asker: Asker) -> tuple[str, ...]:
-    return asker.agent or asker.name, f"{SESSION}{asker.session or _UNNAMED}"
+def _labels(asker: AskingAgent) -> tuple[str, ...]:
+    return asker.agent or asker.name, f"{SESSION_LABEL}{asker.session or _UNNAMED_SESSION}"

@@ -1,29 +1,36 @@
-"""The errands of agents: opened, waited for, taken up again, delivered, closed.
+"""External calls of other agents: this service opens them, waits for decisions, delivers the
+decisions, and closes the calls.
 
 Theory of operation
 ===================
 
-An errand is one call of another agent that a person has to decide about: a conversation with one turn and one call. Hooks, MCP and
-ACP alike open, follow and close them through this class; a door adds the protocol.
+An external call is one call of another agent that a person must decide about. It is recorded as a
+conversation with one turn and one tool call. Hooks, the MCP server and the ACP client open, follow
+and close external calls through this class. Each of them only adds the conversion of its protocol.
 
-**States.** Waiting (a request or an approval is open), decided (answered, but the agent has not heard), over (its turn has ended: the
-agent was told, or another dialog decided). Independently of that, a process waits for it or not: see `events/open_question.py`.
+**States.** Waiting: a request or an approval is open. Decided: a person has answered, but the
+answer is not yet delivered to the agent. Over: the turn has ended, because the agent received the
+answer or another dialog decided. In each state, a process may or may not wait for the call; see
+`events/open_question.py`.
 
-**What may happen.**
+**Operations.**
 
-- `permission`, `questions`: open one, unless the same call was asked about before, by the agent's own id for it.
-- `outcome`, `wait`: look, or wait, for the decision.
-- `tell`, `close`, `give_up`: record what the agent was told, or end the errand. `give_up` returns a decision made in the same moment.
-- `cancel`, `stays_open`, `let_go`: the agent waits no more; the question stays open.
-- `backlog`: what the session has left behind, taken up again or closed.
+- `permission`, `questions`: open a call, unless the same call (by the agent's own id) was opened
+  before.
+- `outcome`, `wait`: read the decision, or wait for it.
+- `tell`, `close`, `give_up`: record a message to the agent, or end the call. `give_up` returns a
+  decision made at the same moment.
+- `cancel`, `stays_open`, `let_go`: record that the agent stops waiting. The question stays open.
+- `backlog`: calls that earlier processes of the session left open.
 
 **Guarantees.**
 
-1. One call is asked about once, whichever process hears of it: `_alone` is a lock by session, tool and arguments, held while the call is
-   looked up and opened.
-2. Every change is decided on the turn as it is while nothing else writes (`ErrandLog`). A check made before is only a hint, and is made
-   again.
-3. An answer counts only for the call that it was given to.
+1. A person is asked only once about each call, even if several processes receive it. `_exclusive`
+   is a lock by session, tool and arguments. A process holds the lock while it searches for the call
+   and opens it.
+2. Every change is decided on the current events of the turn while no other process can write
+   (`ExternalCallLog`). An earlier check is only a hint and is repeated.
+3. An answer applies only to the call for which a person gave it.
 """
 
 from __future__ import annotations
@@ -37,26 +44,32 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from msgspec.structs import replace
 
 from midturn.errors import CallEnded, StoreLocked, Suspended
-from midturn.events.open_question import Address, Asker, OpenQuestion, parse_address
+from midturn.events.open_question import Address, AskingAgent, OpenQuestion, parse_address
 from midturn.events.types import Event
 from midturn.integrations.hooks.external_call import (
-    PAUSE,
-    Errand,
-    ErrandLog,
-    NoRoom,
-    Room,
+    RETRY_DELAY,
+    ExternalCall,
+    ExternalCallLog,
+    Quota,
+    QuotaExceeded,
     answers_of,
-    asked,
     asked_by,
     check_edit,
-    decided,
+    decision_of,
+    first_question,
     is_over,
     permission,
     reasons_of,
     tell,
 )
-from midturn.integrations.hooks.model_messages import Decided, DecidedElsewhere, FormCompleted, is_nameless, tool_name
-from midturn.integrations.hooks.undelivered_answers import Backlog
+from midturn.integrations.hooks.model_messages import (
+    Decided,
+    DecidedElsewhere,
+    FormCompleted,
+    is_process_session,
+    tool_name,
+)
+from midturn.integrations.hooks.undelivered_answers import UndeliveredAnswers
 from midturn.ports import Clock
 from midturn.question.form import Form
 from midturn.question.json_value import Json, JsonObject, canonical, members
@@ -69,267 +82,388 @@ from midturn.turn.view import TurnView, closed_call, why_closed
 if TYPE_CHECKING:
     from midturn.agent.inquirer_call import InquirerCall
 
-_LOOK_ANYWAY = 1.0  # seconds after which it is seen whether the answer is still needed
-_TRIES = 100
-Find: TypeAlias = Callable[[str, JsonObject], Awaitable[Errand | None]]
-"""Finds what was asked about a tool and its arguments."""
+_POLL_INTERVAL = 1.0  # maximum seconds between checks whether the answer is still needed
+_MAX_ATTEMPTS = 100
+FindEarlierCall: TypeAlias = Callable[[str, JsonObject], Awaitable[ExternalCall | None]]
+"""Finds an earlier call with the same tool and arguments."""
 
 
 Rules: TypeAlias = Callable[[str, str, JsonObject], Ruling]
-"""Say whether a call may run, by its agent, tool and arguments."""
+"""Returns whether a call may run, by its agent, tool and arguments."""
 
 
 def ask_always(agent: str, tool: str, arguments: JsonObject) -> Ruling:
-    """Have every call asked about."""
+    """Return the rule that every call needs a person's permission."""
     del agent, tool, arguments
     return Ruling("ask")
 
 
-class Errands:
-    """The calls of one agent that ask, in one store.
+class ExternalCallService:
+    """The external calls of one agent in one store.
 
     Args:
-        store: Where it is recorded.
-        asker: Who asks.
-        clock: What time it is.
-        room: How much more may be asked; shared by whatever asks in this process.
-        rules: What configuration says about a call of an agent.
-        fixed: Whether the rules for a tool of an agent depend on no arguments.
+        store: Store to record the calls in.
+        asker: The asking agent.
+        clock: Clock for deadlines.
+        quota: Limits for questions, shared by all services of this process.
+        rules: Rules of the configuration for calls.
+        fixed: Returns whether the rules for a tool of an agent do not depend on the arguments.
     """
 
     def __init__(
         self,
         store: ConversationStore,
-        asker: Asker,
+        asker: AskingAgent,
         clock: Clock,
-        room: Room | None = None,
+        quota: Quota | None = None,
         rules: Rules = ask_always,
         fixed: Callable[[str, str], bool] | None = None,
     ) -> None:
         self._store = store
         self._asker = asker
         self._clock = clock
-        self._room = room or Room()
-        self._log = ErrandLog(store, clock)
-        self.backlog = Backlog(self._log, asker)
+        self._quota = quota or Quota()
+        self._log = ExternalCallLog(store, clock)
+        self.backlog = UndeliveredAnswers(self._log, asker)
         self._rules = rules
         self._fixed = fixed
 
-    def of(self, *, said: str = "", ends: str = "", defers: bool = False) -> Errands:
-        """Return what asks for the same agent in another way: see `Asker.said`, `Asker.ends` and `Asker.defers`."""
+    def of(self, *, said: str = "", ends: str = "", defers: bool = False) -> ExternalCallService:
+        """Return a service for the same agent with other settings. See `AskingAgent.said`,
+        `AskingAgent.ends` and `AskingAgent.defers`.
+        """
         asker = replace(self._asker, said=said, ends=ends, defers=defers)
-        return Errands(self._store, asker, self._clock, self._room, self._rules, self._fixed)
+        return ExternalCallService(
+            self._store, asker, self._clock, self._quota, self._rules, self._fixed
+        )
 
-    async def permission(self, id: str, tool: str, arguments: JsonObject, always: Sequence[str] = (), left: Find | None = None) -> Errand:
-        """Ask whether a call may run; a call that was asked about before is not asked about again, whichever process asked.
+    async def permission(
+        self,
+        id: str,
+        tool: str,
+        arguments: JsonObject,
+        always: Sequence[str] = (),
+        left: FindEarlierCall | None = None,
+    ) -> ExternalCall:
+        """Ask whether a call may run. If a process has asked about the same call before, return
+        the earlier call.
 
         Args:
             id: The agent's own id for the call.
-            tool: What it calls.
-            arguments: What with.
-            always: See `Permit`.
-            left: Finds what a process has asked that is gone.
+            tool: Name of the tool.
+            arguments: Arguments of the call.
+            always: Standing permissions that the agent offers. See `Permit`.
+            left: Finds an equal call whose process has ended.
         """
-        async with self._alone(tool, arguments):
-            return await self._before(id, tool, arguments, left) or await self._new_permission(id, tool, arguments, always)
+        async with self._exclusive(tool, arguments):
+            return await self._find_earlier(
+                id, tool, arguments, left
+            ) or await self._new_permission(id, tool, arguments, always)
 
-    async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form, left: Find | None = None) -> Errand:
-        """Ask the questions of a form; a call that has asked them before does not ask them again. See `permission`."""
-        async with self._alone(tool, arguments):
-            return await self._before(id, tool, arguments, left) or await self._new_questions(id, tool, arguments, form)
+    async def questions(
+        self,
+        id: str,
+        tool: str,
+        arguments: JsonObject,
+        form: Form,
+        left: FindEarlierCall | None = None,
+    ) -> ExternalCall:
+        """Ask the questions of a form. If the same call has asked these questions before, return
+        the earlier call. See `permission`.
+        """
+        async with self._exclusive(tool, arguments):
+            return await self._find_earlier(id, tool, arguments, left) or await self._new_questions(
+                id, tool, arguments, form
+            )
 
-    def _alone(self, tool: str, arguments: JsonObject) -> AbstractAsyncContextManager[None]:
-        """Let no other process look for such a call or ask about it meanwhile: two processes may hear of one call at the same moment."""
-        session = self._asker.cwd if is_nameless(self._asker.session) else self._asker.session
+    def _exclusive(self, tool: str, arguments: JsonObject) -> AbstractAsyncContextManager[None]:
+        """Lock the call while this process searches for it and opens it, because two processes
+        may receive the same call at the same moment.
+        """
+        session = (
+            self._asker.cwd if is_process_session(self._asker.session) else self._asker.session
+        )
         return self._store.port.alone(canonical([session, tool_name(tool), arguments]).decode())
 
-    async def _before(self, id: str, tool: str, arguments: JsonObject, left: Find | None) -> Errand | None:
-        return await self.backlog.take_up_known(id, tool, arguments) or (await left(tool, arguments) if left else None)
+    async def _find_earlier(
+        self, id: str, tool: str, arguments: JsonObject, left: FindEarlierCall | None
+    ) -> ExternalCall | None:
+        return await self.backlog.take_up_known(id, tool, arguments) or (
+            await left(tool, arguments) if left else None
+        )
 
-    async def _new_permission(self, id: str, tool: str, arguments: JsonObject, always: Sequence[str]) -> Errand:
+    async def _new_permission(
+        self, id: str, tool: str, arguments: JsonObject, always: Sequence[str]
+    ) -> ExternalCall:
         asker = replace(self._asker, always=tuple(always))
-        errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
-        ruling, about = self._rules(asker.agent, tool, arguments), f"{tool}: {_shortened(arguments)}"
+        external_call = ExternalCall(
+            conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker
+        )
+        ruling, about = (
+            self._rules(asker.agent, tool, arguments),
+            f"{tool}: {_shortened(arguments)}",
+        )
         if ruling.run in ("unattended", "skip"):
-            return await self._log.open(errand, about, lambda errand: permission(errand, ruling))
+            return await self._log.open(
+                external_call, about, lambda external_call: permission(external_call, ruling)
+            )
         fixed = self._rules is ask_always if self._fixed is None else self._fixed(asker.agent, tool)
-        async with self._room_for(errand):
-            return await self._log.open(errand, about, lambda errand: permission(errand, ruling, any_arguments=fixed))
+        async with self._within_quota(external_call):
+            return await self._log.open(
+                external_call,
+                about,
+                lambda external_call: permission(external_call, ruling, any_arguments=fixed),
+            )
 
-    async def _new_questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
-        asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)
-        async with self._room_for(asking):
-            errand = await self._log.open(asking, form.questions[0].text)
-            await self._collect(errand, Form(form.questions))
-            return errand
+    async def _new_questions(
+        self, id: str, tool: str, arguments: JsonObject, form: Form
+    ) -> ExternalCall:
+        asking = ExternalCall(
+            conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker
+        )
+        async with self._within_quota(asking):
+            external_call = await self._log.open(asking, form.questions[0].text)
+            await self._collect(external_call, Form(form.questions))
+            return external_call
 
-    async def outcome(self, errand: Errand) -> Decided | None:
-        """Look once what a person decided."""
-        turn = await self.turn(errand)
+    async def outcome(self, external_call: ExternalCall) -> Decided | None:
+        """Return the decision, or None if there is no decision yet. Does not wait."""
+        turn = await self.turn(external_call)
         if has_unchecked_edit(turn):
-            await self._log.write(errand, lambda turn: check_edit(errand.conversation, turn, self._rule_of(errand), self._log.ids))
-            turn = await self.turn(errand)
-        outcome = decided(turn)
+            await self._log.write(
+                external_call,
+                lambda turn: check_edit(
+                    external_call.conversation, turn, self._rule_of(external_call), self._log.ids
+                ),
+            )
+            turn = await self.turn(external_call)
+        outcome = decision_of(turn)
         if outcome is not None or TurnView.last(turn).waits:
             return outcome
-        first = asked(turn)
+        first = first_question(turn)
         if is_over(turn):
             answers = answers_of(turn)
-            return FormCompleted(answers, reasons_of(turn, answers)) if answers else DecidedElsewhere()
+            return (
+                FormCompleted(answers, reasons_of(turn, answers)) if answers else DecidedElsewhere()
+            )
         if first is None:
             return None
-        form = Form.from_record(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
-        return await self._collect(errand, form)
+        form = (
+            Form.from_record(list(first.form.questions))
+            if first.form
+            else Form((first.question.asked(first.question_id),))
+        )
+        return await self._collect(external_call, form)
 
-    def _rule_of(self, errand: Errand) -> Callable[[Json], Ruling]:
-        """Return the rules for a call with other arguments."""
-        return lambda arguments: self._rules(self._asker.agent, errand.tool, members(arguments))
+    def _rule_of(self, external_call: ExternalCall) -> Callable[[Json], Ruling]:
+        """Return a function that applies the rules for this tool to other arguments."""
+        return lambda arguments: self._rules(
+            self._asker.agent, external_call.tool, members(arguments)
+        )
 
-    async def wait(self, errand: Errand, seconds: float = inf, needed: Callable[[], bool] = lambda: True) -> Decided | None:
-        """Wait until a person has decided, however long that takes; None after `seconds`, or when the answer is needed no more."""
+    async def wait(
+        self,
+        external_call: ExternalCall,
+        seconds: float = inf,
+        needed: Callable[[], bool] = lambda: True,
+    ) -> Decided | None:
+        """Wait for a decision. Return None after `seconds`, or when `needed` returns false. The
+        default is no time limit.
+        """
         began, since = self._clock.monotonic(), 0
         while True:
-            since = await self._told(since, min(_LOOK_ANYWAY, seconds - (self._clock.monotonic() - began)))
-            outcome = await self.outcome(errand)
+            since = await self._wait_for_change(
+                since, min(_POLL_INTERVAL, seconds - (self._clock.monotonic() - began))
+            )
+            outcome = await self.outcome(external_call)
             if outcome is not None or self._clock.monotonic() - began >= seconds or not needed():
                 return outcome
 
-    async def _told(self, since: int, seconds: float) -> int:
-        """Return when something may have happened to a question; see `StorePort.stirred`. At the latest after some seconds."""
-        telling = asyncio.ensure_future(self._store.port.growing.stirred(since))
-        waiting = {telling, asyncio.ensure_future(self._clock.sleep(seconds))} if since else {telling}
+    async def _wait_for_change(self, since: int, seconds: float) -> int:
+        """Wait until the store may have changed, at most `seconds`. See
+        `StorePort.wait_for_change`.
+        """
+        change = asyncio.ensure_future(self._store.port.growing.wait_for_change(since))
+        waiting = {change, asyncio.ensure_future(self._clock.sleep(seconds))} if since else {change}
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            return telling.result() if telling.done() else since
+            return change.result() if change.done() else since
         finally:
             for task in waiting:
                 task.cancel()
 
-    async def close(self, errand: Errand, content: str) -> None:
-        """End an errand: `content` is what its agent reads. What still waits was decided where we could not see it."""
-        await self._log.write(errand, lambda turn: closed_call(TurnView.last(turn), content, self._log.ids))
+    async def close(self, external_call: ExternalCall, content: str) -> None:
+        """End a call. `content` is the text that the agent reads. Open questions are closed, with
+        the note that they were decided elsewhere.
+        """
+        await self._log.write(
+            external_call, lambda turn: closed_call(TurnView.last(turn), content, self._log.ids)
+        )
 
-    async def give_up(self, errand: Errand, content: str) -> Decided | None:
-        """End an errand that was not decided, as `close` does; else return what a person has decided in the same moment."""
-        for _ in range(_TRIES):
+    async def give_up(self, external_call: ExternalCall, content: str) -> Decided | None:
+        """End a call without a decision, like `close`. If a person decides at the same moment,
+        return this decision.
+        """
+        for _ in range(_MAX_ATTEMPTS):
             gone: list[bool] = []
 
             def decide(turn: Sequence[Event], gone: list[bool] = gone) -> Sequence[Event]:
                 gone[:] = [is_over(turn)]
-                return closed_call(TurnView.last(turn), content, self._log.ids) if TurnView.last(turn).waits else ()
+                return (
+                    closed_call(TurnView.last(turn), content, self._log.ids)
+                    if TurnView.last(turn).waits
+                    else ()
+                )
 
-            await self._log.write(errand, decide)
-            outcome = await self.outcome(errand)
+            await self._log.write(external_call, decide)
+            outcome = await self.outcome(external_call)
             if outcome is not None or any(gone):
                 return None if isinstance(outcome, DecidedElsewhere) else outcome
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(RETRY_DELAY)
         return None
 
-    async def stays_open(self, errand: Errand) -> None:
-        """Record that its agent was told that the question stays open. It is not waited for any more."""
-        await self._log.note(errand, replace(errand.asker, left=True))
+    async def stays_open(self, external_call: ExternalCall) -> None:
+        """Record that the agent stops waiting, and was informed that the question stays open."""
+        await self._log.note(external_call, replace(external_call.asker, left=True))
 
-    async def let_go(self, errand: Errand, *, left: bool) -> None:
-        """Note that nothing waits here any more: it stays open, and is taken up when the same is asked again. See `Asker.left`."""
-        await self._log.note(errand, replace(errand.asker, process=None, left=left))
+    async def let_go(self, external_call: ExternalCall, *, left: bool) -> None:
+        """Record that no process waits for the call. The call stays open. If the agent repeats
+        the call, a process waits for it again. See `AskingAgent.left`.
+        """
+        await self._log.note(external_call, replace(external_call.asker, process=None, left=left))
 
-    async def cancel(self, errand: Errand) -> None:
-        """Record that its asker has cancelled the call, and waits no more. The question stays open."""
-        asker = replace(errand.asker, cancelled=True)
-        await self._log.write(errand, lambda turn: asked_by(turn, asker, self._log.ids) if TurnView.last(turn).waits else ())
+    async def cancel(self, external_call: ExternalCall) -> None:
+        """Record that the agent has cancelled the call. The question stays open."""
+        asker = replace(external_call.asker, cancelled=True)
+        await self._log.write(
+            external_call,
+            lambda turn: asked_by(turn, asker, self._log.ids) if TurnView.last(turn).waits else (),
+        )
 
-    async def tell(self, errand: Errand, content: str) -> None:
-        """Record what its agent was told, before it is done with it."""
-        await self._log.write(errand, lambda turn: tell(turn, content, self._log.ids))
+    async def tell(self, external_call: ExternalCall, content: str) -> None:
+        """Record a message that the agent has received, without ending the call."""
+        await self._log.write(external_call, lambda turn: tell(turn, content, self._log.ids))
 
-    async def turn(self, errand: Errand) -> tuple[Event, ...]:
-        """Return the events of an errand."""
-        return await self._log.turn(errand.conversation)
+    async def turn(self, external_call: ExternalCall) -> tuple[Event, ...]:
+        """Return the events of a call."""
+        return await self._log.turn(external_call.conversation)
 
-    async def found(self, conversation: str) -> Errand | None:
-        """Find something that was asked earlier, by its conversation, whichever process asked it."""
+    async def find_call(self, conversation: str) -> ExternalCall | None:
+        """Return the call of a conversation. Any process may have opened the call."""
         return await self._log.find(conversation)
 
     async def is_unreadable(self, conversation: str) -> bool:
-        """Say whether a conversation is there, and cannot be read just now."""
+        """Return whether the conversation exists but cannot be read at the moment."""
         return await self._log.is_unreadable(conversation)
 
-    async def open_question(self, errand: Errand) -> OpenQuestion | None:
-        """Return what a person is asked just now."""
-        return next(iter(pending(await self.turn(errand), errand.conversation)), None)
+    async def open_question(self, external_call: ExternalCall) -> OpenQuestion | None:
+        """Return the open question of a call, if any."""
+        return next(iter(pending(await self.turn(external_call), external_call.conversation)), None)
 
-    async def answer(self, errand: Errand, answers: Mapping[str, Json], via: str, shown: str) -> None:
-        """Record what a person answered at this agent's own prompt, which showed the question with the ID `shown`.
+    async def answer(
+        self, external_call: ExternalCall, answers: Mapping[str, Json], via: str, shown: str
+    ) -> None:
+        """Record a person's answers from the agent's own prompt. `shown` is the id of the
+        question that the prompt showed.
 
         Raises:
-            AnswerError: It does not fit.
-            AlreadyAnswered: It was answered meanwhile.
-            NotOpen: It is closed.
+            AnswerError: An answer is invalid.
+            AlreadyAnswered: The question was answered in the meantime.
+            NotOpen: The question is closed.
         """
-        turn = await self.turn(errand)
-        question = next((question for question in pending(turn, errand.conversation) if question.id == shown), None)
+        turn = await self.turn(external_call)
+        question = next(
+            (
+                question
+                for question in pending(turn, external_call.conversation)
+                if question.id == shown
+            ),
+            None,
+        )
         if question is None:
-            raise why_closed(turn, parse_address(shown) or Address(errand.conversation, errand.call))
+            raise why_closed(
+                turn,
+                parse_address(shown) or Address(external_call.conversation, external_call.call),
+            )
         value: Json = dict(answers) if question.form else next(iter(answers.values()))
         await self._store.answer(question.id, value, via=via)
 
-    async def leave(self, errand: Errand, via: str, shown: str) -> None:
-        """Record that a person did not want to answer the question `shown`, at this agent's own prompt."""
-        question = await self.open_question(errand)
+    async def decline(self, external_call: ExternalCall, via: str, shown: str) -> None:
+        """Record that a person declined the question `shown` at the agent's own prompt."""
+        question = await self.open_question(external_call)
         if question and question.id == shown:
             await self._store.answer(question.id, reply="", via=via)
 
     @asynccontextmanager
-    async def _room_for(self, asking: Errand) -> AsyncGenerator[None]:
-        """Let the block ask one more question.
+    async def _within_quota(self, asking: ExternalCall) -> AsyncGenerator[None]:
+        """Check the limits, and run the block that asks one more question.
 
         Raises:
-            NoRoom: Too much waits already.
+            QuotaExceeded: Too many questions are open.
         """
         call: JsonObject = {"id": asking.id, "tool": asking.tool, "arguments": asking.arguments}
         try:
-            async with self._room.taken(self._store, asking.asker, call, self._clock):
+            async with self._quota.admit(self._store, asking.asker, call, self._clock):
                 yield
-        except NoRoom as full:
+        except QuotaExceeded as full:
             await self._note_refusal(full)
             raise
 
-    async def _note_refusal(self, full: NoRoom) -> None:
-        """Show at the question that waits longest that there were more."""
-        errand = await self._log.find(full.oldest) if full.oldest else None
-        if errand and not errand.asker.refused:
-            await self._log.note(errand, replace(errand.asker, refused=True))
+    async def _note_refusal(self, full: QuotaExceeded) -> None:
+        """Mark the oldest open question of the agent, so that a person sees that midturn refused
+        further questions of this agent.
+        """
+        external_call = await self._log.find(full.oldest) if full.oldest else None
+        if external_call and not external_call.asker.refused:
+            await self._log.note(external_call, replace(external_call.asker, refused=True))
 
-    async def _collect(self, errand: Errand, form: Form) -> Decided | None:
-        """Ask what is to be asked next, and return the answers once all are there. The call is left open until its agent has them."""
-        from midturn.agent.inquirer import Inquirer  # what asks for a permission goes without the machine of turns
+    async def _collect(self, external_call: ExternalCall, form: Form) -> Decided | None:
+        """Ask the next question of the form. If all questions are answered, return the answers.
+        The call stays open until the answers are delivered.
+        """
+        from midturn.agent.inquirer import (
+            Inquirer,
+        )  # imported here, because permission requests do not need it
 
-        inquirer = Inquirer(self._store, errand.conversation, source=errand.asker.source)
+        inquirer = Inquirer(
+            self._store, external_call.conversation, source=external_call.asker.source
+        )
         try:
-            async with inquirer.call(errand.tool, errand.id, errand.arguments) as call:
+            async with inquirer.call(
+                external_call.tool, external_call.id, external_call.arguments
+            ) as call:
                 await call.ask_form(form)
-                _leave_open(call, form)
-        except _Collected as collected:
-            return FormCompleted(collected.answers, reasons_of(await self.turn(errand), collected.answers))
-        except StoreLocked:  # it is being answered just now
+                _raise_collected(call, form)
+        except _AllAnswered as collected:
+            return FormCompleted(
+                collected.answers, reasons_of(await self.turn(external_call), collected.answers)
+            )
+        except StoreLocked:  # another process is recording an answer
             return None
         except (Suspended, CallEnded):
-            return decided(await self.turn(errand))
+            return decision_of(await self.turn(external_call))
 
 
-class _Collected(Suspended):
-    """Every answer is there. The call stays open: it is over when its agent has read them."""
+class _AllAnswered(Suspended):
+    """Raised when all answers are recorded, so that the call stays open until the agent has
+    received the answers.
+    """
 
     def __init__(self, answers: dict[str, Json]) -> None:
-        super().__init__("Every answer is there.")
+        super().__init__("All answers are recorded.")
         self.answers = answers
 
 
-def _leave_open(call: InquirerCall, form: Form) -> None:
-    raise _Collected({question.id: cast("Json", call.context.answers.get(question.id)) for question in form.questions})
+def _raise_collected(call: InquirerCall, form: Form) -> None:
+    raise _AllAnswered(
+        {
+            question.id: cast("Json", call.context.answers.get(question.id))
+            for question in form.questions
+        }
+    )
 
 
 def _shortened(arguments: JsonObject) -> str:
-    """Return what names a call in a list: the first text among its arguments."""
+    """Return a short description of a call for lists: the first text among its arguments."""
     text = next((value for value in arguments.values() if isinstance(value, str)), "")
     return " ".join(text.split())[:80]

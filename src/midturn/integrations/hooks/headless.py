@@ -1,4 +1,6 @@
-"""Runs an agent with no one at its terminal, in whatever protocol it speaks: what it asks waits in the inbox."""
+"""Runs an agent without a terminal. The agent's questions go to the inbox. Each protocol
+implements `AgentSession`.
+"""
 
 from __future__ import annotations
 
@@ -15,89 +17,110 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from midturn.errors import MidturnError
-from midturn.events.open_question import Asker
+from midturn.events.open_question import AskingAgent
 from midturn.integrations.hooks import model_messages
-from midturn.integrations.hooks.external_call import Room
-from midturn.integrations.hooks.external_calls import Errands, Rules, ask_always
-from midturn.integrations.hooks.model_messages import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
+from midturn.integrations.hooks.external_call import Quota
+from midturn.integrations.hooks.external_calls import ExternalCallService, Rules, ask_always
+from midturn.integrations.hooks.model_messages import (
+    Approved,
+    Decided,
+    DecidedElsewhere,
+    FormCompleted,
+    Refused,
+    RepliedTo,
+    TurnStopped,
+)
 from midturn.ports import Clock
 from midturn.security.process_ancestry import VARIABLE
 from midturn.stores.lock import mark
 from midturn.stores.store import ConversationStore
 
-# ----------------------------------------------------------------------------------------------------------------------
-# An agent that runs as a child of ours, and is spoken with over its standard streams
+# --------------------------------------------------------------------------------------------------
+# An agent that runs as a child process, connected over its standard streams
 
 
-_LONGEST = 64 * 1024 * 1024  # bytes of one message: a result may carry pictures
-_PATIENCE = 5.0
-_PIECE = 64 * 1024
+# maximum number of bytes of one message; results may contain images
+_MAX_MESSAGE_SIZE = 64 * 1024 * 1024
+_GRACE_PERIOD = 5.0  # maximum seconds to wait for the end of the agent, and for its last output
+_CHUNK_SIZE = 64 * 1024
 
 
-class AgentFailed(MidturnError):  # noqa: N818  it says what happened
-    """The agent cannot be run, or went away; the message says what is known."""
+class AgentFailed(MidturnError):  # noqa: N818  named for the event
+    """The agent cannot be started, or has ended early. The message contains the reason if it is
+    known.
+    """
 
 
-async def started(command: Sequence[str], cwd: Path) -> asyncio.subprocess.Process:
-    """Start an agent in a process group of its own.
+async def start_agent(command: Sequence[str], cwd: Path) -> asyncio.subprocess.Process:
+    """Start an agent in its own process group.
 
     Raises:
-        AgentFailed: It cannot be started.
+        AgentFailed: The agent cannot be started.
     """
     pipe = asyncio.subprocess.PIPE
     environment = {**os.environ, VARIABLE: Path(command[0]).name}
     try:
         return await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=environment, limit=_LONGEST, start_new_session=True
+            *command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=cwd,
+            env=environment,
+            limit=_MAX_MESSAGE_SIZE,
+            start_new_session=True,
         )
     except OSError as error:
         raise AgentFailed(f"{command[0]} cannot be started: {error.strerror or error}.") from error
 
 
-async def relayed(stream: asyncio.StreamReader | None, complain: Callable[[str], None]) -> None:
-    """Hand on what an agent writes to its standard error, until that is closed: the terminal is not its own."""
+async def relay_stderr(
+    stream: asyncio.StreamReader | None, complain: Callable[[str], None]
+) -> None:
+    """Forward the agent's standard error until it is closed."""
     decoder = getincrementaldecoder("utf-8")("replace")
-    while stream and (chunk := await stream.read(_PIECE)):
+    while stream and (chunk := await stream.read(_CHUNK_SIZE)):
         complain(decoder.decode(chunk))
 
 
-async def ended(process: asyncio.subprocess.Process) -> None:
-    """Let an agent end, now that no one speaks with it, with everything that it has started."""
+async def stop_agent(process: asyncio.subprocess.Process) -> None:
+    """Terminate an agent and all processes in its group."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _PATIENCE)
+            await asyncio.wait_for(process.wait(), _GRACE_PERIOD)
 
 
-class AgentTalk(Protocol):
-    """An agent as its protocol reaches it. What it asks comes in while a prompt is under way.
+class AgentSession(Protocol):
+    """A session with an agent over its protocol. The agent may ask questions while a prompt runs.
 
-    Its methods raise `ConnectionError` once the agent is gone.
+    The methods raise `ConnectionError` after the agent has ended.
     """
 
     @property
-    def unsaid(self) -> Unsaid:
-        """Everything the agent has still to be told."""
+    def pending_messages(self) -> PendingMessages:
+        """Messages that the protocol could not deliver to the agent yet."""
         ...
 
     async def begin(self) -> None:
-        """Begin a session, or go on with one."""
+        """Start a session, or resume one."""
         ...
 
     async def prompt(self, prompt: str) -> str:
-        """Have a turn; return how it ended, as the protocol says it."""
+        """Run a turn and return the turn's status in the terms of the protocol."""
         ...
 
     async def close(self) -> None:
-        """Speak with the agent no more."""
+        """Close the session."""
         ...
 
 
 class Headless(Struct, frozen=True, kw_only=True):
-    """An agent to run: `command` starts it in `cwd`; its questions go into `store`.
+    """Settings to run an agent. `command` is started in the directory `cwd`. The agent's
+    questions are stored in `store`.
 
-    `say` prints what it says, `complain` what it writes to its standard error.
+    `say` receives the agent's text. `complain` receives the agent's output on standard error.
     """
 
     command: Sequence[str]
@@ -108,96 +131,120 @@ class Headless(Struct, frozen=True, kw_only=True):
     complain: Callable[[str], None]
     rules: Rules = ask_always
 
-    async def run(self, speak: Callable[[Process], AgentTalk], prompt: str, completed: str) -> str | None:
-        """Run one prompt to its end; return how the last turn ended, as the protocol says it, or None where a person has ended it.
+    async def run(
+        self, connect: Callable[[Process], AgentSession], prompt: str, completed: str
+    ) -> str | None:
+        """Run one prompt to its end. Return the status of the last turn, or None if a person has
+        ended the turn.
 
-        What people said with a no cannot be sent with it: it is the next prompt, where the turn before ended as `completed`.
+        Some protocols cannot transmit the reason of a decision. The reason is then sent as the
+        next prompt, after a turn with status `completed`.
 
         Raises:
-            AgentFailed: It cannot be started, or goes away in the middle. What it asked stays open.
+            AgentFailed: The agent cannot be started or ends early. Its open questions stay open.
         """
-        process = await started(self.command, self.cwd)
-        agent = speak(process)
-        relaying = asyncio.ensure_future(relayed(process.stderr, self.complain))
-        talking = asyncio.ensure_future(_until_told(agent, prompt, completed))
-        leaving = asyncio.ensure_future(process.wait())
+        process = await start_agent(self.command, self.cwd)
+        agent = connect(process)
+        relay_task = asyncio.ensure_future(relay_stderr(process.stderr, self.complain))
+        session_task = asyncio.ensure_future(_run_prompts(agent, prompt, completed))
+        exit_task = asyncio.ensure_future(process.wait())
         try:
-            await asyncio.wait({talking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return await asyncio.wait_for(talking, _PATIENCE)  # what it said before it ended is still heard
+            await asyncio.wait({session_task, exit_task}, return_when=asyncio.FIRST_COMPLETED)
+            return await asyncio.wait_for(
+                session_task, _GRACE_PERIOD
+            )  # after the exit, process the messages that are still in the pipe
         except (ConnectionError, TimeoutError) as error:
-            await asyncio.wait({leaving}, timeout=_PATIENCE)
-            how = f"ended (status {leaving.result()})" if leaving.done() else "hung up"
-            raise AgentFailed(f"{self.command[0]} {how} before its turn did. What it asked stays open.") from error
+            await asyncio.wait({exit_task}, timeout=_GRACE_PERIOD)
+            how = (
+                f"ended (status {exit_task.result()})"
+                if exit_task.done()
+                else "closed the connection"
+            )
+            raise AgentFailed(
+                f"{self.command[0]} {how} before its turn was complete. Its questions stay open."
+            ) from error
         finally:
-            for task in (talking, leaving):
+            for task in (session_task, exit_task):
                 task.cancel()
-            await asyncio.gather(talking, leaving, return_exceptions=True)
+            await asyncio.gather(session_task, exit_task, return_exceptions=True)
             await agent.close()
-            await ended(process)
-            await asyncio.wait({relaying}, timeout=_PATIENCE)
-            relaying.cancel()
+            await stop_agent(process)
+            await asyncio.wait({relay_task}, timeout=_GRACE_PERIOD)
+            relay_task.cancel()
 
 
 class Inbox:
-    """The questions of one process that we run, on their way into the store."""
+    """Creates the services that store the questions of one agent process."""
 
     def __init__(self, run: Headless, process: Process) -> None:
         self._run = run
         self._agent = mark(process.pid)
-        self._room = Room()
+        self._quota = Quota()
 
-    def errands(self, asker: Asker) -> Errands:
-        """Return what asks for the agent; of `asker`, which processes those are is filled in here."""
+    def calls(self, asker: AskingAgent) -> ExternalCallService:
+        """Return the service for an agent. The process ids are added to the data of the agent."""
         cwd = str(self._run.cwd.absolute())
-        named = structs.replace(asker, cwd=cwd, process=mark(os.getpid()), serves=self._agent, itself=self._agent)
-        return Errands(self._run.store, named, self._run.clock, self._room, self._run.rules)
+        asking = structs.replace(
+            asker, cwd=cwd, process=mark(os.getpid()), serves=self._agent, itself=self._agent
+        )
+        return ExternalCallService(
+            self._run.store, asking, self._run.clock, self._quota, self._run.rules
+        )
 
 
-class Unsaid:
-    """Words that a protocol cannot carry with a decision: the agent hears them with its next prompt.
+class PendingMessages:
+    """Messages that a protocol cannot transmit with a decision. They are sent with the next
+    prompt.
 
-    That is what people said; and once in a run, what no one was asked about, for agents tell their models in such a case that the user has
-    refused. An agent that asks without end is not told so without end.
+    There are two kinds. Messages of people are always sent. The second kind says that a request
+    could not be shown to a person. Without this message, the agent would tell its model that the
+    user refused the request. It is sent once per run, because an agent may ask in a loop.
     """
 
     def __init__(self) -> None:
         self.is_stopped = False
-        """Whether a person has ended the turn: nothing is to be said any more, whatever the agent makes of that."""
-        self._words: list[str] = []
+        """Whether a person has ended the turn. After that, nothing is sent to the agent."""
+        self._messages: list[str] = []
         self._unasked: dict[str, str] = {}
-        self._has_told = False
+        self._has_reported = False
 
     def keep(self, asked: str, outcome: Decided | None) -> None:
-        """Keep what was said about something that was asked."""
+        """Keep the message about an outcome, if the protocol cannot transmit it."""
         match outcome:
             case Refused(reason=reason, rule=rule) if reason or rule:
-                self._words.append(model_messages.told(asked, outcome))
+                self._messages.append(model_messages.outcome_message(asked, outcome))
             case RepliedTo() | Approved(arguments=dict()):
-                self._words.append(model_messages.told(asked, outcome))
+                self._messages.append(model_messages.outcome_message(asked, outcome))
             case FormCompleted(reasons=reasons) if reasons:
-                self._words.append(model_messages.added(asked, [*reasons.values()]))
+                self._messages.append(model_messages.added(asked, [*reasons.values()]))
             case TurnStopped():
                 self.is_stopped = True
             case None | Refused() | Approved() | FormCompleted() | DecidedElsewhere():
                 pass
 
     def keep_unasked(self, asked: str, why: str) -> None:
-        """Keep that no one was asked about something, and why."""
+        """Keep a message which says that a request was not shown to a person, and why."""
         self._unasked[asked] = why
 
     def take(self) -> str:
-        """Return all that was kept, and keep it no more."""
-        said, self._words = self._words, []
-        if self._unasked and not self._has_told:
-            said.append(model_messages.unasked([*self._unasked], next(iter(self._unasked.values()))))
-            self._has_told = True
+        """Return all kept messages and clear them."""
+        said, self._messages = self._messages, []
+        if self._unasked and not self._has_reported:
+            said.append(
+                model_messages.unasked([*self._unasked], next(iter(self._unasked.values())))
+            )
+            self._has_reported = True
         return "\n".join(said)
 
 
-async def _until_told(agent: AgentTalk, prompt: str, completed: str) -> str | None:
-    """Prompt until nothing that a person said is left to be told, or a person has ended the turn."""
+async def _run_prompts(agent: AgentSession, prompt: str, completed: str) -> str | None:
+    """Prompt the agent until no messages are left, or a person has ended the turn."""
     await agent.begin()
     ended = await agent.prompt(prompt)
-    while ended == completed and not agent.unsaid.is_stopped and (said := agent.unsaid.take()):
+    while (
+        ended == completed
+        and not agent.pending_messages.is_stopped
+        and (said := agent.pending_messages.take())
+    ):
         ended = await agent.prompt(said)
-    return None if agent.unsaid.is_stopped else ended
+    return None if agent.pending_messages.is_stopped else ended

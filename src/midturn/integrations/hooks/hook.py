@@ -1,4 +1,4 @@
-"""One run of a hook: an agent says what it is about to do, a person decides, and the agent is told something that is true."""
+"""One run of a hook: reads the agent's event, asks a person, and outputs the decision."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from midturn.errors import MidturnError
 from midturn.integrations.hooks import hook_agent, model_messages
-from midturn.integrations.hooks.external_call import Errand, asked, is_told
-from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.external_call import ExternalCall, first_question, was_delivered
+from midturn.integrations.hooks.external_calls import ExternalCallService
 from midturn.integrations.hooks.model_messages import Approved, Decided, DecidedElsewhere
 from midturn.integrations.hooks.undelivered_answers import counts_later
 from midturn.ports import Clock
@@ -22,157 +22,226 @@ from midturn.question.text import rfc3339
 from midturn.stores.lock import lives
 
 _LOG = logging.getLogger(__name__)
-_LOOK = 0.3
+_POLL_INTERVAL = 0.3
 
 
 class HookRun(Struct, frozen=True, kw_only=True):
-    """One run of a hook: `say` gives the agent what it reads, at once."""
+    """One run of a hook. `say` prints the output for the agent immediately."""
 
     agent: hook_agent.HookAgent
     document: JsonObject
-    occasion: hook_agent.Occasion
-    errands: Errands
+    occasion: hook_agent.HookEvent
+    calls: ExternalCallService
     clock: Clock
     wait: float
-    say: Callable[[hook_agent.Said], None]
+    say: Callable[[hook_agent.HookOutput], None]
     needed: Callable[[], bool] = lambda: True
-    """Whether the agent is still there; when it is gone, its hook goes, too, and the question stays open."""
+    """Returns whether the agent still runs. If the agent has ended, the hook ends too, and the
+    question stays open.
+    """
 
     async def go(self) -> None:
-        """Ask, wait, tell, and record that it was told. Whatever goes wrong, a gate stays closed with true words."""
+        """Ask, wait, output the decision, and record it. On an error, a gating hook denies the
+        call and gives the error as the reason.
+        """
         occasion = self.occasion
         try:
-            await self._carried_out(occasion)
+            await self._handle(occasion)
         except MidturnError as error:
             _LOG.warning("the hook of %s failed: %r", self.agent.name, str(error))
             self.say(self._without_answer(occasion, f"{model_messages.FAILED} ({error})"))
-        except Exception:  # noqa: BLE001  whatever it is, the agent must not take it for a yes
+        except Exception:  # noqa: BLE001  no error may let the call run
             _LOG.exception("the hook of %s failed", self.agent.name)
             self.say(self._without_answer(occasion, model_messages.FAILED))
 
-    async def _carried_out(self, occasion: hook_agent.Occasion) -> None:
+    async def _handle(self, occasion: hook_agent.HookEvent) -> None:
         match occasion:
             case hook_agent.Permit():
-                await self._permit(occasion)
-            case hook_agent.PutElicitation(arguments=dialog) if await self.errands.backlog.shown_in(dialog):
-                self.say(hook_agent.Said())
+                await self._ask_permission(occasion)
+            case hook_agent.PutElicitation(arguments=dialog) if (
+                await self.calls.backlog.shown_by_dialog(dialog)
+            ):
+                self.say(hook_agent.HookOutput())
             case hook_agent.PutForm():
-                await self._ask(occasion)
+                await self._ask_questions(occasion)
             case hook_agent.Done(tool=tool, arguments=arguments):
-                await self._close((await self.errands.backlog.matching(tool, arguments))[:1])
+                await self._close((await self.calls.backlog.matching(tool, arguments))[:1])
             case hook_agent.Ran():
-                await self.errands.backlog.close_left()
-                self.say(hook_agent.Said())
+                await self.calls.backlog.close_left()
+                self.say(hook_agent.HookOutput())
             case hook_agent.Stopping():
                 await self._stop(occasion)
             case hook_agent.MovedOn():
-                await self._close([errand for errand in await self.errands.backlog.errands() if _is_left(errand)])
+                await self._close(
+                    [
+                        external_call
+                        for external_call in await self.calls.backlog.calls()
+                        if _has_no_process(external_call)
+                    ]
+                )
             case hook_agent.Unaskable(why=why):
                 self.say(self._without_answer(occasion, f"{model_messages.FAILED} ({why})"))
             case hook_agent.Nothing():
-                self.say(hook_agent.Said())
+                self.say(hook_agent.HookOutput())
             case _ as never:
                 assert_never(never)
 
-    # A call, a question ------------------------------------------------------------------------------------------------------
+    # Calls and questions
+    # ----------------------------------------------------------------------------------------------
 
-    async def _permit(self, occasion: hook_agent.Permit) -> None:
-        errands = await self._begun(occasion)
-        errand = await errands.permission(occasion.id, occasion.tool, occasion.arguments, occasion.always, errands.backlog.take_up)
-        outcome = await self._decision(occasion, errand)
+    async def _ask_permission(self, occasion: hook_agent.Permit) -> None:
+        calls = await self._start(occasion)
+        external_call = await calls.permission(
+            occasion.id, occasion.tool, occasion.arguments, occasion.always, calls.backlog.take_up
+        )
+        outcome = await self._decision(occasion, external_call)
         if outcome is None:
-            self.say(self.agent.left_open(self.document) if occasion.gates else hook_agent.Said())
+            self.say(
+                self.agent.left_open(self.document) if occasion.gates else hook_agent.HookOutput()
+            )
             return
-        if isinstance(outcome, DecidedElsewhere) and occasion.gates:  # silence would let it run
+        if (
+            isinstance(outcome, DecidedElsewhere) and occasion.gates
+        ):  # an empty output would let the call run
             self.say(self._without_answer(occasion, model_messages.FAILED))
             return
-        if isinstance(outcome, Approved) and outcome.always not in occasion.always:  # what was shown is kept, and nothing else
+        if (
+            isinstance(outcome, Approved) and outcome.always not in occasion.always
+        ):  # a standing permission counts only if it was shown to the person
             outcome = replace(outcome, always="")
         self.say(self.agent.permitted(self.document, occasion, outcome))
-        await self.errands.close(errand, model_messages.decided(outcome))
+        await self.calls.close(external_call, model_messages.recorded_content(outcome))
 
-    async def _ask(self, occasion: hook_agent.PutForm) -> None:
-        errands = await self._begun(occasion)
-        errand = await errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form, errands.backlog.take_up)
-        outcome = await self._decision(occasion, errand)
+    async def _ask_questions(self, occasion: hook_agent.PutForm) -> None:
+        calls = await self._start(occasion)
+        external_call = await calls.questions(
+            occasion.id, occasion.tool, occasion.arguments, occasion.form, calls.backlog.take_up
+        )
+        outcome = await self._decision(occasion, external_call)
         if outcome is None:
-            self.say(self.agent.left_open(self.document) if occasion.gates else hook_agent.Said())
+            self.say(
+                self.agent.left_open(self.document) if occasion.gates else hook_agent.HookOutput()
+            )
             return
         self.say(self.agent.answered(self.document, occasion, outcome))
-        await self.errands.close(errand, model_messages.decided(outcome))
+        await self.calls.close(external_call, model_messages.recorded_content(outcome))
 
-    async def _begun(self, occasion: hook_agent.Permit | hook_agent.PutForm) -> Errands:
-        """Return what asks; where the agent's own dialog asks in the end, it is on record from the beginning when that is.
+    async def _start(self, occasion: hook_agent.Permit | hook_agent.PutForm) -> ExternalCallService:
+        """Close earlier open questions of the session, and return the service for this event.
 
-        The agent goes on with this, so that nothing else stays open of what it was told would.
+        The agent has continued with this call, so its earlier questions are obsolete. If the
+        agent's own dialog opens later, the time at which the dialog opens is recorded with the
+        question.
         """
-        await self.errands.backlog.close_left(occasion.tool, occasion.arguments)
-        said = hook_agent.last_words(self.document)
+        await self.calls.backlog.close_left(occasion.tool, occasion.arguments)
+        said = hook_agent.last_message(self.document)
         if occasion.gates:
-            return self.errands.of(said=said, defers=occasion.defers)
-        return self.errands.of(said=said, ends=rfc3339(self.clock.now() + timedelta(seconds=self._seconds(occasion))))
+            return self.calls.of(said=said, defers=occasion.defers)
+        return self.calls.of(
+            said=said, ends=rfc3339(self.clock.now() + timedelta(seconds=self._seconds(occasion)))
+        )
 
-    async def _decision(self, occasion: hook_agent.Permit | hook_agent.PutForm, errand: Errand) -> Decided | None:
-        """Wait; None where the time is up. Then the question is over where another dialog asks it, and stays open where none does."""
-        outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
+    async def _decision(
+        self, occasion: hook_agent.Permit | hook_agent.PutForm, external_call: ExternalCall
+    ) -> Decided | None:
+        """Wait for the decision. Return None after the timeout. Then close the question if the
+        agent's own dialog also asks it. Otherwise, the question stays open.
+        """
+        outcome = await self.calls.wait(external_call, self._seconds(occasion), self.needed)
         if outcome is not None or not self.needed():
             return outcome
         if not occasion.gates:
-            return await self.errands.give_up(errand, errand.asker.in_own_dialog)
+            return await self.calls.give_up(external_call, external_call.asker.in_own_dialog)
         if not occasion.defers:
-            await self.errands.stays_open(errand)
+            await self.calls.stays_open(external_call)
         return None
 
-    def _seconds(self, occasion: hook_agent.Permit | hook_agent.PutForm | hook_agent.Stopping) -> float:
+    def _seconds(
+        self, occasion: hook_agent.Permit | hook_agent.PutForm | hook_agent.Stopping
+    ) -> float:
         return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
 
-    def _without_answer(self, occasion: hook_agent.Occasion, message: str) -> hook_agent.Said:
+    def _without_answer(
+        self, occasion: hook_agent.HookEvent, message: str
+    ) -> hook_agent.HookOutput:
         return hook_agent.without_answer(self.agent, self.document, occasion, message)
 
-    # The end of a turn -------------------------------------------------------------------------------------------------------
+    # End of a turn
+    # ----------------------------------------------------------------------------------------------
 
     async def _stop(self, stopping: hook_agent.Stopping) -> None:
-        """Bring what was answered meanwhile; wait for the rest where no one is kept from typing."""
+        """Deliver the answers that arrived in the meantime.
+
+        If the agent runs without a terminal, also wait for the remaining answers.
+        """
         if not stopping.waits:
             await self._close(
-                [errand for errand in await self.errands.backlog.errands() if errand.asker.via == "hook" and _is_left(errand)]
+                [
+                    external_call
+                    for external_call in await self.calls.backlog.calls()
+                    if external_call.asker.via == "hook" and _has_no_process(external_call)
+                ]
             )
         began = self.clock.monotonic()
-        while errands := await self._untold():
-            news = [(errand, outcome) for errand in errands if (outcome := await self.errands.outcome(errand))]
+        while calls := await self._undelivered():
+            news = [
+                (external_call, outcome)
+                for external_call in calls
+                if (outcome := await self.calls.outcome(external_call))
+            ]
             if news:
-                await self._bring(news)
+                await self._deliver(news)
                 return
-            if not stopping.waits or self.clock.monotonic() - began >= self._seconds(stopping) or not self.needed():
+            if (
+                not stopping.waits
+                or self.clock.monotonic() - began >= self._seconds(stopping)
+                or not self.needed()
+            ):
                 break
-            await self.clock.sleep(_LOOK)
-        self.say(hook_agent.Said())
+            await self.clock.sleep(_POLL_INTERVAL)
+        self.say(hook_agent.HookOutput())
 
-    async def _untold(self) -> list[Errand]:
-        unfinished = [errand for errand in await self.errands.backlog.errands() if lives(errand.asker.process) or counts_later(errand)]
-        return [errand for errand in unfinished if not is_told(await self.errands.turn(errand))]
+    async def _undelivered(self) -> list[ExternalCall]:
+        unfinished = [
+            external_call
+            for external_call in await self.calls.backlog.calls()
+            if lives(external_call.asker.process) or counts_later(external_call)
+        ]
+        return [
+            external_call
+            for external_call in unfinished
+            if not was_delivered(await self.calls.turn(external_call))
+        ]
 
-    async def _bring(self, news: list[tuple[Errand, Decided]]) -> None:
-        lines = [model_messages.told(await self._subject(errand), outcome) for errand, outcome in news]
+    async def _deliver(self, news: list[tuple[ExternalCall, Decided]]) -> None:
+        lines = [
+            model_messages.outcome_message(await self._subject(external_call), outcome)
+            for external_call, outcome in news
+        ]
         self.say(self.agent.goes_on(self.document, "\n".join(lines)))
-        for (errand, outcome), line in zip(news, lines, strict=True):
+        for (external_call, outcome), line in zip(news, lines, strict=True):
             if isinstance(outcome, Approved):
-                await self.errands.tell(errand, line)  # the call comes again, and is allowed then
+                await self.calls.tell(
+                    external_call, line
+                )  # the agent repeats the call, and the repeated call is then allowed
             else:
-                await self.errands.close(errand, line)
+                await self.calls.close(external_call, line)
 
-    async def _subject(self, errand: Errand) -> str:
-        first = asked(await self.errands.turn(errand))
+    async def _subject(self, external_call: ExternalCall) -> str:
+        first = first_question(await self.calls.turn(external_call))
         if first is None:
-            return f"the call of {errand.tool} with {canonical(errand.arguments).decode()}"
+            return (
+                f"the call of {external_call.tool} with"
+                f" {canonical(external_call.arguments).decode()}"
+            )
         return f'the question "{first.question.text}"'
 
-    async def _close(self, errands: list[Errand]) -> None:
-        for errand in errands:
-            await self.errands.close(errand, model_messages.ELSEWHERE)
-        self.say(hook_agent.Said())
+    async def _close(self, calls: list[ExternalCall]) -> None:
+        for external_call in calls:
+            await self.calls.close(external_call, model_messages.ELSEWHERE)
+        self.say(hook_agent.HookOutput())
 
 
-def _is_left(errand: Errand) -> bool:
-    """Say whether the process that asked is gone."""
-    return not lives(errand.asker.process)
+def _has_no_process(external_call: ExternalCall) -> bool:
+    """Return whether the process that asked has ended."""
+    return not lives(external_call.asker.process)

@@ -1,7 +1,8 @@
-"""The agent that runs our hook: how it speaks and was started, why it ran the hook, and what it is told.
+"""Interface of an agent that runs midturn's hooks: the agent's documents, its process, and the
+events of a hook.
 
-A hook of ours runs with every call of an agent, and nearly always has nothing to ask: what reads the agent's document, and this with it,
-loads neither what asks nor what waits.
+An agent runs the hook at every call, and most calls ask no question. To start fast, this module
+and the readers of documents do not import the code that asks and waits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from midturn.events.open_question import Asker
+from midturn.events.open_question import AskingAgent
 from midturn.integrations.hooks.model_messages import Decided
 from midturn.question.json_value import Json, JsonObject, items, members, objects, text
 from midturn.stores.lock import lives, mark, parent, ps
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
 
 
 class Permit(Struct, frozen=True, kw_only=True):
-    """May this call run? `gates`: without an answer of ours no one is asked, so silence would decide; else the agent's own dialog asks.
+    """Event: the agent asks whether a call may run.
 
-    `seconds`: how long the agent's own dialog may be kept from its user; None where both are open at the same time. `always`: what the
-    agent offers to keep of a yes, each by itself, in words that say what it lets through. `defers`: without an answer its run ends with
-    this call, and it makes the very same call again, under the same id, when it is resumed.
+    `gates`: only midturn asks a person about the call, so an empty output would let the call run.
+    If false, the agent's own dialog asks too. `seconds`: maximum time for which the hook delays
+    the agent's own dialog, or None if the dialog is open at the same time as midturn's question.
+    `always`: standing permissions that the agent offers, each described in words. `defers`:
+    without an answer, the agent's run ends at this call, and the resumed run repeats the call
+    with the same id.
     """
 
     id: str
@@ -42,7 +46,9 @@ class Permit(Struct, frozen=True, kw_only=True):
 
 
 class PutForm(Struct, frozen=True, kw_only=True):
-    """The agent's model, or a server of it, asks something (`gates`, `seconds`, `defers` as in `Permit`)."""
+    """Event: the agent's model or one of its MCP servers asks questions. For `gates`, `seconds`
+    and `defers` see `Permit`.
+    """
 
     id: str
     tool: str
@@ -54,162 +60,202 @@ class PutForm(Struct, frozen=True, kw_only=True):
 
 
 class PutElicitation(PutForm, frozen=True, kw_only=True):
-    """A server has the agent open a dialog: `arguments` are what it shows. Where that is a question of ours, it is in the inbox already."""
+    """Event: the agent opens a dialog for an MCP server. `arguments` are the content of the
+    dialog. The dialog may show a question of midturn's own server.
+    """
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """A call is over: what we asked about it was decided, here or there."""
+    """Event: a call is over. Its question was decided, in midturn or in the agent's own dialog."""
 
     tool: str
     arguments: JsonObject
 
 
 class Ran(Struct, frozen=True):
-    """A call has run where the agent asks only us: it has gone on, so that nothing stays open of what it was told would."""
+    """Event: an agent without a terminal has run a call. Earlier open questions of the session are
+    obsolete.
+    """
 
 
 class Stopping(Struct, frozen=True, kw_only=True):
-    """The agent is about to end its turn; with `waits`, no one is kept from typing while we wait, for `seconds` or as long as may be."""
+    """Event: the agent is about to end its turn. If `waits`, the hook may wait up to `seconds`,
+    because no person is typing in the agent.
+    """
 
     waits: bool
     seconds: float | None = None
 
 
 class MovedOn(Struct, frozen=True):
-    """The person has said something new, or left: nothing of before is asked any more."""
+    """Event: the user has sent a new message or has left the session. All earlier questions are
+    obsolete.
+    """
 
 
 class Unaskable(Struct, frozen=True, kw_only=True):
-    """It cannot be shown to anybody, and why. `gates` as in `Permit`."""
+    """Event: a question cannot be shown to a person. `why` is the reason. For `gates` see
+    `Permit`.
+    """
 
     why: str
     gates: bool
 
 
 class Nothing(Struct, frozen=True):
-    """Nothing that we know of: a later version, or an event that is not ours."""
+    """Event without effect. It is unknown, or does not concern midturn."""
 
 
 def elicited(schema: object, message: str) -> Elicited:
-    """Return what is asked by a schema as a form.
+    """Return the questions of a schema as a form.
 
     Raises:
-        QuestionError: No form can ask that.
+        QuestionError: No form can represent the schema.
     """
-    from midturn.protocol_forms import form_of  # few calls ask
+    from midturn.protocol_forms import form_of  # imported here, because few calls ask questions
 
     return form_of(schema, message, has_own_dialog=True)
 
 
-Occasion: TypeAlias = Permit | PutForm | Done | Ran | Stopping | MovedOn | Unaskable | Nothing
+HookEvent: TypeAlias = Permit | PutForm | Done | Ran | Stopping | MovedOn | Unaskable | Nothing
 
 
-class Said(Struct, frozen=True):
-    """Output and exit status of a hook. Without a document it says nothing, and the agent decides as if there was no hook."""
+class HookOutput(Struct, frozen=True):
+    """Output and exit status of a hook. Without a document, the agent continues as if there were
+    no hook.
+    """
 
     document: Json = None
     status: int = 0
     errors: str = ""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The call of a tool in what an agent says to its hook
+# --------------------------------------------------------------------------------------------------
+# Tool calls in the JSON documents that agents send to hooks
 
 
-_NAMELESS = "tool"  # one of which an agent does not say the name
+_UNKNOWN_TOOL = "tool"  # name of the tool if the agent does not send the tool's name
 
 
 class HookCall(Struct, frozen=True):
-    """A tool call as the agent reports it: tool, arguments, and the agent's own id for it, empty where it gives none."""
+    """A tool call as the agent reports it. `id` is the agent's own id of the call. Empty if the
+    agent sends none.
+    """
 
     tool: str
     arguments: JsonObject
     id: str
 
 
-def call_in(document: JsonObject, tool: str = "tool_name", arguments: str = "tool_input") -> HookCall:
-    """Read the call; most agents give its parts the names that Claude Code does."""
-    return HookCall(text(document.get(tool)) or _NAMELESS, members(document.get(arguments)), text(document.get("tool_use_id")))
+def call_in(
+    document: JsonObject, tool: str = "tool_name", arguments: str = "tool_input"
+) -> HookCall:
+    """Return the call in a document. Most agents use the field names of Claude Code."""
+    return HookCall(
+        text(document.get(tool)) or _UNKNOWN_TOOL,
+        members(document.get(arguments)),
+        text(document.get("tool_use_id")),
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# How many seconds hooks may take, the same for every agent
+# --------------------------------------------------------------------------------------------------
+# Timeouts of hooks, the same for every agent
 
 
 TIMEOUT: Final = 86_400
-"""Seconds that an agent allows a hook that waits for a person; `midturn hook install` writes it into the agent's settings."""
+"""Timeout in seconds that `midturn hook install` sets for hooks that wait for a person."""
 WAIT: Final[float] = TIMEOUT - 60
-"""Seconds that such a hook waits: it ends by itself before its agent ends it."""
+"""Number of seconds that a hook waits for a person. It is shorter than `TIMEOUT`, so that the
+hook ends before the agent kills it.
+"""
 HIDDEN: Final = 20.0
-"""Seconds that an agent's own dialog stays away, where it opens only when our hook has ended."""
+"""Maximum delay in seconds of an agent's own dialog, if the dialog opens only after the hook has
+ended.
+"""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What an agent writes down of its session: what it said last, and the plan that it has made. None of it is needed to ask
+# --------------------------------------------------------------------------------------------------
+# Transcript files of agents. The last message and the last plan in them are optional context of a
+# question.
 
 
-_END: Final = 1024 * 1024  # bytes from the end that are looked at: what an agent said last is there
-_LONGEST: Final = 300  # characters of what it said
-_LARGEST_PLAN: Final = 200_000  # bytes
-_AGENTS: Final = frozenset({"assistant", "model", "gemini", "agent"})
-_TEXTS: Final = frozenset({"", "text", "output_text"})
+# number of bytes at the end of the transcript that are searched
+_MAX_TRANSCRIPT_TAIL: Final = 1024 * 1024
+# maximum number of characters of a message in the context of a question
+_MAX_MESSAGE_LENGTH: Final = 300
+_MAX_PLAN_SIZE: Final = 200_000  # maximum number of bytes of a plan in the context of a question
+_AGENT_ROLES: Final = frozenset({"assistant", "model", "gemini", "agent"})
+_TEXT_TYPES: Final = frozenset({"", "text", "output_text"})
 
 
-def last_words(document: JsonObject) -> str:
-    """Return what an agent said last, in one line and cut; empty where it does not say where that is, or it cannot be read."""
-    said = next((said for entry in _backwards(document) if (said := _said(entry))), "")
+def last_message(document: JsonObject) -> str:
+    """Return the last message of the agent, shortened to one line. Empty if the transcript is
+    missing or unreadable.
+    """
+    said = next((said for entry in _reversed_entries(document) if (said := _agent_text(entry))), "")
     line = " ".join(said.split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return line if len(line) <= _MAX_MESSAGE_LENGTH else f"{line[:_MAX_MESSAGE_LENGTH]}…"
 
 
-def plan(document: JsonObject) -> str:
-    """Return the plan that a session has written last; empty where none is to be found."""
-    named = next((file for entry in _backwards(document) if (file := _plan_file(entry))), "")
+def last_plan(document: JsonObject) -> str:
+    """Return the last plan of the session. Empty if there is none."""
+    reported = next(
+        (file for entry in _reversed_entries(document) if (file := _plan_file(entry))), ""
+    )
     try:
-        content = Path(named).read_bytes()[:_LARGEST_PLAN] if named.endswith(".md") else b""
+        content = Path(reported).read_bytes()[:_MAX_PLAN_SIZE] if reported.endswith(".md") else b""
     except (OSError, ValueError):
         return ""
     return content.decode("utf-8", "replace")
 
 
-def _backwards(document: JsonObject) -> Iterator[JsonObject]:
-    """Yield what was written down, the last first."""
+def _reversed_entries(document: JsonObject) -> Iterator[JsonObject]:
     try:
-        with Path(text(document.get("transcript_path")) or text(document.get("transcriptPath"))).open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, 2) - _END))
+        with Path(
+            text(document.get("transcript_path")) or text(document.get("transcriptPath"))
+        ).open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - _MAX_TRANSCRIPT_TAIL))
             lines = stream.read().splitlines()
     except (OSError, ValueError):
         return
     for line in reversed(lines):
         try:
             yield members(msgspec.json.decode(line))
-        except (ValueError, RecursionError):  # the first may be cut
+        except (ValueError, RecursionError):  # the first line may be incomplete
             continue
 
 
-def _said(entry: JsonObject) -> str:
-    """Return the words of an agent in an entry; agents put them into `message` or `payload`, or beside its `type`."""
+def _agent_text(entry: JsonObject) -> str:
+    """Return the agent's text in an entry. Agents store it in `message`, in `payload`, or next
+    to `type`.
+    """
     inner = members(entry.get("message")) or members(entry.get("payload")) or entry
-    if not _AGENTS & {text(entry.get("type")), text(inner.get("role")), text(inner.get("type"))}:
+    if not _AGENT_ROLES & {
+        text(entry.get("type")),
+        text(inner.get("role")),
+        text(inner.get("type")),
+    }:
         return ""
     content = inner.get("content", inner.get("parts", inner.get("text")))
-    pieces = [text(part.get("text")) for part in objects(content) if text(part.get("type")) in _TEXTS]
+    pieces = [
+        text(part.get("text")) for part in objects(content) if text(part.get("type")) in _TEXT_TYPES
+    ]
     return text(content) or " ".join([*pieces, *(text(part) for part in items(content))]).strip()
 
 
 def _plan_file(entry: JsonObject) -> str:
-    """Return the file of a plan that an entry names."""
     return text(members(entry.get("attachment")).get("planFilePath"))
 
 
 SERVER: Final = "midturn"
-"""The name of our server in an agent's settings."""
+"""Name of midturn's MCP server in the settings of agents."""
 
 
 class HookEntry(Struct, frozen=True, kw_only=True):
-    """One hook: for which event it runs, for which tools (`matcher`), how long it may take in the agent's own unit.
+    """One hook in an agent's settings: its event, the tools (`matcher`), and the timeout in the
+    agent's own unit.
 
-    `beside`: the agent does not wait for it.
+    `beside`: whether the agent continues without waiting for the hook.
     """
 
     event: str
@@ -219,179 +265,212 @@ class HookEntry(Struct, frozen=True, kw_only=True):
 
 
 class Installation(Struct, frozen=True, kw_only=True):
-    """The effect of `midturn hook install` for one agent: the file, its entries, and notes for the user.
+    """Changes that `midturn hook install` makes for one agent: the settings file, the entries,
+    and notes for the user.
 
-    `written`: as Claude Code has hooks, which most agents have taken over, or as Copilot CLI has them. `beside`: what a file that is ours
-    alone must say besides.
+    `written`: format of the hooks, either that of Claude Code (used by most agents) or that of
+    Copilot CLI. `beside`: other members that the file must contain if midturn creates it.
     """
 
     file: Path
     entries: tuple[HookEntry, ...]
     advice: str
     killed: str
-    """The fate of a call whose hook is killed, in a sentence."""
+    """Effect on a call if the call's hook is killed, as a sentence."""
     written: Literal["claude", "copilot"] = "claude"
     beside: Mapping[str, Json] = {}
 
 
 class HookAgent(Protocol):
-    """The dialect of one agent's hooks."""
+    """Reads and writes the documents of one agent's hooks."""
 
     @property
     def key(self) -> str:
-        """Its name in `midturn hook NAME`."""
+        """Name of the agent in `midturn hook NAME`."""
         ...
 
     @property
     def name(self) -> str:
-        """Its name for people."""
+        """Display name of the agent."""
         ...
 
     @property
     def wait(self) -> float:
-        """Seconds that a hook of it may wait: less than the agent does."""
+        """Maximum seconds that a hook may wait. Less than the agent's own timeout."""
         ...
 
     @property
-    def unreadable(self) -> Said:
-        """The reply to a document that cannot be read."""
+    def unreadable(self) -> HookOutput:
+        """Output for a document that cannot be read."""
         ...
 
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return the agent's name for its session."""
+        """Return the agent's id of the session."""
         ...
 
     def process(self, environment: Mapping[str, str]) -> int:
-        """Return the agent's own process, where it says so; else 0."""
+        """Return the process id of the agent, or 0 if it is unknown."""
         ...
 
     def subagent(self, document: JsonObject) -> str:
-        """Return the agent's name for the one of its own agents that asks; empty where that is the main one."""
+        """Return the name of the subagent that asks. Empty for the main agent."""
         ...
 
-    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
-        """Say what the document is about."""
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> HookEvent:
+        """Return the event that the document describes."""
         ...
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
-        """Tell what was decided about a call."""
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> HookOutput:
+        """Return the output for the decision about a call."""
         ...
 
-    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
-        """Tell what was answered."""
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> HookOutput:
+        """Return the output with the answers."""
         ...
 
-    def denied(self, document: JsonObject, message: str) -> Said:
-        """Keep a call from running, for a reason that is not a person's."""
+    def denied(self, document: JsonObject, message: str) -> HookOutput:
+        """Return the output that denies a call for a technical reason."""
         ...
 
-    def left_open(self, document: JsonObject) -> Said:
-        """Keep a call from running that was not decided in time; the question stays open."""
+    def left_open(self, document: JsonObject) -> HookOutput:
+        """Return the output that denies a call because no person decided in time. The question
+        stays open.
+        """
         ...
 
-    def goes_on(self, document: JsonObject, message: str) -> Said:
-        """Keep the agent from ending its turn, with news."""
+    def goes_on(self, document: JsonObject, message: str) -> HookOutput:
+        """Return the output that continues the agent's turn with a message."""
         ...
 
 
-def without_answer(agent: HookAgent, document: JsonObject, occasion: Occasion, message: str) -> Said:
-    """Return what an agent is told where no one could be asked: a gate stays closed, and everything else is left to the agent."""
+def without_answer(
+    agent: HookAgent, document: JsonObject, occasion: HookEvent, message: str
+) -> HookOutput:
+    """Return the output for an event that no person could be asked about. A gated call is denied.
+    The agent decides about all other events.
+    """
     gates = isinstance(occasion, Permit | PutForm | Unaskable) and occasion.gates
-    return agent.denied(document, message) if gates else Said()
+    return agent.denied(document, message) if gates else HookOutput()
 
 
-def agent_lives(asker: Asker) -> Callable[[], bool]:
-    """Return what says whether the agent still runs for which we ask: its process, and the one that started us."""
+def agent_watch(asker: AskingAgent) -> Callable[[], bool]:
+    """Return a function that checks whether the agent and the parent process of this hook still
+    run.
+    """
     began = os.getppid()
     return lambda: os.getppid() == began and lives(asker.serves)
 
 
-def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, str]) -> Asker:
-    """Return who asks in a run of an agent's hook: this process waits, and the agent's own is above it, where that can be told."""
-    named = agent.process(environment)
-    own = named if is_above(named) else process_of(agent.key)
-    return Asker(
+def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, str]) -> AskingAgent:
+    """Return the asking agent of a hook run. The process that waits for the answer is this process.
+    The agent's process is one of its ancestors, if it can be determined.
+    """
+    reported = agent.process(environment)
+    pid = reported if is_ancestor(reported) else find_ancestor(agent.key)
+    return AskingAgent(
         name=agent.name,
         agent=agent.key,
         session=agent.session(document, environment),
         via="hook",
         cwd=text(document.get("cwd")),
         process=mark(os.getpid()),
-        serves=mark(own or parent(os.getppid())),
-        itself=mark(own) if own else None,
+        serves=mark(pid or parent(os.getppid())),
+        itself=mark(pid) if pid else None,
         subagent=agent.subagent(document),
     )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Its session, its process, and how it was started
+# --------------------------------------------------------------------------------------------------
+# Session and process of the agent
 
 
-_FARTHEST = 6
-_NAME, _SESSION_ID = 40, 8  # characters of what names a subagent
-_PROGRAM = 4  # arguments in which a program's name stands: an interpreter and its own options come before it
+_MAX_ANCESTORS = 6
+_MAX_TYPE_LENGTH, _ID_LENGTH = 40, 8  # characters of a subagent's type and id in its name
+# number of leading arguments in which a program's name is searched: it may come after an
+# interpreter and its options
+_MAX_PROGRAM_INDEX = 4
 
 
-class Runs:
-    """What hooks of all agents share: their session in the document or in a variable, their process in a variable or not at all."""
+class HookProcess:
+    """Session and process of an agent, read from the document and from environment variables."""
 
     session_variable = ""
     process_variable = ""
 
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return the session's id; empty where it does not say."""
+        """Return the id of the session, or an empty string if it is unknown."""
         return text(document.get("session_id")) or environment.get(self.session_variable, "")
 
     def subagent(self, document: JsonObject) -> str:
-        """Return what kind of subagent asks, and the beginning of its id; empty where the main agent does, which has no id."""
+        """Return the type of the subagent and the start of its id. Empty for the main agent,
+        because the main agent has no such id.
+        """
         id = text(document.get("agent_id"))  # noqa: A001  the wire's word
-        return " ".join(filter(None, (text(document.get("agent_type"))[:_NAME], id[:_SESSION_ID]))) if id else ""
+        return (
+            " ".join(
+                filter(None, (text(document.get("agent_type"))[:_MAX_TYPE_LENGTH], id[:_ID_LENGTH]))
+            )
+            if id
+            else ""
+        )
 
     def process(self, environment: Mapping[str, str]) -> int:
-        """Return the agent's own process; 0 where it does not say."""
+        """Return the process id of the agent, or 0 if it is unknown."""
         given = environment.get(self.process_variable, "")
         return int(given) if given.isdecimal() else 0
 
 
-def started_with(*names: str) -> Sequence[str]:
-    """Return the arguments of the nearest process above us that is one of these programs; none where there is no such process."""
-    return next((arguments[1:] for _, arguments in _above(names)), ())
+def arguments_of_ancestor(*names: str) -> Sequence[str]:
+    """Return the arguments of the nearest ancestor process that runs one of these programs, or
+    an empty sequence.
+    """
+    return next((arguments[1:] for _, arguments in _ancestors(names)), ())
 
 
 def has_prompt(arguments: Sequence[str]) -> bool:
-    """Say whether a program was started with a prompt (`-p`): it has one turn, and asks no one at a terminal."""
+    """Return whether a program was started with a prompt (`-p`). Such a program runs one turn,
+    without a person at a terminal.
+    """
     return not {"-p", "--prompt"}.isdisjoint(arguments)
 
 
-def process_of(*names: str) -> int:
-    """Return the nearest process above us that is one of these programs; 0 where there is none that can be told."""
-    return next((pid for pid, _ in _above(names)), 0)
+def find_ancestor(*names: str) -> int:
+    """Return the id of the nearest ancestor process that runs one of these programs, or 0."""
+    return next((pid for pid, _ in _ancestors(names)), 0)
 
 
-def is_above(pid: int) -> bool:
-    """Say whether we descend from a process, as an agent's hook does from its agent. The first process of all belongs to no agent."""
+def is_ancestor(pid: int) -> bool:
+    """Return whether a process is an ancestor of this one. The init process does not count."""
     above, steps = os.getppid(), 0
-    while above > 1 and above != pid and steps < _FARTHEST:
+    while above > 1 and above != pid and steps < _MAX_ANCESTORS:
         above, steps = parent(above), steps + 1
     return above > 1 and above == pid
 
 
-def _above(names: Collection[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the processes above us that are one of these programs, the nearest first, with their arguments."""
+def _ancestors(names: Collection[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the ancestor processes that run one of these programs, with their arguments. The
+    nearest ancestor is first.
+    """
     pid = os.getppid()
-    for _ in range(_FARTHEST):
+    for _ in range(_MAX_ANCESTORS):
         arguments = _arguments(pid)
-        if any(not names_of(word).isdisjoint(names) for word in arguments[:_PROGRAM]):
+        if any(
+            not program_names(word).isdisjoint(names) for word in arguments[:_MAX_PROGRAM_INDEX]
+        ):
             yield pid, arguments
         pid = parent(pid)
         if pid <= 1:
             break
 
 
-def names_of(program: str) -> frozenset[str]:
-    """Return what a program's path calls it: its file, and the package that the file is in."""
+def program_names(program: str) -> frozenset[str]:
+    """Return the names of a program: its file name, and the package directories in its path."""
     path = PurePath(program)
-    return frozenset((path.stem, path.parent.name, path.parent.parent.name)) if path.is_absolute() else frozenset((path.stem,))
+    return (
+        frozenset((path.stem, path.parent.name, path.parent.parent.name))
+        if path.is_absolute()
+        else frozenset((path.stem,))
+    )
 
 
 def _arguments(pid: int) -> list[str]:

@@ -1,4 +1,6 @@
-"""An agent's own settings: our hooks are written there, found there, and taken away again. Everything else stays as it is."""
+"""Adds midturn's hooks to an agent's settings file, finds them and removes them. All other
+settings stay unchanged.
+"""
 
 from __future__ import annotations
 
@@ -19,88 +21,116 @@ from midturn.question.json_value import JsonObject, items, members, objects, tex
 from midturn.question.text import sha256
 from midturn.security.private_files import read_regular, write_private
 
-_BY_HAND = "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
-_LARGEST = 16 * 1024 * 1024
-_OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z][a-z0-9-]*)")
+_MANUAL_HINT = (
+    "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
+)
+_MAX_FILE_SIZE = 16 * 1024 * 1024
+_OWN_COMMAND = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z][a-z0-9-]*)")
 
 
-class HookFound(Struct, frozen=True):
-    """One hook of ours as it stands in the settings: what it is for, and the command that it runs."""
+class InstalledHook(Struct, frozen=True):
+    """One of midturn's hooks in the settings, with the command of the hook."""
 
     entry: HookEntry
     command: str
 
 
-def install(installation: Installation, command: str, key: str, kept: Path | None = None) -> bool:
-    """Write our hooks in the place of those of ours that are there; say whether anything had to be changed.
+def install(
+    installation: Installation, command: str, key: str, backups: Path | None = None
+) -> bool:
+    """Add midturn's hooks, or replace them if they are present. Return whether the file was
+    changed.
 
     Args:
-        installation: Where, and what.
-        command: What each of them runs.
-        key: Which agent's they are.
-        kept: A directory in which it is kept what the file was before, so that `uninstall` can put that back.
+        installation: The settings file and the hooks.
+        command: Command of each hook.
+        key: Key of the agent.
+        backups: Directory in which the original file is saved, so that `uninstall` can restore it.
 
     Raises:
-        ConfigError: The file is not what the agent reads, or cannot be written; it is left alone.
+        ConfigError: The file has an unexpected format or cannot be written. It is not changed.
     """
     before = _bytes(installation.file)
     settings = _text(installation.file, before)
     value = _value(settings, installation.file)
-    if _is_whole(installation, value, command, key):
+    if _is_complete(installation, value, command, key):
         return False
-    lists = [event for event, groups in _hooks(value, installation.file).items() if not any(map(_is_any_of(key), groups))]
-    settings = _without_ours(settings, key, installation.file, lists)
+    lists = [
+        event
+        for event, groups in _hooks(value, installation.file).items()
+        if not any(map(_contains_own_hook(key), groups))
+    ]
+    settings = _without_own(settings, key, installation.file, lists)
     for entry in installation.entries:
-        written = _group(entry, command) if installation.written == "claude" else _plain(entry, command)
+        written = (
+            _claude_group(entry, command)
+            if installation.written == "claude"
+            else _copilot_group(entry, command)
+        )
         settings = settings.with_item(("hooks", entry.event), written)
     for name, beside in installation.beside.items():
         settings = settings if name in value else settings.with_member(name, beside)
     written_bytes = settings.text.encode()
     _write(installation.file, written_bytes)
-    if kept:
-        _keep(kept, installation.file, Undoing(before, sha256(written_bytes), tuple(lists)), key)
+    if backups:
+        _save_backup(
+            backups, installation.file, Backup(before, sha256(written_bytes), tuple(lists)), key
+        )
     return True
 
 
-def uninstall(installation: Installation, key: str, kept: Path | None = None) -> bool:
-    """Take our hooks away; say whether there were any.
+def uninstall(installation: Installation, key: str, backups: Path | None = None) -> bool:
+    """Remove midturn's hooks. Return whether the file contained midturn's hooks.
 
-    A file that was not touched since becomes what it was; one that we have made is removed.
+    If the file was not edited since `install`, its original content is restored. A file that
+    `install` created is deleted.
     """
     before = _bytes(installation.file)
     if before is None:
         return False
     settings = _text(installation.file, before)
-    if not _found(_value(settings, installation.file), key, installation.file):
+    if not _installed(_value(settings, installation.file), key, installation.file):
         return False
-    undoing = _kept(kept, installation.file) if kept else None
-    lists = undoing.lists if undoing else ()
-    content: bytes | None = _without_ours(settings, key, installation.file, lists).text.encode()
-    if undoing and sha256(before) == undoing.written:
-        content = undoing.before
-    elif undoing and undoing.before is None and msgspec.json.decode(content or b"{}") in ({}, dict(installation.beside)):
+    backup = _read_backup(backups, installation.file) if backups else None
+    lists = backup.lists if backup else ()
+    content: bytes | None = _without_own(settings, key, installation.file, lists).text.encode()
+    if backup and sha256(before) == backup.written:
+        content = backup.before
+    elif (
+        backup
+        and backup.before is None
+        and msgspec.json.decode(content or b"{}") in ({}, dict(installation.beside))
+    ):
         content = None
     _write(installation.file, content)
-    if kept:
-        _place(kept, installation.file).unlink(missing_ok=True)
+    if backups:
+        _backup_file(backups, installation.file).unlink(missing_ok=True)
     return True
 
 
-def to_add(installation: Installation, command: str) -> str:
-    """Return what `install` would write into a file that is empty, for users who write it there by hand."""
+def manual_text(installation: Installation, command: str) -> str:
+    """Return the text that `install` would write into an empty file. Users can copy this text
+    into their settings.
+    """
     settings = _text(installation.file, b"{}")
     for name, beside in installation.beside.items():
         settings = settings.with_member(name, beside)
     for entry in installation.entries:
-        written = _group(entry, command) if installation.written == "claude" else _plain(entry, command)
+        written = (
+            _claude_group(entry, command)
+            if installation.written == "claude"
+            else _copilot_group(entry, command)
+        )
         settings = settings.with_item(("hooks", entry.event), written)
     return settings.text
 
 
-class Undoing(Struct, frozen=True):
-    """A settings file that we have changed: its text `before`, if it existed, and the digest of the text `written`.
+class Backup(Struct, frozen=True):
+    """Backup of a settings file. `before` is the original content, or None if the file did not
+    exist. `written` is the digest of the content that midturn wrote.
 
-    `lists` are the events that had a list without us, so that an empty one stays.
+    `lists` are the events that had a list of hooks in the original file. `uninstall` keeps these
+    lists, even if they are empty.
     """
 
     before: bytes | None
@@ -108,64 +138,83 @@ class Undoing(Struct, frozen=True):
     lists: tuple[str, ...] = ()
 
 
-def _keep(kept: Path, file: Path, undoing: Undoing, key: str) -> None:
-    """Keep it. What was kept before our first change stays: hooks that are replaced are taken away as well in the end."""
-    first = _kept(kept, file)
-    if first and _found(_value(_text(file, undoing.before), file), key, file):
-        undoing = replace(undoing, before=first.before, lists=first.lists)
-    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(_place(kept, file), msgspec.json.encode(undoing))
+def _save_backup(backups: Path, file: Path, backup: Backup, key: str) -> None:
+    """Save a backup. If the file already contained midturn's hooks, keep the earlier backup,
+    which was made before the hooks were added.
+    """
+    first = _read_backup(backups, file)
+    if first and _installed(_value(_text(file, backup.before), file), key, file):
+        backup = replace(backup, before=first.before, lists=first.lists)
+    backups.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(_backup_file(backups, file), msgspec.json.encode(backup))
 
 
-def _kept(kept: Path, file: Path) -> Undoing | None:
+def _read_backup(backups: Path, file: Path) -> Backup | None:
     try:
-        return msgspec.json.decode(_place(kept, file).read_bytes(), type=Undoing)
+        return msgspec.json.decode(_backup_file(backups, file).read_bytes(), type=Backup)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def _place(kept: Path, file: Path) -> Path:
-    return kept / f"{sha256(os.fsencode(os.path.realpath(file)))[:32]}.json"
+def _backup_file(backups: Path, file: Path) -> Path:
+    return backups / f"{sha256(os.fsencode(os.path.realpath(file)))[:32]}.json"
 
 
-def installed(installation: Installation, key: str) -> Sequence[HookFound]:
-    """Return our hooks that are there.
+def installed(installation: Installation, key: str) -> Sequence[InstalledHook]:
+    """Return midturn's hooks in the settings.
 
     Raises:
-        ConfigError: The file is not what the agent reads.
+        ConfigError: The file has an unexpected format.
     """
-    return _found(_read(installation.file), key, installation.file)
+    return _installed(_read(installation.file), key, installation.file)
 
 
-def switched_off(installation: Installation) -> str:
-    """Return the setting in the same file by which the agent runs no hooks at all; an empty text where there is none.
+def disabling_setting(installation: Installation) -> str:
+    """Return the name of the setting that disables all hooks of the agent, or an empty string.
 
     Raises:
-        ConfigError: The file is not what the agent reads.
+        ConfigError: The file has an unexpected format.
     """
     settings = _read(installation.file)
     if settings.get("disableAllHooks") is True:
         return "disableAllHooks"
-    return "hooksConfig.enabled" if members(settings.get("hooksConfig")).get("enabled") is False else ""
+    return (
+        "hooksConfig.enabled"
+        if members(settings.get("hooksConfig")).get("enabled") is False
+        else ""
+    )
 
 
-def wanted(installation: Installation, command: str) -> Sequence[HookFound]:
+def wanted(installation: Installation, command: str) -> Sequence[InstalledHook]:
     """Return the hooks that `install` writes."""
-    return [HookFound(entry, command) for entry in installation.entries]
+    return [InstalledHook(entry, command) for entry in installation.entries]
 
 
-def _is_whole(installation: Installation, settings: dict[str, Any], command: str, key: str) -> bool:
-    """Say whether exactly our hooks are there; where they stand among those of others does not matter."""
-    found, expected = _found(settings, key, installation.file), wanted(installation, command)
-    return len(found) == len(expected) and all(hook in found for hook in expected) and not installation.beside.keys() - settings.keys()
+def _is_complete(
+    installation: Installation, settings: dict[str, Any], command: str, key: str
+) -> bool:
+    """Return whether the settings contain exactly midturn's current hooks, in any order."""
+    found, expected = _installed(settings, key, installation.file), wanted(installation, command)
+    return (
+        len(found) == len(expected)
+        and all(hook in found for hook in expected)
+        and not installation.beside.keys() - settings.keys()
+    )
 
 
-def _found(settings: dict[str, Any], key: str, file: Path) -> list[HookFound]:
-    listed = ((event, group) for event, groups in _hooks(settings, file).items() for group in groups)
-    return [_read_hook(event, group, hook) for event, group in listed for hook in _hooks_of(group) if _is_ours(hook, key)]
+def _installed(settings: dict[str, Any], key: str, file: Path) -> list[InstalledHook]:
+    listed = (
+        (event, group) for event, groups in _hooks(settings, file).items() for group in groups
+    )
+    return [
+        _read_hook(event, group, hook)
+        for event, group in listed
+        for hook in _hooks_of(group)
+        if _is_own(hook, key)
+    ]
 
 
-def _read_hook(event: str, group: object, hook: JsonObject) -> HookFound:
+def _read_hook(event: str, group: object, hook: JsonObject) -> InstalledHook:
     timeout = hook.get("timeout", hook.get("timeoutSec"))
     entry = HookEntry(
         event=event,
@@ -173,27 +222,36 @@ def _read_hook(event: str, group: object, hook: JsonObject) -> HookFound:
         timeout=timeout if isinstance(timeout, int) else 0,
         beside=hook.get("async") is True,
     )
-    return HookFound(entry, _command(hook))
+    return InstalledHook(entry, _command(hook))
 
 
-def _group(entry: HookEntry, command: str) -> dict[str, Any]:
+def _claude_group(entry: HookEntry, command: str) -> dict[str, Any]:
     hook: dict[str, Any] = {"type": "command", "command": command, "timeout": entry.timeout}
     if entry.beside:
         hook["async"] = True
     return {**({"matcher": entry.matcher} if entry.matcher else {}), "hooks": [hook]}
 
 
-def _plain(entry: HookEntry, command: str) -> dict[str, Any]:
-    return {"type": "command", **({"matcher": entry.matcher} if entry.matcher else {}), "bash": command, "timeoutSec": entry.timeout}
+def _copilot_group(entry: HookEntry, command: str) -> dict[str, Any]:
+    return {
+        "type": "command",
+        **({"matcher": entry.matcher} if entry.matcher else {}),
+        "bash": command,
+        "timeoutSec": entry.timeout,
+    }
 
 
-def _without_ours(settings: SettingsText, key: str, file: Path, lists: Sequence[str]) -> SettingsText:
-    """Return settings without what is ours; a list that is empty then goes, unless it is one of those that were there without us."""
+def _without_own(
+    settings: SettingsText, key: str, file: Path, lists: Sequence[str]
+) -> SettingsText:
+    """Return settings without midturn's hooks. Lists that become empty are removed, unless
+    `lists` contains their event.
+    """
     for event, groups in _hooks(_value(settings, file), file).items():
         for place, group in reversed([*enumerate(groups)]):
             hooks = items(members(group).get("hooks"))
-            ours = [at for at, hook in enumerate(hooks) if _is_ours(members(hook), key)]
-            if _is_ours(members(group), key) or (ours and len(ours) == len(hooks)):
+            ours = [at for at, hook in enumerate(hooks) if _is_own(members(hook), key)]
+            if _is_own(members(group), key) or (ours and len(ours) == len(hooks)):
                 settings = settings.without(("hooks", event, place))
                 continue
             for at in reversed(ours):
@@ -204,17 +262,17 @@ def _without_ours(settings: SettingsText, key: str, file: Path, lists: Sequence[
     return settings.without(("hooks",)) if value.get("hooks") == {} and not lists else settings
 
 
-def _is_any_of(key: str) -> Callable[[object], bool]:
-    return lambda group: any(_is_ours(hook, key) for hook in _hooks_of(group))
+def _contains_own_hook(key: str) -> Callable[[object], bool]:
+    return lambda group: any(_is_own(hook, key) for hook in _hooks_of(group))
 
 
-def _is_ours(hook: JsonObject, key: str) -> bool:
-    found = _OURS.search(_command(hook))
+def _is_own(hook: JsonObject, key: str) -> bool:
+    found = _OWN_COMMAND.search(_command(hook))
     return found is not None and found[2] == key
 
 
 def _hooks_of(group: object) -> list[JsonObject]:
-    """Return the hooks of a group; a hook by itself is one."""
+    """Return the hooks of a group. A single hook is treated as a group with one hook."""
     return objects(members(group).get("hooks")) or [members(group)]
 
 
@@ -224,8 +282,12 @@ def _command(hook: JsonObject) -> str:
 
 def _hooks(settings: dict[str, Any], file: Path) -> dict[str, list[Any]]:
     hooks = settings.get("hooks", {})
-    if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in cast("dict[str, Any]", hooks).values()):
-        raise ConfigError(f"{file}: `hooks` is not what it should be (an object of lists). Correct it first. {_BY_HAND}")
+    if not isinstance(hooks, dict) or not all(
+        isinstance(groups, list) for groups in cast("dict[str, Any]", hooks).values()
+    ):
+        raise ConfigError(
+            f"{file}: `hooks` must be an object of lists. Correct the file first. {_MANUAL_HINT}"
+        )
     return cast("dict[str, list[Any]]", hooks)
 
 
@@ -235,7 +297,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _bytes(file: Path) -> bytes | None:
     try:
-        return read_regular(os.path.realpath(file), _LARGEST)  # a project's file is whatever its repository made it
+        return read_regular(
+            os.path.realpath(file), _MAX_FILE_SIZE
+        )  # a file in a repository is untrusted
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -246,7 +310,7 @@ def _text(file: Path, content: bytes | None) -> SettingsText:
     try:
         text = (content or b"").decode()
     except ValueError as error:
-        raise ConfigError(f"{file}: {error}. {_BY_HAND}") from error
+        raise ConfigError(f"{file}: {error}. {_MANUAL_HINT}") from error
     return SettingsText(text if text.strip("\ufeff \t\r\n") else "{}\n")
 
 
@@ -254,15 +318,17 @@ def _value(settings: SettingsText, file: Path) -> dict[str, Any]:
     try:
         value = settings.value
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: {error}. {_BY_HAND}") from error
+        raise ConfigError(f"{file}: {error}. {_MANUAL_HINT}") from error
     if not isinstance(value, dict):
-        raise ConfigError(f"{file}: it is not a JSON object. {_BY_HAND}")
+        raise ConfigError(f"{file}: the content must be a JSON object. {_MANUAL_HINT}")
     return cast("dict[str, Any]", value)
 
 
 def _write(file: Path, content: bytes | None) -> None:
-    """Put the settings in the place of what was there, whole, with the permissions that it had; None removes the file."""
-    target = Path(os.path.realpath(file))  # a link into the user's dotfiles stays one
+    """Replace the settings file atomically and keep its permissions. None deletes the file."""
+    target = Path(
+        os.path.realpath(file)
+    )  # follow a symbolic link, for example to the user's dotfiles
     try:
         if content is None:
             target.unlink(missing_ok=True)
@@ -270,7 +336,9 @@ def _write(file: Path, content: bytes | None) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
         temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
+        with os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb"
+        ) as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

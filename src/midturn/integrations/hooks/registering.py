@@ -1,4 +1,6 @@
-"""Registration of our MCP server with each agent, with time-outs that fit: the text of `midturn mcp --print-config`."""
+"""Entries that register midturn's MCP server with each agent, with suitable timeouts. `midturn
+mcp --print-config` prints them.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,25 @@ from typing import Any, Final
 from msgspec import Struct
 
 from midturn.integrations.hooks.hook_agent import SERVER
-from midturn.integrations.hooks.installing import HookFound
+from midturn.integrations.hooks.installing import InstalledHook
 from midturn.security.private_files import read_first_line
 
-_SECONDS: Final = 3_600  # what a call may take where an agent lets us say so: a dialog may be open for long
-_MS: Final = _SECONDS * 1000
-_HOMES: Final = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
-"""Variables by which the server finds the inbox: Codex gives a server nothing of its environment that is not named."""
+# timeout of a call in seconds, for agents with such a setting; a dialog may be open for long
+_CALL_TIMEOUT: Final = 3_600
+_CALL_TIMEOUT_MS: Final = _CALL_TIMEOUT * 1000
+_DIRECTORY_VARIABLES: Final = (
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+)
+"""Environment variables that determine the location of the inbox. Codex passes only the listed
+variables to a server.
+"""
 
 
 class Registration(Struct, frozen=True):
-    """An entry for an agent's settings: its file, its text, and notes for the user."""
+    """An entry for an agent's settings: the file, the text to add, and notes for the user."""
 
     where: str
     text: str
@@ -32,28 +42,51 @@ class Registration(Struct, frozen=True):
 
 
 def registration(agent: str, program: Sequence[str]) -> Registration:
-    """Return what goes into an agent's settings; `program` starts the server."""
+    """Return the entry for an agent's settings. `program` is the command that starts the server."""
     command, arguments = program[0], [*program[1:]]
     plain: dict[str, Any] = {"command": command, "args": arguments}
     match agent:
         case "claude":
             advice = "Without a terminal, add --allowedTools mcp__midturn."
-            return Registration(".mcp.json of a project", _servers("mcpServers", {"type": "stdio", **plain, "timeout": _MS}), advice)
+            return Registration(
+                ".mcp.json of a project",
+                _servers("mcpServers", {"type": "stdio", **plain, "timeout": _CALL_TIMEOUT_MS}),
+                advice,
+            )
         case "codex":
             return Registration(
-                "~/.codex/config.toml", _toml(command, arguments), "`required` has Codex wait until the server has started."
+                "~/.codex/config.toml",
+                _toml(command, arguments),
+                "With `required`, Codex waits until the server has started.",
             )
         case "gemini":
-            advice = "Its model calls the tool ask_person: Gemini CLI hides every tool that is called ask_user where there is no terminal."
-            return Registration("~/.gemini/settings.json", _servers("mcpServers", {**plain, "timeout": _MS, "trust": True}), advice)
+            advice = (
+                "Its model calls the tool ask_person, because Gemini CLI hides tools named ask_user"
+                " if there is no terminal."
+            )
+            return Registration(
+                "~/.gemini/settings.json",
+                _servers("mcpServers", {**plain, "timeout": _CALL_TIMEOUT_MS, "trust": True}),
+                advice,
+            )
         case "qwen":
-            return Registration("~/.qwen/settings.json", _servers("mcpServers", {**plain, "timeout": _MS, "trust": True}))
+            return Registration(
+                "~/.qwen/settings.json",
+                _servers("mcpServers", {**plain, "timeout": _CALL_TIMEOUT_MS, "trust": True}),
+            )
         case "copilot":
             advice = "Without a terminal, add --allow-tool midturn."
-            server = {"type": "local", **plain, "tools": ["*"], "timeout": _MS}
-            return Registration("~/.copilot/mcp-config.json", _servers("mcpServers", server), advice)
+            server = {"type": "local", **plain, "tools": ["*"], "timeout": _CALL_TIMEOUT_MS}
+            return Registration(
+                "~/.copilot/mcp-config.json", _servers("mcpServers", server), advice
+            )
         case _:
-            server = {"type": "local", "command": [command, *arguments], "enabled": True, "timeout": _MS}
+            server = {
+                "type": "local",
+                "command": [command, *arguments],
+                "enabled": True,
+                "timeout": _CALL_TIMEOUT_MS,
+            }
             return Registration("opencode.json", _servers("mcp", server))
 
 
@@ -70,50 +103,62 @@ def _toml(command: str, arguments: Sequence[str]) -> str:
         f"command = {json.dumps(command)}",
         f"args = {json.dumps(list(arguments))}",
         "required = true",
-        f"env_vars = {json.dumps(_HOMES)}",
+        f"env_vars = {json.dumps(_DIRECTORY_VARIABLES)}",
         "startup_timeout_sec = 20",
-        f"tool_timeout_sec = {_SECONDS}",
+        f"tool_timeout_sec = {_CALL_TIMEOUT}",
     ]
     return "\n".join(lines)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What is wrong with hooks that are installed: they are compared with those that `install` would write now
+# --------------------------------------------------------------------------------------------------
+# Faults of installed hooks, compared with the hooks that `install` would write now
 
 
-_SCRIPT = b"#!"
-_CHANGED = re.compile(r" --wait [0-9.]+$")
-"""The option that a user may have added: how long the hook waits."""
-_LONGEST = 4096  # bytes of a script's first line
+_SHEBANG = b"#!"
+_WAIT_OPTION = re.compile(r" --wait [0-9.]+$")
+"""Option that a user may have added to the command. It sets the time in seconds that the hook
+waits.
+"""
+_MAX_FIRST_LINE = 4096  # maximum number of bytes of the first line of a script
 
 
-def faults(found: Sequence[HookFound], wanted: Sequence[HookFound]) -> Sequence[str]:
-    """Return what is wrong with the hooks that were found, a phrase for each; nothing where they are those that are wanted."""
+def faults(found: Sequence[InstalledHook], wanted: Sequence[InstalledHook]) -> Sequence[str]:
+    """Return a phrase for each difference between the installed hooks and the wanted hooks."""
     expected = {hook.entry.event: hook for hook in wanted}
-    there = {hook.entry.event for hook in found}
-    twice = {event for event in there if [hook.entry.event for hook in found].count(event) > 1}
-    said = [f"{event} is missing" for event in expected if event not in there]
-    said += [f"{event} is not ours any more" for event in sorted(there - expected.keys())]
-    said += [f"{event} is there twice" for event in sorted(twice)]
-    said += [
-        f"{hook.entry.event} has another matcher or time-out"
+    events = {hook.entry.event for hook in found}
+    twice = {event for event in events if [hook.entry.event for hook in found].count(event) > 1}
+    faults_found = [f"{event} is missing" for event in expected if event not in events]
+    faults_found += [
+        f"{event} is no longer used by midturn" for event in sorted(events - expected.keys())
+    ]
+    faults_found += [f"{event} is installed twice" for event in sorted(twice)]
+    faults_found += [
+        f"{hook.entry.event} has another matcher or timeout"
         for hook in found
         if hook.entry.event in expected and hook.entry != expected[hook.entry.event].entry
     ]
     commands = dict.fromkeys(hook.command for hook in found)
-    return [*said, *(why for command in commands for why in _about(command, wanted[0].command))]
+    return [
+        *faults_found,
+        *(why for command in commands for why in _command_faults(command, wanted[0].command)),
+    ]
 
 
-def _about(command: str, wanted: str) -> Sequence[str]:
-    """Say what is wrong with a command."""
-    gone = gone_of(command)
-    if gone:
-        return [f"they run {gone}, which is gone"]
-    return [] if _CHANGED.sub("", command) == wanted else [f"they run `{command}`, and not this midturn's `{wanted}`"]
+def _command_faults(command: str, wanted: str) -> Sequence[str]:
+    missing = missing_program(command)
+    if missing:
+        return [f"they run {missing}, which does not exist any more"]
+    return (
+        []
+        if _WAIT_OPTION.sub("", command) == wanted
+        else [f"they run `{command}` instead of this midturn's `{wanted}`"]
+    )
 
 
-def gone_of(command: str) -> str:
-    """Return the program of a command that cannot be run any more: it, or what its script is run by; an empty text where it can."""
+def missing_program(command: str) -> str:
+    """Return the program or the script interpreter of a command if it is missing or not
+    executable. Otherwise return an empty string.
+    """
     try:
         program = next(iter(shlex.split(command)), "")
     except ValueError:
@@ -127,8 +172,10 @@ def gone_of(command: str) -> str:
 
 def _interpreter(program: Path) -> str:
     try:
-        first = read_first_line(os.path.realpath(program), _LONGEST)  # a project's settings name whatever its repository likes
-    except OSError:  # it may be run, and not read
+        first = read_first_line(
+            os.path.realpath(program), _MAX_FIRST_LINE
+        )  # the path may come from a repository and is untrusted
+    except OSError:  # the file is executable, but not readable
         return ""
-    words = os.fsdecode(first.removeprefix(_SCRIPT)).split() if first.startswith(_SCRIPT) else []
+    words = os.fsdecode(first.removeprefix(_SHEBANG)).split() if first.startswith(_SHEBANG) else []
     return words[0] if words else ""

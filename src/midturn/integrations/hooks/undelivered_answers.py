@@ -1,14 +1,16 @@
-"""Questions of an agent's session whose outcome the agent has not heard yet.
+"""External calls whose outcome the agent has not received yet.
 
-The process that asked may be gone: a hook is killed, a bridge starts anew. Then the same question is taken up by the process that hears of
-the same call next, so that it is not answered twice, and the rest is closed when the session goes on.
+The process that asked may have ended: a hook was killed, or a bridge restarted. If another
+process receives the same call, this process takes up the earlier question: it waits for the
+answer to the earlier question and does not ask again. All other questions of the session are
+closed when the session continues.
 
 | method | recognizes the call by | takes up |
 |---|---|---|
-| `take_up_known` | the agent's own id for it | what is open or answered, not what was closed |
-| `take_up` | session, subagent, tool and arguments | what is open, and an answer that `counts_later` |
-| `take_up_open` | name and directory of an agent without a session, tool and arguments | what is open: an answer may be another session's |
-| `take_up_cancelled` | the errand itself | a call that its asker has cancelled and now makes again |
+| `take_up_known` | the agent's own id of the call | open and answered calls |
+| `take_up` | session, subagent, tool and arguments | open calls, and answers that `counts_later` accepts |
+| `take_up_open` | agent name, directory, tool and arguments (agents without a session id) | open calls only |
+| `take_up_cancelled` | the call itself | a call that the agent has cancelled and repeats |
 """
 
 from __future__ import annotations
@@ -18,170 +20,269 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from midturn.clock import stamp
-from midturn.events.open_question import Asker
+from midturn.events.open_question import AskingAgent
 from midturn.events.types import Event
 from midturn.integrations.hooks import model_messages
-from midturn.integrations.hooks.external_call import Errand, ErrandLog, asked_by, decided, errand_of, is_over, shows
-from midturn.integrations.hooks.model_messages import DecidedElsewhere, is_nameless, tool_name
+from midturn.integrations.hooks.external_call import (
+    ExternalCall,
+    ExternalCallLog,
+    asked_by,
+    decision_of,
+    external_call_of,
+    is_over,
+    shows,
+)
+from midturn.integrations.hooks.model_messages import (
+    DecidedElsewhere,
+    is_process_session,
+    tool_name,
+)
 from midturn.question.json_value import JsonObject, canonical
 from midturn.stores.lock import is_found, lives
 from midturn.turn.view import TurnView, closed_call
 
-_RECENT = 200  # conversations among which a call is looked for that was made before
+# number of conversations, starting with the newest, in which an earlier call is searched
+_MAX_SEARCHED = 200
 
 
-def _always(errand: Errand, turn: Sequence[Event]) -> bool:
-    del errand, turn
+def _always(external_call: ExternalCall, turn: Sequence[Event]) -> bool:
+    del external_call, turn
     return True
 
 
-class Backlog:
-    """The errands of one asker's session that it has not heard about.
+class UndeliveredAnswers:
+    """The external calls of one session whose outcome the agent has not received yet.
 
     Args:
-        log: Where errands are recorded.
-        asker: The session, and the process that takes up what another has left.
+        log: Log of external calls.
+        asker: The session, and the process that takes up calls.
     """
 
-    def __init__(self, log: ErrandLog, asker: Asker) -> None:
+    def __init__(self, log: ExternalCallLog, asker: AskingAgent) -> None:
         self._log = log
         self._asker = asker
 
-    async def errands(self) -> list[Errand]:
-        """Return what this session has asked and not yet heard about, oldest first."""
-        mine = (self._asker.agent, self._asker.session)
-        return [errand for errand in await self._of_all() if (errand.asker.agent, errand.asker.session) == mine]
+    async def calls(self) -> list[ExternalCall]:
+        """Return the unfinished calls of this session, the oldest first."""
+        session = (self._asker.agent, self._asker.session)
+        return [
+            external_call
+            for external_call in await self._all_unfinished()
+            if (external_call.asker.agent, external_call.asker.session) == session
+        ]
 
-    async def matching(self, tool: str, arguments: JsonObject) -> list[Errand]:
-        """Return what this session has asked about such a call and not yet heard, oldest first."""
-        name, wanted = tool_name(tool), canonical(arguments)
-        return [errand for errand in await self.errands() if errand.tool == name and canonical(errand.arguments) == wanted]
-
-    async def shown_in(self, dialog: JsonObject) -> Errand | None:
-        """Return what this agent has asked through our server and not yet heard, where a dialog that it is about to open shows just that.
-
-        Its session may go by another name by now.
+    async def matching(self, tool: str, arguments: JsonObject) -> list[ExternalCall]:
+        """Return the unfinished calls of this session with the same tool and arguments, the
+        oldest first.
         """
-        unfinished = await self._of_all()
-        return next((errand for errand in unfinished if errand.asker.agent == self._asker.agent and shows(dialog, errand)), None)
+        name, wanted = tool_name(tool), canonical(arguments)
+        return [
+            external_call
+            for external_call in await self.calls()
+            if external_call.tool == name and canonical(external_call.arguments) == wanted
+        ]
+
+    async def shown_by_dialog(self, dialog: JsonObject) -> ExternalCall | None:
+        """Return the unfinished call of midturn's MCP server that is shown in a dialog of this
+        agent, or None.
+
+        The session is not compared, because the agent may use another session id for its hooks.
+        """
+        unfinished = await self._all_unfinished()
+        return next(
+            (
+                external_call
+                for external_call in unfinished
+                if external_call.asker.agent == self._asker.agent and shows(dialog, external_call)
+            ),
+            None,
+        )
 
     async def close_left(self, tool: str = "", arguments: JsonObject | None = None) -> None:
-        """Close what this session has left behind: it does something else now, perhaps this call.
+        """Close the earlier calls of this session, because the session now continues with other
+        work.
 
-        What was asked about this very call is left to `take_up`. Nothing is closed that a process still waits for, that its run has
-        ended with, or that our server has asked, whose answers are asked for by their id.
+        Four kinds of calls stay open: the call given by `tool` and `arguments`, which `take_up`
+        handles; calls that a process still waits for; calls at which the agent's run ended until
+        they are decided; and calls of midturn's MCP server, because the agent fetches their answers
+        by id.
         """
         wanted = (tool_name(tool), canonical(arguments), self._asker.subagent)
-        for errand in await self.errands():
-            asker = errand.asker
+        for external_call in await self.calls():
+            asker = external_call.asker
             if lives(asker.process) or asker.defers or asker.via != self._asker.via:
                 continue
-            if (errand.tool, canonical(errand.arguments), asker.subagent) != wanted or not _is_same_call(
-                errand, await self._log.turn(errand.conversation)
+            if (
+                external_call.tool,
+                canonical(external_call.arguments),
+                asker.subagent,
+            ) != wanted or not _is_same_call(
+                external_call, await self._log.turn(external_call.conversation)
             ):
-                await self._close(errand, model_messages.ELSEWHERE if asker.ends else model_messages.gone_on(asker.name))
+                await self._close(
+                    external_call,
+                    model_messages.ELSEWHERE if asker.ends else model_messages.gone_on(asker.name),
+                )
 
-    async def take_up_known(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
-        """Return what was asked under the id that the agent gives a call; where the process that asked is gone, this one waits now.
+    async def take_up_known(self, id: str, tool: str, arguments: JsonObject) -> ExternalCall | None:
+        """Return the call that the agent has already reported with this id. If the call's process
+        has ended, this process waits for the answer from now on.
 
-        What was closed since then says nothing about a call that comes again: the agent's own dialog had it, or the agent had gone on.
+        Closed calls are ignored, because the agent's own dialog decided them or the agent has
+        continued.
         """
         known = await self._known(id, tool_name(tool), arguments)
         if known is None or is_found(known.asker.process):
             return known
-        is_closed = isinstance(decided(await self._log.turn(known.conversation)), DecidedElsewhere)
+        is_closed = isinstance(
+            decision_of(await self._log.turn(known.conversation)), DecidedElsewhere
+        )
         return None if is_closed else await self._take(known)
 
-    async def take_up(self, tool: str, arguments: JsonObject) -> Errand | None:
-        """Return what was asked before by a process that is gone: it is the same question, and not asked twice. Now this one waits.
+    async def take_up(self, tool: str, arguments: JsonObject) -> ExternalCall | None:
+        """Return an earlier equal call whose process has ended, so that the question is not asked
+        twice. This process waits for the answer from now on.
 
-        What was answered meanwhile counts only where this must be the call that it was asked for: see `counts_later`.
+        An answer that was given in the meantime counts only if `counts_later` accepts it.
         """
-        own = [errand for errand in await self.matching(tool, arguments) if errand.asker.subagent == self._asker.subagent]
-        left = [errand for errand in own if not is_found(errand.asker.process)]
-        fitting = [errand for errand in left if _is_same_call(errand, await self._log.turn(errand.conversation))]
+        own = [
+            external_call
+            for external_call in await self.matching(tool, arguments)
+            if external_call.asker.subagent == self._asker.subagent
+        ]
+        left = [external_call for external_call in own if not is_found(external_call.asker.process)]
+        fitting = [
+            external_call
+            for external_call in left
+            if _is_same_call(external_call, await self._log.turn(external_call.conversation))
+        ]
         return await self._take(next(iter(fitting), None), _is_same_call)
 
-    async def take_up_open(self, tool: str, arguments: JsonObject) -> Errand | None:
-        """Take up what waits for a person, and was asked by a process that is gone.
+    async def take_up_open(self, tool: str, arguments: JsonObject) -> ExternalCall | None:
+        """Take up an open call of a process that has ended, for an agent without a session id.
 
-        An agent that has no name for its session is the one that asked if it has the same name and works in the same directory. That is
-        enough for a question that is still to be answered, and not for an answer: it may be another session.
+        Two agents with the same name and directory are treated as the same agent. This check is
+        sufficient to take up an open question. It is not sufficient to use an answer, because the
+        answer may belong to another session.
         """
         wanted, own = canonical(arguments), self._asker
         for conversation, turn in await self._log.open_turns():
-            errand = errand_of(conversation, turn) if TurnView.last(turn).waits else None
-            if errand is None or (errand.tool, canonical(errand.arguments)) != (tool_name(tool), wanted):
+            external_call = (
+                external_call_of(conversation, turn) if TurnView.last(turn).waits else None
+            )
+            if external_call is None or (
+                external_call.tool,
+                canonical(external_call.arguments),
+            ) != (tool_name(tool), wanted):
                 continue
-            if _is_same(errand.asker, own) and not is_found(errand.asker.process):
-                return await self._take(errand)
+            if _is_same_agent(external_call.asker, own) and not is_found(
+                external_call.asker.process
+            ):
+                return await self._take(external_call)
         return None
 
-    async def take_up_cancelled(self, errand: Errand) -> Errand:
-        """Take up a question whose asker has cancelled its call, and now makes the same call again."""
-        now = await self._log.find(errand.conversation) or errand
+    async def take_up_cancelled(self, external_call: ExternalCall) -> ExternalCall:
+        """Take up a call that the agent has cancelled and now repeats."""
+        now = await self._log.find(external_call.conversation) or external_call
         return (await self._take(now) or now) if now.asker.cancelled else now
 
-    async def _take(self, errand: Errand | None, fits: Callable[[Errand, Sequence[Event]], bool] = _always) -> Errand | None:
-        """Have this process wait for what another one has asked; None where it does not fit any more when that is written."""
-        if errand is None:
+    async def _take(
+        self,
+        external_call: ExternalCall | None,
+        fits: Callable[[ExternalCall, Sequence[Event]], bool] = _always,
+    ) -> ExternalCall | None:
+        """Record that this process waits for a call of another process. Return None if the call
+        no longer matches when this is recorded.
+        """
+        if external_call is None:
             return None
-        before = errand.asker
-        asker = replace(self._asker, always=before.always, refused=before.refused, round=before.round + before.cancelled)
-        still: list[bool] = []
+        before = external_call.asker
+        asker = replace(
+            self._asker,
+            always=before.always,
+            refused=before.refused,
+            round=before.round + before.cancelled,
+        )
+        is_valid: list[bool] = []
 
         def decide(turn: Sequence[Event]) -> Sequence[Event]:
-            still[:] = [fits(errand, turn)]
-            return asked_by(turn, asker, self._log.ids) if still[0] else ()
+            is_valid[:] = [fits(external_call, turn)]
+            return asked_by(turn, asker, self._log.ids) if is_valid[0] else ()
 
-        await self._log.write(errand, decide)
-        return replace(errand, asker=asker) if still[0] else None
+        await self._log.write(external_call, decide)
+        return replace(external_call, asker=asker) if is_valid[0] else None
 
-    async def _known(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
-        """Find a call that was made before, under the id that the agent gives it."""
+    async def _known(self, id: str, tool: str, arguments: JsonObject) -> ExternalCall | None:
+        """Return the earlier call with the agent's own id."""
         if not id:
             return None
         wanted = canonical(arguments)
-        for conversation in await self._log.store.port.newest(_RECENT):
-            errand = await self._log.find(conversation)
-            if errand and (errand.id, errand.tool, errand.asker.session) == (id, tool, self._asker.session):
-                return errand if canonical(errand.arguments) == wanted else None
+        for conversation in await self._log.store.port.newest(_MAX_SEARCHED):
+            external_call = await self._log.find(conversation)
+            if external_call and (
+                external_call.id,
+                external_call.tool,
+                external_call.asker.session,
+            ) == (id, tool, self._asker.session):
+                return external_call if canonical(external_call.arguments) == wanted else None
         return None
 
-    async def _of_all(self) -> list[Errand]:
-        """Return what any agent has asked and not yet heard about, oldest first."""
-        found = [errand_of(conversation, turn) for conversation, turn in await self._log.open_turns() if not is_over(turn)]
-        return [errand for errand in found if errand and not await self._has_ended(errand)]
+    async def _all_unfinished(self) -> list[ExternalCall]:
+        """Return the unfinished calls of all agents, the oldest first."""
+        found = [
+            external_call_of(conversation, turn)
+            for conversation, turn in await self._log.open_turns()
+            if not is_over(turn)
+        ]
+        return [
+            external_call
+            for external_call in found
+            if external_call and not await self._has_ended(external_call)
+        ]
 
-    async def _has_ended(self, errand: Errand) -> bool:
-        """Close what has come to its recorded end while no process was there to close it."""
-        if not errand.asker.has_ended(stamp(self._log.clock)) or lives(errand.asker.process):
+    async def _has_ended(self, external_call: ExternalCall) -> bool:
+        """Close a call whose recorded end time has passed while no process was running that could
+        close it. Return whether the call was closed.
+        """
+        if not external_call.asker.has_ended(stamp(self._log.clock)) or lives(
+            external_call.asker.process
+        ):
             return False
-        await self._close(errand, errand.asker.in_own_dialog)
+        await self._close(external_call, external_call.asker.in_own_dialog)
         return True
 
-    async def _close(self, errand: Errand, content: str) -> None:
-        await self._log.write(errand, lambda turn: closed_call(TurnView.last(turn), content, self._log.ids))
+    async def _close(self, external_call: ExternalCall, content: str) -> None:
+        await self._log.write(
+            external_call, lambda turn: closed_call(TurnView.last(turn), content, self._log.ids)
+        )
 
 
-def counts_later(errand: Errand) -> bool:
-    """Say whether an answer counts that came when no process waited for it any more.
+def counts_later(external_call: ExternalCall) -> bool:
+    """Return whether to use an answer that was given while no process waited for it.
 
-    It does where no one else can have decided meanwhile: no dialog of the agent has asked the same, and the agent has either heard that the
-    question stays open, or is gone itself. A hook that is killed while its agent goes on leaves the call to the agent.
+    The answer counts only if nothing else can have decided about the call. There are two
+    conditions. First, the agent's own dialog has not asked the same question. Second, the agent was
+    informed that the question stays open, or the agent has ended. If only the hook was killed and
+    the agent continues, the agent itself decides about the call.
     """
-    asker = errand.asker
+    asker = external_call.asker
     is_gone = asker.serves is not None and not lives(asker.serves)
     return not asker.ends and (asker.left or asker.defers or asker.via != "hook" or is_gone)
 
 
-def _is_same_call(errand: Errand, turn: Sequence[Event]) -> bool:
-    """Say whether a call of the same arguments may go on with what was asked before: a person has still to answer, or the answer counts."""
-    return TurnView.last(turn).waits or counts_later(errand)
+def _is_same_call(external_call: ExternalCall, turn: Sequence[Event]) -> bool:
+    """Return whether an equal call may use the earlier call. The earlier call must be open, or
+    its answer must count.
+    """
+    return TurnView.last(turn).waits or counts_later(external_call)
 
 
-def _is_same(asked: Asker, now: Asker) -> bool:
-    """Say whether these may be the same agent's: by its own name for its session, or by where it works."""
+def _is_same_agent(asked: AskingAgent, now: AskingAgent) -> bool:
+    """Return whether both are the same agent: the same name, directory and interface (`via`), and
+    the same session id unless both have none.
+    """
     if (asked.name, asked.via, asked.cwd) != (now.name, now.via, now.cwd):
         return False
-    return asked.session == now.session or (is_nameless(asked.session) and is_nameless(now.session))
+    return asked.session == now.session or (
+        is_process_session(asked.session) and is_process_session(now.session)
+    )

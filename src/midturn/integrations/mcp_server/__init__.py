@@ -1,1 +1,1 @@
-"""`midturn mcp`: any client of the Model Context Protocol asks the user through us."""
+"""MCP server (`midturn mcp`): any MCP client can ask the user questions through midturn."""

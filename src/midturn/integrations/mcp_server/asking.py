@@ -1,4 +1,6 @@
-"""`ask_user` and `check_answer`: a question is recorded, then every way to an answer races, and the first wins."""
+"""The tools `ask_user` and `check_answer`. A question is recorded and then shown in all
+interfaces. The first answer wins.
+"""
 
 from __future__ import annotations
 
@@ -23,240 +25,368 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import MidturnError, QuestionError
-from midturn.events.open_question import Asker
+from midturn.events.open_question import AskingAgent
 from midturn.integrations.hooks.clients import AGENTS
-from midturn.integrations.hooks.external_call import QUICKEST, Errand, Room, is_called
-from midturn.integrations.hooks.external_calls import Errands, Rules, ask_always
-from midturn.integrations.hooks.hook_agent import process_of
-from midturn.integrations.hooks.model_messages import Decided, nameless_session
+from midturn.integrations.hooks.external_call import (
+    MIN_RESPONSE_TIME,
+    ExternalCall,
+    Quota,
+    has_handle,
+)
+from midturn.integrations.hooks.external_calls import ExternalCallService, Rules, ask_always
+from midturn.integrations.hooks.hook_agent import find_ancestor
+from midturn.integrations.hooks.model_messages import Decided, session_of_process
 from midturn.integrations.mcp_server import client
-from midturn.integrations.mcp_server.client import PROOF, VIA, CallDialog, Caller, DialogShown, created
+from midturn.integrations.mcp_server.client import (
+    PROOF,
+    VIA,
+    CallDialog,
+    Caller,
+    ShownForm,
+    task_result,
+)
 from midturn.ports import Clock
 from midturn.question.json_value import JsonObject, canonical, members
 from midturn.question.text import ASK_USER
-from midturn.security.authorization import remember
+from midturn.security.authorization import mark_agent
 from midturn.stores.lock import mark
 from midturn.stores.store import ConversationStore
 from midturn.tools.ask_user_call import FormRead, read_arguments
 
 T = TypeVar("T")
 CallAnswer: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
-"""A dictionary is a task: the SDK has no type for it."""
+"""Result of a tool call. A task is a dictionary, because the SDK has no type for tasks."""
 _LOG = logging.getLogger(__name__)
 _HANDLE = re.compile(r"(?P<conversation>[0-9]{1,20})-[a-z2-7]{12}")
-_FORM = "form"  # the name of our one request in a result that requires input
-_MOST_ASTRAY = 10  # how often a question is shown again to a client that brings something else than its answer
-_MOST_BEGUN = 1_000
-_PROGRESS = 10.0  # seconds between two signs of life
-_NO_STATE = "Invalid or expired requestState: it is of no question that waits here. Nothing was asked. Call again without it."
-_GONE = "The agent has asked something else since."
-_CALL_AGAIN = "Go on with what does not depend on it, or ask again with the tool `check_answer` after a while."
-_END_TURN = "Do not ask again now: end your turn, and say that you wait for an answer. It is there at the next `check_answer`."
+_REQUEST_KEY = "form"  # key of the form's request in a result that requires input
+# maximum number of times that a question is shown again after an unrelated response of the client
+_MAX_UNEXPECTED_RESPONSES = 10
+_MAX_STARTED_TASKS = 1_000
+_PROGRESS_INTERVAL = 10.0  # seconds between two progress reports to the client
+_NO_STATE = (
+    "Invalid or expired requestState: no question that waits here has it. Nothing was asked. Call"
+    " again without it."
+)
+_SUPERSEDED = "The agent has asked something else since."
+_CALL_AGAIN = (
+    "Go on with what does not depend on it, or ask again with the tool `check_answer` after a"
+    " while."
+)
+_END_TURN = (
+    "Do not ask again now: end your turn, and say that you wait for an answer. It is there at the"
+    " next `check_answer`."
+)
 
 
 class ServerWait(Struct, frozen=True, kw_only=True):
-    """Waiting times of the server.
+    """Settings of the server.
 
     Args:
-        slice: How many seconds one call blocks.
-        woken: A session of this agent (by how `midturn hook` calls it) is woken when an answer comes.
-        quickest: See `CallDialog`.
-        shared: Several clients talk with this process. None is known to be the one that asked a question, so a dialog shows only what its
-            own call has just asked.
-        tasks: A client that can leaves a call to run on as a task.
-        rules: What configuration says about the calls of agents that ask for permission here.
+        slice: Maximum number of seconds that one call blocks.
+        woken: Names of agents in `midturn hook`. The sessions of these agents are notified when
+            an answer arrives.
+        quickest: Minimum number of seconds for an answer in a client's dialog. See `CallDialog`.
+        shared: Whether several clients use this process. The server then cannot know which client
+            asked an earlier question. Therefore, the dialog of a call shows only the questions of
+            this call.
+        tasks: Whether a call can continue as a task, if the client supports tasks.
+        rules: Rules of the configuration for permission requests.
     """
 
     slice: float = 45.0
     woken: frozenset[str] = frozenset()
-    quickest: float = QUICKEST
+    quickest: float = MIN_RESPONSE_TIME
     shared: bool = False
     tasks: bool = True
     rules: Rules = ask_always
 
 
 class ServedCalls:
-    """Calls of clients in this process."""
+    """Handles the calls of clients in this process."""
 
-    def __init__(self, store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: ServerWait) -> None:
+    def __init__(
+        self,
+        store: ConversationStore,
+        environment: Mapping[str, str],
+        clock: Clock,
+        settings: ServerWait,
+    ) -> None:
         self._store = store
         self._environment = environment
         self._clock = clock
         self._settings = settings
         self._shown: dict[str, float] = {}
-        self._left: list[Errand] = []
-        self._astray = Counter[str]()
+        self._given_up: list[ExternalCall] = []
+        self._unexpected_responses = Counter[str]()
         self._states: dict[str, str] = {}
         self._number = 0
-        self._proving = secrets.token_bytes(32)
-        self.begun: dict[str, dict[str, Any]] = {}
-        """The newest tasks that this process has begun, by their ids: what was said of each."""
-        self._room = Room()
+        self._proof_key = secrets.token_bytes(32)
+        self.started_tasks: dict[str, dict[str, Any]] = {}
+        """The most recent tasks that this process has started, by their ids, with their first
+        results.
+        """
+        self._quota = Quota()
 
     def caller(self, context: ServerRequestContext[Any]) -> Caller:
-        """Return who calls."""
+        """Return the client of a request."""
         return Caller.of(context, self._environment)
 
-    def returning(self, context: ServerRequestContext[Any]) -> Caller:
-        """Return who comes back to a question; where clients share this process, it may be anybody, whose dialog is not for it."""
+    def returning_caller(self, context: ServerRequestContext[Any]) -> Caller:
+        """Return the client of a request about an earlier question. If several clients share this
+        process, the returned client has no dialogs.
+        """
         caller = self.caller(context)
         return replace(caller, shows_forms=False) if self._settings.shared else caller
 
-    def errands(self, caller: Caller) -> Errands:
-        """Return what this client asks."""
+    def calls(self, caller: Caller) -> ExternalCallService:
+        """Return the service for the calls of this client."""
         client = caller.client
         here = mark(os.getpid())
-        own = process_of(*AGENTS)
-        asker = Asker(
+        own = find_ancestor(*AGENTS)
+        asker = AskingAgent(
             name=client.name,
             agent=client.agent,
-            session=caller.session or nameless_session(here),
+            session=caller.session or session_of_process(here),
             via=VIA,
-            cwd=os.getcwd(),  # noqa: PTH109  a text
+            cwd=os.getcwd(),  # noqa: PTH109  a string is needed
             process=here,
             serves=mark(os.getppid()),
             itself=mark(own) if own else None,
             keeps_dialog=caller.keeps_dialog,
         )
-        remember(asker.itself, asker.name)
-        return Errands(self._store, asker, self._clock, self._room, self._settings.rules)
+        mark_agent(asker.itself, asker.name)
+        return ExternalCallService(
+            self._store, asker, self._clock, self._quota, self._settings.rules
+        )
 
-    async def ask(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
-        """Ask what the arguments say."""
+    async def ask(
+        self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> CallAnswer:
+        """Handle a call of `ask_user`."""
         arguments = members(params.arguments)
         try:
             asked = read_arguments(arguments)
         except QuestionError as error:
-            return client.wrong(f"Nothing was asked, because the arguments are wrong. Correct them and call it again.\n{error}")
+            return client.error_result(
+                "Nothing was asked, because the arguments are wrong. Correct them and call it"
+                f" again.\n{error}"
+            )
         caller = self.caller(context)
-        errands = self.errands(caller)
+        calls = self.calls(caller)
         left = (
-            None if self._settings.shared else errands.backlog.take_up_open
-        )  # where clients share this process, it may have been anybody's
-        errand = await self._again(errands, params, arguments) or await errands.questions(
-            self._id(caller), ASK_USER, arguments, asked.form, left
-        )
-        await self.withdraw(errands, errand)
-        errand = await errands.backlog.take_up_cancelled(errand)
-        if self._settings.tasks and caller.has_tasks and await errands.outcome(errand) is None:
-            task = created(errand, await errands.turn(errand), self._clock)
+            None if self._settings.shared else calls.backlog.take_up_open
+        )  # in a shared process, the handle may belong to another client
+        external_call = await self._find_repeated(
+            calls, params, arguments
+        ) or await calls.questions(self._call_id(caller), ASK_USER, arguments, asked.form, left)
+        await self.withdraw(calls, external_call)
+        external_call = await calls.backlog.take_up_cancelled(external_call)
+        if self._settings.tasks and caller.has_tasks and await calls.outcome(external_call) is None:
+            task = task_result(external_call, await calls.turn(external_call), self._clock)
             task["taskId"] = self.own_task(task["taskId"])
-            self.begun[task["taskId"]] = task
-            if len(self.begun) > _MOST_BEGUN:
-                self.begun.pop(next(iter(self.begun)))
+            self.started_tasks[task["taskId"]] = task
+            if len(self.started_tasks) > _MAX_STARTED_TASKS:
+                self.started_tasks.pop(next(iter(self.started_tasks)))
             return task
-        call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=asked)
-        return await self.unless_given_up(errand, self._raced(call, ticket=1))
+        call = _Call(
+            caller=caller,
+            context=context,
+            params=params,
+            calls=calls,
+            external_call=external_call,
+            asked=asked,
+        )
+        return await self.wait_unless_cancelled(
+            external_call, self._wait_for_first_answer(call, ticket=1)
+        )
 
-    async def check(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
-        """Look for the answer to an earlier question, and wait a while for it."""
+    async def check(
+        self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> CallAnswer:
+        """Handle a call of `check_answer`: wait a while for the answer to an earlier question."""
         arguments = members(params.arguments)
-        caller = self.returning(context)
-        errands = self.errands(caller)
-        errand = await self.found(errands, str(arguments.get("id", "")))
-        if errand is None:
-            return client.wrong("There is no question with this id. Use the `id` that an earlier result gave you, or ask again.")
+        caller = self.returning_caller(context)
+        calls = self.calls(caller)
+        external_call = await self.find_call(calls, str(arguments.get("id", "")))
+        if external_call is None:
+            return client.error_result(
+                "There is no question with this id. Use the `id` that an earlier result gave you,"
+                " or ask again."
+            )
         ticket = arguments.get("ticket")
-        call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=read_arguments(errand.arguments))
-        return await self._raced(call, ticket=(ticket if isinstance(ticket, int) else 0) + 1)
+        call = _Call(
+            caller=caller,
+            context=context,
+            params=params,
+            calls=calls,
+            external_call=external_call,
+            asked=read_arguments(external_call.arguments),
+        )
+        return await self._wait_for_first_answer(
+            call, ticket=(ticket if isinstance(ticket, int) else 0) + 1
+        )
 
-    async def found(self, errands: Errands, handle: str) -> Errand | None:
-        """Find what a client has asked earlier, perhaps through another process, by what it was told then."""
-        named = _HANDLE.fullmatch(handle)
-        errand = await errands.found(named["conversation"]) if named else None
-        if errand is None or (errand.asker.via, errand.tool) != (VIA, ASK_USER):
+    async def find_call(self, calls: ExternalCallService, handle: str) -> ExternalCall | None:
+        """Return the call with a handle that a client received earlier. Another process may have
+        created the handle.
+        """
+        match = _HANDLE.fullmatch(handle)
+        external_call = await calls.find_call(match["conversation"]) if match else None
+        if external_call is None or (external_call.asker.via, external_call.tool) != (
+            VIA,
+            ASK_USER,
+        ):
             return None
-        return errand if is_called(errand, await errands.turn(errand), handle) else None
+        return (
+            external_call
+            if has_handle(external_call, await calls.turn(external_call), handle)
+            else None
+        )
 
-    async def is_unreadable(self, errands: Errands, handle: str) -> bool:
-        """Say whether a question may be there, and cannot be read just now."""
-        named = _HANDLE.fullmatch(handle)
-        return bool(named) and await errands.is_unreadable(named["conversation"])
+    async def is_unreadable(self, calls: ExternalCallService, handle: str) -> bool:
+        """Return whether the question may exist but cannot be read at the moment."""
+        match = _HANDLE.fullmatch(handle)
+        return bool(match) and await calls.is_unreadable(match["conversation"])
 
-    def dialog(self, caller: Caller, errands: Errands, errand: Errand) -> CallDialog:
-        """Return the client's own dialog about a question."""
-        return CallDialog(caller=caller, errands=errands, errand=errand, clock=self._clock, quickest=self._settings.quickest)
+    def dialog(
+        self, caller: Caller, calls: ExternalCallService, external_call: ExternalCall
+    ) -> CallDialog:
+        """Return the client's own dialog for a question."""
+        return CallDialog(
+            caller=caller,
+            calls=calls,
+            external_call=external_call,
+            clock=self._clock,
+            quickest=self._settings.quickest,
+        )
 
     def own_task(self, id: str) -> str:
-        """Return what its client alone is told of a task: where clients share this process, more than the handle that its model reads."""
+        """Return the task id for the client that started the task. In a shared process, the id
+        contains the handle and a secret.
+        """
         if not self._settings.shared:
             return id
         plain, _, _ = id.partition(PROOF)
-        return f"{plain}{PROOF}{hmac.new(self._proving, plain.encode(), 'sha256').hexdigest()[:32]}"
+        return (
+            f"{plain}{PROOF}{hmac.new(self._proof_key, plain.encode(), 'sha256').hexdigest()[:32]}"
+        )
 
-    def give_up(self, errand: Errand) -> None:
-        """Take note that its asker waits no more; what it asks next withdraws the question. Which client asks next may not be known."""
+    def give_up(self, external_call: ExternalCall) -> None:
+        """Record that the client has stopped waiting. The client's next question withdraws this
+        question, unless several clients share this process.
+        """
         if not self._settings.shared:
-            self._left.append(errand)
+            self._given_up.append(external_call)
 
-    # One call -----------------------------------------------------------------------------------------------------------------
+    # One call
+    # ----------------------------------------------------------------------------------------------
 
-    async def unless_given_up(self, errand: Errand, waiting: Coroutine[Any, Any, T]) -> T:
-        """Wait for what becomes of a new call. Where it is cancelled, that is noted before anything else: the same call may be here again.
+    async def wait_unless_cancelled(
+        self, external_call: ExternalCall, waiting: Coroutine[Any, Any, T]
+    ) -> T:
+        """Wait for the result of a new call. If the call is cancelled, record the cancellation
+        immediately, because the client may repeat the call.
 
         Args:
-            errand: What the call asks.
+            external_call: The call.
             waiting: Waits for the answer.
         """
-        racing = asyncio.ensure_future(waiting)
+        answer_task = asyncio.ensure_future(waiting)
         try:
-            await asyncio.wait({racing})
+            await asyncio.wait({answer_task})
         except asyncio.CancelledError:
-            self.give_up(errand)
-            racing.cancel()
+            self.give_up(external_call)
+            answer_task.cancel()
             with anyio.CancelScope(shield=True):
-                await asyncio.gather(racing, return_exceptions=True)
+                await asyncio.gather(answer_task, return_exceptions=True)
             raise
-        return await racing
+        return await answer_task
 
-    async def _raced(self, call: _Call, ticket: int) -> CallAnswer:
-        """Wait for the first answer, in the client's dialog or anywhere else."""
-        dialog = self.dialog(call.caller, call.errands, call.errand)
+    async def _wait_for_first_answer(self, call: _Call, ticket: int) -> CallAnswer:
+        """Wait for the first answer, from the client's dialog or from any other interface."""
+        dialog = self.dialog(call.caller, call.calls, call.external_call)
         refused = not call.caller.pushes and await self._take_response(call, dialog)
-        outcome = await call.errands.outcome(call.errand)
-        if outcome is None and not call.caller.pushes and not refused and (shown := await dialog.next()):
+        outcome = await call.calls.outcome(call.external_call)
+        if (
+            outcome is None
+            and not call.caller.pushes
+            and not refused
+            and (shown := await dialog.next())
+        ):
             self._shown[shown.key] = self._clock.monotonic()
-            return types.InputRequiredResult(input_requests={_FORM: shown.request}, request_state=self._state_of(call.errand, shown))
+            return types.InputRequiredResult(
+                input_requests={_REQUEST_KEY: shown.request},
+                request_state=self._request_state(call.external_call, shown),
+            )
         if outcome is None:
-            outcome = await self._waited(call, dialog)
+            outcome = await self._wait(call, dialog)
         if outcome is None:
-            return client.waiting(call.errand.handle, ticket, self._advice(call.caller, ticket)).result()
-        answer = client.answered(call.asked, outcome)
-        await call.errands.close(call.errand, answer.text)
+            return client.waiting_result(
+                call.external_call.handle, ticket, self._advice(call.caller, ticket)
+            ).result()
+        answer = client.answer_result(call.asked, outcome)
+        await call.calls.close(call.external_call, answer.text)
         return answer.result()
 
     async def _take_response(self, call: _Call, dialog: CallDialog) -> bool:
-        """Record what a client brings with the same call, made again. Say whether showing it the question once more leads to nothing."""
-        brought = call.params.input_responses or {}
-        response = brought.get(_FORM)
+        """Record the response that a repeated call contains. Return True if the question must not
+        be shown to this client again.
+        """
+        responses = call.params.input_responses or {}
+        response = responses.get(_REQUEST_KEY)
         shown = await dialog.next()
-        began = self._shown.pop(shown.key, None) if shown and isinstance(response, types.ElicitResult) else None
+        began = (
+            self._shown.pop(shown.key, None)
+            if shown and isinstance(response, types.ElicitResult)
+            else None
+        )
         if shown is None or began is None or not isinstance(response, types.ElicitResult):
-            self._astray[call.errand.conversation] += bool(brought)
-            return self._astray[call.errand.conversation] > _MOST_ASTRAY
+            self._unexpected_responses[call.external_call.conversation] += bool(responses)
+            return (
+                self._unexpected_responses[call.external_call.conversation]
+                > _MAX_UNEXPECTED_RESPONSES
+            )
         return not await dialog.take(shown, response, self._clock.monotonic() - began)
 
-    async def _waited(self, call: _Call, dialog: CallDialog) -> Decided | None:
-        """Wait for a slice; as long as a dialog is open, where the client's clock stands still meanwhile."""
+    async def _wait(self, call: _Call, dialog: CallDialog) -> Decided | None:
+        """Wait at most as long as one call may block. If the client suspends its timeout while a
+        dialog is open, wait until the dialog closes.
+        """
         shown = dialog.push(call.context) if call.caller.pushes else asyncio.sleep(0)
-        async with self.signs_of_life(call.context, call.errands, call.errand), _beside(shown) as pushing:
+        async with (
+            self.reporting_progress(call.context, call.calls, call.external_call),
+            _background(shown) as pushing,
+        ):
             while True:
-                outcome = await call.errands.wait(call.errand, self._settings.slice, lambda: not _has_failed(pushing))
+                outcome = await call.calls.wait(
+                    call.external_call, self._settings.slice, lambda: not _has_failed(pushing)
+                )
                 if outcome is None and _has_failed(pushing):
-                    await pushing  # a person has answered, and it could not be written down: that is what there is to say
+                    # raises the error: a person has answered, but the answer could not be recorded
+                    await pushing
                 if outcome is not None or pushing.done() or not call.caller.client.holds_clock:
                     return outcome
 
     @asynccontextmanager
-    async def signs_of_life(self, context: ServerRequestContext[Any], errands: Errands, errand: Errand) -> AsyncGenerator[None]:
-        """Let a client hear from us now and then, while the block waits."""
-        async with _beside(self._tell(context, errands, errand)):
+    async def reporting_progress(
+        self,
+        context: ServerRequestContext[Any],
+        calls: ExternalCallService,
+        external_call: ExternalCall,
+    ) -> AsyncGenerator[None]:
+        """Report progress to the client regularly while the block runs."""
+        async with _background(self._report_progress(context, calls, external_call)):
             yield
 
-    async def _tell(self, context: ServerRequestContext[Any], errands: Errands, errand: Errand) -> None:
+    async def _report_progress(
+        self,
+        context: ServerRequestContext[Any],
+        calls: ExternalCallService,
+        external_call: ExternalCall,
+    ) -> None:
         for number in count(1):
-            await self._clock.sleep(_PROGRESS)
-            question = await errands.open_question(errand)
+            await self._clock.sleep(_PROGRESS_INTERVAL)
+            question = await calls.open_question(external_call)
             how = f"midturn answer {question.id}" if question else "midturn inbox"
             await context.session.report_progress(number, None, f"Waiting for the user: {how}")
 
@@ -267,63 +397,89 @@ class ServedCalls:
             return "Do not ask again now: end your turn, and you will be woken with the answer."
         return _END_TURN
 
-    # Which question -----------------------------------------------------------------------------------------------------------
+    # Identity of a question
+    # ----------------------------------------------------------------------------------------------
 
     def own_id(self, id: str) -> str:
-        """Return a client's own id of its call; nothing where clients share this process, since another one may say the same."""
+        """Return the client's own id of its call. Empty in a shared process, because different
+        clients may use the same id.
+        """
         return "" if self._settings.shared else id
 
-    def _id(self, caller: Caller) -> str:
-        """Return the id of a call; where the client gives none, one that no other call has."""
+    def _call_id(self, caller: Caller) -> str:
+        """Return the id of a call. If the client sends no id, return a new unique id."""
         self._number += 1
         here = mark(os.getpid())
         return self.own_id(caller.call_id) or f"{VIA}-{here.pid}-{here.started}-{self._number}"
 
-    async def _again(self, errands: Errands, params: types.CallToolRequestParams, arguments: JsonObject) -> Errand | None:
-        """Find the question of a call that is made again: with our form's answer, or after it was given up."""
+    async def _find_repeated(
+        self, calls: ExternalCallService, params: types.CallToolRequestParams, arguments: JsonObject
+    ) -> ExternalCall | None:
+        """Return the earlier question of a repeated call. A client repeats a call to send the
+        response to a form, or after a cancellation.
+        """
         wanted = canonical(arguments)
         if params.request_state:
-            names = self._stated(params.request_state).split("/", 1)  # of the question, and of the form that was shown of it
-            found = [await self.found(errands, name) for name in names]
-            errand = found[0]
-            if errand is None or found[-1] != errand or canonical(errand.arguments) != wanted:
+            names = self._resolve_state(params.request_state).split(
+                "/", 1
+            )  # handle of the question, and id of the form that was shown
+            found = [await self.find_call(calls, name) for name in names]
+            external_call = found[0]
+            if (
+                external_call is None
+                or found[-1] != external_call
+                or canonical(external_call.arguments) != wanted
+            ):
                 raise MCPError(INVALID_PARAMS, _NO_STATE)
-            return self._back(errand)
-        left = (errand for errand in self._left if errand.tool == ASK_USER)
-        return next((self._back(errand) for errand in left if canonical(errand.arguments) == wanted), None)
+            return self._resume_waiting(external_call)
+        left = (external_call for external_call in self._given_up if external_call.tool == ASK_USER)
+        return next(
+            (
+                self._resume_waiting(external_call)
+                for external_call in left
+                if canonical(external_call.arguments) == wanted
+            ),
+            None,
+        )
 
-    def _back(self, errand: Errand) -> Errand:
-        """Take note that its asker waits for it again."""
-        self._left = [left for left in self._left if left.conversation != errand.conversation]
-        return errand
+    def _resume_waiting(self, external_call: ExternalCall) -> ExternalCall:
+        """Record that the client waits for the question again."""
+        self._given_up = [
+            left for left in self._given_up if left.conversation != external_call.conversation
+        ]
+        return external_call
 
-    def _state_of(self, errand: Errand, shown: DialogShown) -> str:
-        """Return what a client brings again with the answer of its form: another one for each form."""
+    def _request_state(self, external_call: ExternalCall, shown: ShownForm) -> str:
+        """Return the state that a client sends back with the answer to a form. Each form has a
+        different state.
+        """
         if not self._settings.shared:
-            return f"{errand.handle}/{shown.key}"
+            return f"{external_call.handle}/{shown.key}"
         state = secrets.token_urlsafe(16)
-        self._states[state] = errand.handle
+        self._states[state] = external_call.handle
         return state
 
-    def _stated(self, state: str) -> str:
+    def _resolve_state(self, state: str) -> str:
         return self._states.pop(state, "") if self._settings.shared else state
 
-    async def withdraw(self, errands: Errands, but: Errand) -> None:
-        """Close what was given up: its asker has asked something else by now."""
-        left, self._left = self._left, []
-        for errand in left:
-            if errand.conversation != but.conversation:
-                await errands.close(errand, _GONE)
+    async def withdraw(self, calls: ExternalCallService, current: ExternalCall) -> None:
+        """Close the questions of a client that has stopped waiting and now asks another
+        question.
+        """
+        left, self._given_up = self._given_up, []
+        for external_call in left:
+            if external_call.conversation != current.conversation:
+                await calls.close(external_call, _SUPERSEDED)
 
 
 class _Call(Struct, frozen=True, kw_only=True):
-    """One request of a client, and the question that it is about."""
+    """One request of a client, with its question."""
 
     caller: Caller
     context: ServerRequestContext[Any]
     params: types.CallToolRequestParams
-    errands: Errands
-    errand: Errand
+    calls: ExternalCallService
+    external_call: ExternalCall
     asked: FormRead
 
 
@@ -332,8 +488,8 @@ def _has_failed(dialog: asyncio.Task[None]) -> bool:
 
 
 @asynccontextmanager
-async def _beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None]]:
-    """Do something while the block runs; it stops with the block."""
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None]]:
+    """Run a coroutine while the block runs, and cancel it at the end of the block."""
     task = asyncio.create_task(work)
     try:
         yield task
@@ -344,5 +500,5 @@ async def _beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Tas
         except asyncio.CancelledError:
             if (current := asyncio.current_task()) and current.cancelling():
                 raise
-        except Exception:  # noqa: BLE001  the question waits for its answer all the same
-            _LOG.exception("what goes on beside a call failed")
+        except Exception:  # noqa: BLE001  the question still waits for its answer
+            _LOG.exception("a background task of a call failed")

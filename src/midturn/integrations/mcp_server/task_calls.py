@@ -1,4 +1,6 @@
-"""Requests of a client about a call that it has left running."""
+"""Task methods of the MCP server. A client uses them for a call that continues in the
+background.
+"""
 
 from __future__ import annotations
 
@@ -8,159 +10,233 @@ from typing import Any
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.types import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp.types import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+)
 from msgspec import Struct
 
 from midturn.errors import MidturnError
 from midturn.integrations.hooks import model_messages
-from midturn.integrations.hooks.external_call import Errand
-from midturn.integrations.hooks.external_calls import Errands
+from midturn.integrations.hooks.external_call import ExternalCall
+from midturn.integrations.hooks.external_calls import ExternalCallService
 from midturn.integrations.hooks.model_messages import DecidedElsewhere
 from midturn.integrations.mcp_server import client
 from midturn.integrations.mcp_server.asking import ServedCalls
-from midturn.integrations.mcp_server.client import TASKS, CallDialog, Caller, DialogShown, described, is_cancelled, named
+from midturn.integrations.mcp_server.client import (
+    TASKS,
+    CallDialog,
+    Caller,
+    ShownForm,
+    is_cancelled,
+    parse_task_id,
+    task_fields,
+)
 from midturn.ports import Clock
 from midturn.question.json_value import JsonObject
 
-_SHOWN = 64  # characters of an id that is none
-_LOST = "The question is not in the store any more: somebody removed or damaged it. No answer will come. This is not a no."
+_MAX_ID_SHOWN = 64  # maximum number of characters of an unknown id in an error message
+_LOST = (
+    "The question is not in the store any more: somebody removed or damaged it. No answer will"
+    " come. This is not a no."
+)
 
 
 class TaskParams(types.RequestParams):
-    """Names the task."""
+    """Parameters with the id of a task."""
 
     task_id: str
 
 
 class UpdateParams(TaskParams):
-    """A client's input for a task, by the keys that it was shown."""
+    """Responses of a client to the requests of a task, by the keys of the requests."""
 
     input_responses: Mapping[str, Any]
 
 
 class _TaskRequest(Struct, frozen=True, kw_only=True):
-    """A request about a task: its client, the task, and the question behind it."""
+    """A request about a task: the client, the task, and its question."""
 
     caller: Caller
-    errands: Errands
-    errand: Errand
+    calls: ExternalCallService
+    external_call: ExternalCall
     is_cancelled: bool
 
 
 class TaskCalls:
-    """`tasks/get`, `tasks/update` and `tasks/cancel`: tasks are in the store, and outlive this process."""
+    """The methods `tasks/get`, `tasks/update` and `tasks/cancel`. Tasks are kept in the store, so
+    they outlive this process.
+    """
 
     def __init__(self, asking: ServedCalls, clock: Clock) -> None:
         self._asking = asking
         self._clock = clock
         self._shown: dict[str, float] = {}
-        self._returned: set[str] = set()
+        self._answered: set[str] = set()
 
     async def get(self, context: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
-        """Say how it stands. The answer itself is read with `check_answer`: a task's result is nothing that a model may take for a yes."""
-        asked = await self._asked(context, params)
+        """Return the state of a task. The state does not contain the answer: the model must read
+        it with `check_answer`.
+        """
+        asked = await self._find_request(context, params)
         if asked is None:
-            return self._lost(params.task_id)
-        errand, errands = asked.errand, asked.errands
-        common = {**described(errand, await errands.turn(errand), self._clock), "taskId": params.task_id}
+            return self._lost_task(params.task_id)
+        external_call, calls = asked.external_call, asked.calls
+        common = {
+            **task_fields(external_call, await calls.turn(external_call), self._clock),
+            "taskId": params.task_id,
+        }
         if asked.is_cancelled:
-            return {"status": "cancelled", **common, "statusMessage": client.cancelled(errand.handle)}
-        if (outcome := await errands.outcome(errand)) is not None:
-            reply = client.withdrawn() if isinstance(outcome, DecidedElsewhere) else client.there(errand.handle)
+            return {
+                "status": "cancelled",
+                **common,
+                "statusMessage": client.cancelled_message(external_call.handle),
+            }
+        if (outcome := await calls.outcome(external_call)) is not None:
+            reply = (
+                client.withdrawn_result()
+                if isinstance(outcome, DecidedElsewhere)
+                else client.available_result(external_call.handle)
+            )
             return {"status": "completed", **common, "result": reply.wire()}
-        question = await errands.open_question(errand)
+        question = await calls.open_question(external_call)
         how = f"midturn answer {question.id}" if question else "midturn inbox"
         waiting = {**common, "statusMessage": f"Waiting for the user: {how}"}
         shown = await self._dialog(asked).next()
-        if shown is None or shown.key in self._returned:
+        if shown is None or shown.key in self._answered:
             return {"status": "working", **waiting}
         self._shown.setdefault(shown.key, self._clock.monotonic())
         request = shown.request.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {"status": "input_required", **waiting, "inputRequests": {shown.key: request}}
 
-    async def update(self, context: ServerRequestContext[Any], params: UpdateParams) -> dict[str, Any]:
-        """Record what a person said in the client's dialog; what no person can have said leaves the question open."""
-        asked = await self._asked(context, params)
+    async def update(
+        self, context: ServerRequestContext[Any], params: UpdateParams
+    ) -> dict[str, Any]:
+        """Record a response from the client's dialog. If the response cannot have come from a
+        person, the question stays open.
+        """
+        asked = await self._find_request(context, params)
         if asked is None or asked.is_cancelled:
             return {}
         dialog = self._dialog(asked)
         shown = await dialog.next()
-        if shown is None or shown.key not in self._shown or shown.key not in params.input_responses or shown.key in self._returned:
+        if (
+            shown is None
+            or shown.key not in self._shown
+            or shown.key not in params.input_responses
+            or shown.key in self._answered
+        ):
             return {}
-        self._returned.add(shown.key)
+        self._answered.add(shown.key)
         try:
-            await self._take(dialog, shown, params.input_responses[shown.key])
+            await self._record(dialog, shown, params.input_responses[shown.key])
         except MidturnError:
-            self._returned.discard(shown.key)  # it was said, and could not be written down: it may be sent again
+            # the response was not recorded, so the client may send it again
+            self._answered.discard(shown.key)
             raise
         return {}
 
-    async def cancel(self, context: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
-        """Take note that no one waits for it there. The question stays open until its asker asks something else.
+    async def cancel(
+        self, context: ServerRequestContext[Any], params: TaskParams
+    ) -> dict[str, Any]:
+        """Record that the client has stopped waiting. The question stays open until the client
+        asks another question.
 
-        Where clients share this process, one that knows the handle alone is another one: nothing becomes of what it says.
+        In a shared process, requests of other clients are ignored. Other clients know only the
+        handle of the task.
         """
-        asked = await self._asked(context, params)
-        if asked is None or asked.is_cancelled or params.task_id != self._asking.own_task(params.task_id):
+        asked = await self._find_request(context, params)
+        if (
+            asked is None
+            or asked.is_cancelled
+            or params.task_id != self._asking.own_task(params.task_id)
+        ):
             return {}
-        if await asked.errands.outcome(asked.errand) is not None:
+        if await asked.calls.outcome(asked.external_call) is not None:
             return {}
-        self._asking.give_up(asked.errand)
-        await asked.errands.cancel(asked.errand)
+        self._asking.give_up(asked.external_call)
+        await asked.calls.cancel(asked.external_call)
         return {}
 
-    async def _take(self, dialog: CallDialog, shown: DialogShown, response: JsonObject) -> None:
+    async def _record(self, dialog: CallDialog, shown: ShownForm, response: JsonObject) -> None:
         try:
             said = types.ElicitResult.model_validate(response)
         except ValueError:
-            return  # it is no response to a form
+            return  # the response does not belong to a form
         await dialog.take(shown, said, self._clock.monotonic() - self._shown[shown.key])
 
     def _dialog(self, asked: _TaskRequest) -> CallDialog:
-        return self._asking.dialog(asked.caller, asked.errands, asked.errand)
+        return self._asking.dialog(asked.caller, asked.calls, asked.external_call)
 
-    async def _asked(self, context: ServerRequestContext[Any], params: TaskParams) -> _TaskRequest | None:
-        """Find what a request is about; None where this process has begun it, and it is not in the store any more.
+    async def _find_request(
+        self, context: ServerRequestContext[Any], params: TaskParams
+    ) -> _TaskRequest | None:
+        """Return the task of a request. None if this process has started the task, but the store
+        no longer contains it.
 
         Raises:
-            MCPError: There is no such task, or it cannot be read just now, or the client may not ask.
+            MCPError: The task does not exist, cannot be read at the moment, or the client does
+                not support tasks.
         """
         _check_name(context, params.task_id)
-        caller = self._asking.returning(context)
+        caller = self._asking.returning_caller(context)
         require_tasks(caller)
-        handle, round = named(params.task_id)  # noqa: A001  what it is called everywhere
-        errands = self._asking.errands(caller)
-        errand = await self._asking.found(errands, handle)
-        if errand is not None and round <= errand.asker.round:
-            return _TaskRequest(caller=caller, errands=errands, errand=errand, is_cancelled=is_cancelled(errand, round))
-        if await self._asking.is_unreadable(errands, handle):
+        handle, number = parse_task_id(params.task_id)
+        calls = self._asking.calls(caller)
+        external_call = await self._asking.find_call(calls, handle)
+        if external_call is not None and number <= external_call.asker.round:
+            return _TaskRequest(
+                caller=caller,
+                calls=calls,
+                external_call=external_call,
+                is_cancelled=is_cancelled(external_call, number),
+            )
+        if await self._asking.is_unreadable(calls, handle):
             raise MCPError(INTERNAL_ERROR, model_messages.UNKNOWN)
-        if params.task_id not in self._asking.begun:
-            raise MCPError(INVALID_PARAMS, f"There is no task {params.task_id[:_SHOWN]!r}.")
+        if params.task_id not in self._asking.started_tasks:
+            raise MCPError(INVALID_PARAMS, f"There is no task {params.task_id[:_MAX_ID_SHOWN]!r}.")
         return None
 
-    def _lost(self, id: str) -> dict[str, Any]:
-        begun = {key: value for key, value in self._asking.begun[id].items() if key != "resultType"}
-        return {**begun, "status": "failed", "statusMessage": _LOST, "error": {"code": INTERNAL_ERROR, "message": _LOST}}
+    def _lost_task(self, id: str) -> dict[str, Any]:
+        started_tasks = {
+            key: value
+            for key, value in self._asking.started_tasks[id].items()
+            if key != "resultType"
+        }
+        return {
+            **started_tasks,
+            "status": "failed",
+            "statusMessage": _LOST,
+            "error": {"code": INTERNAL_ERROR, "message": _LOST},
+        }
 
 
 def require_tasks(caller: Caller) -> None:
-    """Make sure that a client can leave calls to run on.
+    """Check that a client supports tasks.
 
     Raises:
-        MCPError: It does not say so on this request.
+        MCPError: The client does not declare support in this request.
     """
     if not caller.has_tasks:
         needed: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "This client does not say that it can leave calls to run on.", needed)
+        raise MCPError(
+            MISSING_REQUIRED_CLIENT_CAPABILITY,
+            f"This client does not declare the capability `{TASKS}`.",
+            needed,
+        )
 
 
 def _check_name(context: ServerRequestContext[Any], id: str) -> None:
-    """Make sure that what a proxy reads in a header of HTTP is what the request is about.
+    """Check that the HTTP header, which proxies read, names the same task as the request.
 
     Raises:
         MCPError: The header names another task.
     """
-    named = context.request.headers.get("mcp-name") if context.request is not None else None
-    if named is not None and named != id:
-        raise MCPError(HEADER_MISMATCH, f"The header Mcp-Name is {named!r}, and the task is {id!r}.")
+    header = context.request.headers.get("mcp-name") if context.request is not None else None
+    if header is not None and header != id:
+        raise MCPError(
+            HEADER_MISMATCH,
+            f"The header Mcp-Name is {header!r}, but the request is about task {id!r}.",
+        )

@@ -1,1 +1,3 @@
-"""Conversations in PostgreSQL: the events are the lines of `events.jsonl`, and everything else can be computed from them again."""
+"""Conversations in PostgreSQL. The events are the lines of `events.jsonl`; all other columns can
+be computed from them again.
+"""

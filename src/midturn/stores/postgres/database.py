@@ -1,4 +1,8 @@
-"""The database as one process uses it: statements through a pool, and one session that listens and says that the process lives."""
+"""The database of one process.
+
+Statements run through a connection pool. One more session receives notifications and holds the
+process's advisory lock.
+"""
 
 from __future__ import annotations
 
@@ -27,41 +31,63 @@ StatementParameters: TypeAlias = Mapping[str, object]
 Rows: TypeAlias = list[DictRow]
 
 OUTAGE = 60.0
-"""Seconds for which a database may be away before a call fails."""
+"""Seconds that a call waits for an unavailable database before it fails."""
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 ORPHANED = 5.0
-"""Seconds between two looks for what the table says is ours, and memory says is not."""
+"""Seconds between two searches for conversations that the table assigns to this process, but
+that it does not have in memory.
+"""
 PING = 20.0
-"""Seconds between two words of a session that otherwise only listens."""
+"""Seconds between two pings of the session that otherwise only receives notifications."""
 SPARE = 10.0
-"""Seconds after which one connection is closed that was not needed in all that time: a server has few of them to give."""
+"""Seconds without use after which a connection of the pool is closed, because the server has few
+connections.
+"""
 HUNG = "60s"
-"""A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
+"""Seconds without traffic after which the server ends a session, so that other processes can take
+over its work.
+"""
 _NAMES = 4
-"""Names that one process has at a time: each keeps a connection of the pool, and a process that has one needs another."""
+"""Maximum number of named locks of a process.
+
+Each lock keeps a connection of the pool, and its holder needs another one.
+"""
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
 _DEAF_AFTER = 20.0
-"""Seconds without the session that listens before it is said, where statements get through, or none is made."""
+"""Seconds without the listening session before a warning is logged. While the whole database is
+unavailable, only the outage is logged.
+"""
 _SAID_AFTER = 1
-"""Tries that fail before it is said: a short restart is not worth a word."""
+"""Number of failed attempts before an outage is logged. A short restart is not logged."""
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
+_PREPARE_AFTER = 2
+"""Number of times that a connection runs a statement before it prepares it."""
+_NOTIFY_INTERVAL = 0.005
+"""Seconds between two notifications that a process sends."""
+_LAST_NOTIFICATION = 0.3
+"""Seconds that an ending process waits for its last notification to be sent."""
+
 DUE = "due"
-"""The bell for conversations that may have become due."""
+"""Name of the notification for conversations that may be due."""
 STIRRED = "stirred"
-"""The bell for questions that were asked or closed, and for turns that began or ended."""
+"""Name of the notification for questions that were asked or closed, and for turns that began or
+ended.
+"""
 _LOOK_ANYWAY = 5.0
+"""Maximum duration in seconds of a wait for the notification `STIRRED`, which may be lost."""
 _ID = re.compile("[0-9]{1,20}")
-_REMOVALS = 10_000  # ids that are kept
-"""Seconds after which a wait for `STIRRED` looks, whatever was heard."""
+_REMOVALS = 10_000  # maximum number of stored IDs of removed conversations
 
 
 class _PoolMessages(logging.Filter):
-    """Logs messages of the connection pools at debug level: midturn's own errors and warnings say the same in a sentence."""
+    """Logs messages of the connection pools at debug level, because midturn's own errors and
+    warnings report the same problems.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let the messages of other pools of the program pass."""
+        """Return whether the message is from a pool of the program, not of midturn."""
         if not in_own_loop():
             return True
         _LOG.debug("%s: %s", record.name, record.getMessage())
@@ -72,7 +98,10 @@ _POOL_MESSAGES = _PoolMessages()
 
 
 class Removals:
-    """The ids of conversations that were removed, as far as this process has heard of it since a session began; it has none at 0."""
+    """IDs of removed conversations that this process was notified of since its session began.
+
+    `session` is the number of the session; 0 if notifications may be missing.
+    """
 
     def __init__(self) -> None:
         self.session = 0
@@ -80,34 +109,34 @@ class Removals:
         self._sessions = 0
 
     def begin(self) -> None:
-        """Note that from now on all is heard."""
+        """Start a new list, because the session is notified of each removal from now on."""
         self._sessions += 1
         self.session = self._sessions
         self.ids = []
 
     def lose(self) -> None:
-        """Note that something may be missed."""
+        """Record that notifications may be missing."""
         self.session = 0
 
     def note(self, id: str) -> None:
-        """Note that one was removed; those of very many are not kept, which is as if they were missed."""
+        """Record a removal. If there are too many IDs to store, notifications count as missing."""
         if len(self.ids) >= _REMOVALS:
             self.begin()
         self.ids.append(id)
 
 
 class Database:
-    """One schema of one database. Everything here runs in the loop that `OwnLoop` keeps."""
+    """One schema of a database. All methods run in the loop of `OwnLoop`."""
 
     def __init__(self, address: DatabaseAddress, outage: float = OUTAGE) -> None:
         self.address = address
         self.bells = Bells(DUE, STIRRED)
         self.held: dict[str, int] = {}
-        """Conversations that this process holds, with their fences."""
+        """Conversations that this process has locked, with their fences (see `statements.py`)."""
         self.outage = outage
-        """Seconds for which the database may be away before a call fails."""
+        """Seconds that a call waits for an unavailable database before it fails."""
         self._class = _signed(zlib.crc32(address.schema.encode()))
-        self._texts: dict[str, sql.Composed] = {}
+        self._texts: dict[str, bytes] = {}
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[DictRow]] | None = None
         self._starting = asyncio.Lock()
         self._names = asyncio.Semaphore(_NAMES)
@@ -117,6 +146,8 @@ class Database:
         self._listening = asyncio.Event()
         self._away = Outage(_AWAY, f"{address.shown} is back")
         self._deaf = Outage(_LOG, f"the session with {address.shown} is back")
+        self._notifications: dict[tuple[str, str], None] = {}
+        self._notifying: asyncio.Task[None] | None = None
         self._wants_stirs = False
         self._hears_stirs = False
         self.removals = Removals()
@@ -129,19 +160,25 @@ class Database:
 
     @property
     def stirred_channel(self) -> str:
-        """Channel that is notified when a question was asked or closed, or a turn began or ended."""
+        """Channel that is notified when a question was asked or closed, or a turn began or
+        ended.
+        """
         return f"midturn.{self.address.schema}.stirred"
 
     def channel(self, holder: int) -> str:
-        """Return what is notified when something was handed over to a holder."""
+        """Return the channel that is notified when an answer is queued for a holder."""
         return f"midturn.{self.address.schema}.{holder}"
 
     async def holder(self) -> int:
-        """Return the number of this process, whose advisory lock says that it lives."""
+        """Return the number of this process. Its advisory lock shows that the process is alive."""
         await self._started()
         async with self._starting:
             if self._session is None:
-                row = (await self._patiently(lambda: self.run_one("select nextval('{s}.holder') as number", {})))[0]
+                row = (
+                    await self._patiently(
+                        lambda: self.run_one("select nextval('{s}.holder') as number", {})
+                    )
+                )[0]
                 self._holder = int(row["number"])
                 self._session = asyncio.create_task(self._live(self._holder))
         try:
@@ -151,27 +188,32 @@ class Database:
         return cast("int", self._holder)
 
     async def due(self, since: int) -> int:
-        """Return when the bell has rung more often than `since` says, at the latest after a second; how often it has by then."""
-        await self.holder()  # nothing is heard without a session
+        """Wait until the number of notifications of ready turns differs from `since`, for at
+        most a second; return the number.
+        """
+        await self.holder()  # without a session there are no notifications
         if self.bells.rung[DUE] == since:
             await self.bells.wait(DUE)
         return self.bells.rung[DUE]
 
-    async def stirred(self, since: int) -> int:
-        """Return when the bell has rung more often than `since` says, at the latest after some seconds; how often it has by then."""
+    async def wait_for_change(self, since: int) -> int:
+        """Wait until the number of notified changes differs from `since`, for at most five seconds;
+        return the number.
+        """
         self._wants_stirs = True
         holder = await self.holder()
-        if not self._hears_stirs:  # the session listens to something already: a word to ourselves has it look up
-            await self.rows(statements.NOTIFY, {"channel": self.channel(holder)})
+        if not self._hears_stirs:  # make the open session subscribe to this channel, too
+            self.notify(self.channel(holder))
             await self.bells.wait(STIRRED, _LOOK_ANYWAY)
         if self.bells.rung[STIRRED] + 1 == since:
             await self.bells.wait(STIRRED, _LOOK_ANYWAY)
         return self.bells.rung[STIRRED] + 1
 
     async def rows(self, statement: str, parameters: StatementParameters | None = None) -> Rows:
-        """Run one statement, and return its rows; where the database is away for a while, wait for it.
+        """Run one statement and return its rows. If the database is unavailable, wait for it.
 
-        It may run twice where its acknowledgement was lost: a caller that cannot have that finds out what became of it (`once`).
+        The statement may run twice if its acknowledgement was lost. If that would do harm, use
+        `once`.
 
         Raises:
             StoreError: The database refuses, or cannot be reached for a minute.
@@ -180,12 +222,16 @@ class Database:
         return await self._patiently(lambda: self.run_one(statement, parameters or {}))
 
     async def taken(self, name: str) -> contextlib.AsyncExitStack | None:
-        """Take a name until `left`; None where another session has it. The server gives it back when our connection ends.
+        """Take a named lock, which `left` releases; None if another session has the lock. The
+        server also releases it when the connection ends.
 
-        The lock is one of a transaction, which a pooler between us and the server leaves on its connection.
+        The lock belongs to a transaction, so it also works through a pooler in transaction mode.
         """
         await self._started()
-        number = int.from_bytes(sha256(f"{self.address.schema} {name}".encode("utf-8", "surrogatepass")).digest()[:8], signed=True)
+        number = int.from_bytes(
+            sha256(f"{self.address.schema} {name}".encode("utf-8", "surrogatepass")).digest()[:8],
+            signed=True,
+        )
         return await self._patiently(lambda: self._taken(number))
 
     async def _taken(self, number: int) -> contextlib.AsyncExitStack | None:
@@ -193,24 +239,33 @@ class Database:
             await taking.enter_async_context(self._names)
             connection = await taking.enter_async_context(self._connection())
             await taking.enter_async_context(connection.transaction())
-            row = await (await connection.execute(self._text(statements.TAKE), {"number": number})).fetchone()
+            row = await (
+                await connection.execute(self._text(statements.TAKE), {"number": number})
+            ).fetchone()
             return taking.pop_all() if row and row["taken"] else None
 
     async def left(self, taken: contextlib.AsyncExitStack | None) -> None:
-        """Give a name back."""
+        """Release a named lock."""
         try:
             if taken is not None:
                 await taken.aclose()
-        except psycopg.Error as error:  # the connection is gone, and the name with it: the next statement reports the outage
+        except psycopg.Error as error:
+            # the connection is lost, and its lock with it; the next statement reports the outage
             _LOG.debug("a connection with %s ended: %s", self.address.shown, _words(error))
 
-    async def once(self, statement: str, parameters: StatementParameters, written: Callable[[], Awaitable[Rows | None]]) -> Rows:
+    async def once(
+        self,
+        statement: str,
+        parameters: StatementParameters,
+        written: Callable[[], Awaitable[Rows | None]],
+    ) -> Rows:
         """Run a statement that must not run twice.
 
         Args:
-            statement: What to run.
-            parameters: Its parameters.
-            written: Finds out, after an acknowledgement was lost, whether it was run: its rows if so, else None.
+            statement: The statement.
+            parameters: Parameters of the statement.
+            written: Called after an acknowledgement was lost. Returns the rows if the statement was
+                run, and None otherwise.
         """
         await self._started()
         tries = 0
@@ -225,7 +280,9 @@ class Database:
         return await self._patiently(attempt)
 
     async def together(self, statements: Sequence[str], parameters: StatementParameters) -> bool:
-        """Run several statements as one transaction; False, and nothing of it, where the first one finds no row."""
+        """Run several statements as one transaction. If the first statement finds no row, return
+        False and change nothing.
+        """
         await self._started()
 
         async def attempt() -> bool:
@@ -238,8 +295,12 @@ class Database:
 
         return await self._patiently(attempt)
 
-    async def script(self, script: sql.Composed) -> None:
-        """Run several statements as one transaction, under the lock of the schema's keeper."""
+    async def change_tables(self, statement: str) -> None:
+        """Run a statement that creates a table of this schema."""
+        await self.script(self._text(statement))
+
+    async def script(self, script: sql.Composed | bytes) -> None:
+        """Run several statements as one transaction, under the lock for changes of the schema."""
         await self._started()
 
         async def attempt() -> None:
@@ -250,29 +311,95 @@ class Database:
         await self._patiently(attempt)
 
     async def version(self) -> int:
-        """Return the version of the tables; 0 where there are none."""
+        """Return the version of the tables; 0 if there are none."""
         await self._opened()
-        rows = await self._patiently(lambda: self.run_one(statements.EXISTS, {"table": f"{self.address.schema}.midturn"}))
+        rows = await self._patiently(
+            lambda: self.run_one(statements.EXISTS, {"table": f"{self.address.schema}.midturn"})
+        )
         if not next(iter(rows[0].values())):
             return 0
         found = await self._patiently(lambda: self.run_one(statements.CURRENT, {}))
         return int(found[0]["version"]) if found else 0
 
     async def upgrade(self) -> tuple[int, int]:
-        """Make the tables, or bring them up to date; return the version before and after."""
+        """Create or upgrade the tables; return the version before and after.
+
+        If they are up to date, this needs no right to change tables.
+
+        Raises:
+            StoreError: The role may not change tables.
+        """
         await self._opened()
         before = await self.version()
-        async with self._connection() as connection, connection.transaction():
-            await connection.execute("select pg_advisory_xact_lock(%s, 0)", [self._class])
-            await connection.execute(self._text(statements.CREATE))
-            row = await (await connection.execute(self._text(statements.CURRENT))).fetchone()
-            for number in range(int(row["version"] if row else 0) + 1, statements.VERSION + 1):
-                await connection.execute(self._text(statements.MIGRATIONS[number]))
-                await connection.execute(self._text(statements.SET_VERSION.replace("{version}", str(number))))
+        try:
+            await self._change_tables(before)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreError(
+                f"{self.address.shown}: the role may not change tables ({_words(error)}). Run"
+                " `midturn store upgrade` with the role that owns them."
+            ) from error
         return before, statements.VERSION
 
+    async def _change_tables(self, before: int) -> None:
+        async with self._connection() as connection, connection.transaction():
+            await connection.execute("select pg_advisory_xact_lock(%s, 0)", [self._class])
+            if before < statements.VERSION:
+                await connection.execute(self._text(statements.CREATE))
+                row = await (await connection.execute(self._text(statements.CURRENT))).fetchone()
+                for number in range(int(row["version"] if row else 0) + 1, statements.VERSION + 1):
+                    await connection.execute(self._text(statements.MIGRATIONS[number]))
+                    await connection.execute(
+                        self._text(statements.SET_VERSION.replace("{version}", str(number)))
+                    )
+            found = await connection.execute(self._text(statements.TABLES))
+            present = {row["tablename"] for row in await found.fetchall()}
+            for name, statement in statements.WITHOUT_VERSION.items():
+                if name not in present:
+                    await connection.execute(self._text(statement))
+
+    # Notifications
+    # ----------------------------------------------------------------------------------------------
+
+    def notify(self, channel: str, payload: str = "") -> None:
+        """Notify other processes soon, without waiting. Notifications that come while one is being
+        sent are sent together.
+
+        A notification may be lost if this process dies. Waiters therefore also poll.
+        """
+        self._notifications[channel, payload] = (
+            None  # a set in order: each notification is sent once
+        )
+        if self._notifying is None:
+            self._notifying = asyncio.create_task(self._send_notifications())
+
+    async def _send_notifications(self) -> None:
+        try:
+            while self._notifications:
+                channels, payloads = zip(*self._notifications, strict=True)
+                self._notifications.clear()
+                await self.run_one(
+                    statements.NOTIFY, {"channels": list(channels), "payloads": list(payloads)}
+                )
+                await asyncio.sleep(_NOTIFY_INTERVAL)
+        except (
+            psycopg.Error,
+            PoolTimeout,
+            StoreError,
+        ) as error:  # the next statement reports the outage
+            _LOG.debug("a notification of %s was not sent: %s", self.address.shown, _words(error))
+        finally:
+            self._notifying = None
+
+    async def _finish_notifying(self) -> None:
+        """Send the remaining notifications, but wait only a moment for the server."""
+        while (notifying := self._notifying) is not None:
+            if (await asyncio.wait([notifying], timeout=_LAST_NOTIFICATION))[1]:
+                await end_tasks([notifying])
+
     async def close(self) -> None:
-        """End all sessions. Later calls are told that the store is closed."""
+        """Close all sessions. Later calls fail because the store is closed."""
+        if self._pool is not None:
+            await self._finish_notifying()
         session, self._session = self._session, None
         pool, self._pool = self._pool, None
         if session is not None:
@@ -280,14 +407,28 @@ class Database:
         if pool is not None:
             await pool.close()
 
-    # ----------------------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     async def _opened(self) -> None:
         if self._pool is None:
             logging.getLogger("psycopg.pool").addFilter(_POOL_MESSAGES)
-            connection = {"autocommit": True, "prepare_threshold": None, "row_factory": dict_row, **_KEEPALIVE}
+            prepared = (
+                _PREPARE_AFTER if self.address.direct == self.address.url else None
+            )  # a pooler may use another connection for each statement, so prepared ones would be missing
+            connection = {
+                "autocommit": True,
+                "prepare_threshold": prepared,
+                "row_factory": dict_row,
+                **_KEEPALIVE,
+            }
             self._pool = AsyncConnectionPool(
-                self.address.url, min_size=0, max_size=8, max_idle=SPARE, open=False, timeout=5, kwargs=connection
+                self.address.url,
+                min_size=0,
+                max_size=8,
+                max_idle=SPARE,
+                open=False,
+                timeout=5,
+                kwargs=connection,
             )
             await self._pool.open()
 
@@ -305,10 +446,19 @@ class Database:
             await self._patiently(self.upgrade)
         elif version != statements.VERSION:
             where = f"The schema `{self.address.schema}` at {self.address.shown}"
-            remedy = "Upgrade the store first." if version < statements.VERSION else "A newer midturn wrote it: use that one."
-            raise StoreError(f"{where} has version {version}; this midturn needs version {statements.VERSION}. {remedy}")
+            remedy = (
+                "Upgrade the store first."
+                if version < statements.VERSION
+                else "A newer midturn wrote it: use that one."
+            )
+            raise StoreError(
+                f"{where} has version {version}; this midturn needs version {statements.VERSION}."
+                f" {remedy}"
+            )
 
-    def _connection(self) -> contextlib.AbstractAsyncContextManager[psycopg.AsyncConnection[DictRow]]:
+    def _connection(
+        self,
+    ) -> contextlib.AbstractAsyncContextManager[psycopg.AsyncConnection[DictRow]]:
         if self._pool is None:
             raise StoreError("The store is closed.")
         return self._pool.connection()
@@ -319,45 +469,74 @@ class Database:
             cursor = await connection.execute(self._text(statement), parameters)
             return await cursor.fetchall() if cursor.description else []
 
-    def _text(self, statement: str) -> sql.Composed:
+    def _text(self, statement: str) -> bytes:
+        """Return a statement for this schema.
+
+        It is composed once, because the driver would compose it for every use.
+        """
         text = self._texts.get(statement)
         if text is None:
             raw = sql.SQL(cast("LiteralString", statement))
-            text = raw.format(s=sql.Identifier(self.address.schema), c=sql.Literal(self._class), n=sql.Literal(self.address.schema))
-            self._texts[statement] = text
+            named = raw.format(
+                s=sql.Identifier(self.address.schema),
+                c=sql.Literal(self._class),
+                n=sql.Literal(self.address.schema),
+            )
+            text = self._texts[statement] = named.as_bytes(None)
         return text
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try again while the database is away: it may be restarting."""
+        """Retry while the database is unavailable, because it may be restarting."""
         began = time.monotonic()
         tries = 0
         while True:
             try:
                 done = await attempt()
             except _GONE as gone:
-                error = await _reason(self.address.url, gone) if isinstance(gone, PoolTimeout) else gone
+                error = (
+                    await _reason(self.address.url, gone) if isinstance(gone, PoolTimeout) else gone
+                )
                 if _is_refusal(error):
-                    raise StoreError(f"{self.address.shown} cannot be reached: {_words(error)}") from error
-                if tries >= _SAID_AFTER or isinstance(gone, PoolTimeout):  # for seconds, there was no connection
-                    self._away.noticed("%s is away (%s); waiting for it, for up to %.0f s", self.address.shown, _words(error), self.outage)
+                    raise StoreError(
+                        f"{self.address.shown} cannot be reached: {_words(error)}"
+                    ) from error
+                if tries >= _SAID_AFTER or isinstance(
+                    gone, PoolTimeout
+                ):  # a pool timeout means several seconds without a connection
+                    self._away.noticed(
+                        "%s is away (%s); waiting for it, for up to %.0f s",
+                        self.address.shown,
+                        _words(error),
+                        self.outage,
+                    )
                 if time.monotonic() - began > self.outage:
-                    raise StoreAway(f"{self.address.shown} cannot be reached: {_words(error)}") from error
+                    raise StoreAway(
+                        f"{self.address.shown} cannot be reached: {_words(error)}"
+                    ) from error
                 await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
-            except (psycopg.Error, UnicodeEncodeError) as error:  # the latter: half a character, of which no text in a database is made
+            except (
+                psycopg.Error,
+                UnicodeEncodeError,
+            ) as error:  # UnicodeEncodeError: a lone surrogate, which the database cannot store
                 raise StoreError(f"{self.address.shown} refused: {_words(error)}") from error
             else:
                 self._away.over()
                 return done
 
-    # The session that lives as long as the process ---------------------------------------------------------------------------
+    # The permanent session of the process
+    # ----------------------------------------------------------------------------------------------
 
     async def _live(self, holder: int) -> None:
-        """Hold this process's advisory lock and listen, in one session after the other, for as long as the process lives."""
+        """Hold this process's advisory lock and listen, in successive sessions, until the
+        process ends.
+        """
         tries, ended = 0, 0.0
         while True:
             try:
-                connection = await psycopg.AsyncConnection.connect(self.address.direct, autocommit=True, **_KEEPALIVE)
+                connection = await psycopg.AsyncConnection.connect(
+                    self.address.direct, autocommit=True, **_KEEPALIVE
+                )
                 async with connection:
                     await self._announce(connection, holder)
                     tries = 0
@@ -366,10 +545,20 @@ class Database:
                     self.bells.ring_all()
                     await self._listen(connection)
             except (psycopg.Error, PoolTimeout, StoreError) as error:
-                _LOG.debug("the session with %s ended, and is begun anew: %s", self.address.shown, _words(error))
+                _LOG.debug(
+                    "the session with %s ended and is started again: %s",
+                    self.address.shown,
+                    _words(error),
+                )
                 ended = time.monotonic() if tries == 0 else ended
-                if time.monotonic() - ended > _DEAF_AFTER and not self._away.is_on:  # what is away as a whole is said once
-                    self._deaf.noticed("the session with %s cannot be begun: %s", self.address.shown, _words(error))
+                if (
+                    time.monotonic() - ended > _DEAF_AFTER and not self._away.is_on
+                ):  # an outage of the whole database is reported elsewhere
+                    self._deaf.noticed(
+                        "the session with %s cannot be started: %s",
+                        self.address.shown,
+                        _words(error),
+                    )
                 await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
 
@@ -383,9 +572,11 @@ class Database:
         await self._hear_stirs(connection)
 
     async def _hear_stirs(self, connection: psycopg.AsyncConnection) -> None:
-        """Listen to what happens to questions once a program watches: workers are not woken by it."""
+        """Listen to changes of questions once a program watches them. Workers do not need that."""
         if self._wants_stirs and not self._hears_stirs:
-            await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel)))
+            await connection.execute(
+                sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel))
+            )
             self._hears_stirs = True
             self.removals.begin()
             self.bells.ring(STIRRED)
@@ -395,7 +586,10 @@ class Database:
         named = {self.due_channel: DUE, self.stirred_channel: STIRRED}
         while True:
             async for notification in connection.notifies(timeout=ORPHANED, stop_after=1):
-                if notification.channel == self.stirred_channel and _ID.fullmatch(notification.payload):  # any user may notify
+                # other users of the database can send notifications, too
+                if notification.channel == self.stirred_channel and _ID.fullmatch(
+                    notification.payload
+                ):
                     self.removals.note(notification.payload)
                 self.bells.ring(named.get(notification.channel, notification.payload))
             await self._hear_stirs(connection)
@@ -408,25 +602,36 @@ class Database:
                 looked = now
 
     async def give_back_orphans(self) -> None:
-        """Give back what the table says is ours and memory says is not: a claim's acknowledgement was lost, or the claim was given up."""
+        """Release conversations that are locked by this process in the table but not in memory,
+        because the result of a claim was lost.
+        """
         before = dict(self.held)
         for row in await self.run_one(statements.MINE, {"holder": self._holder}):
             if row["id"] not in before and row["id"] not in self.held:
                 await self.release(row["id"], row["fence"], handed_seq=-1, again="now")
 
-    async def release(self, id: str, fence: int, *, handed_seq: int, again: str | None, deadline: str = "") -> None:
-        """Let go of a conversation.
+    async def release(
+        self, id: str, fence: int, *, handed_seq: int, again: str | None, deadline: str = ""
+    ) -> None:
+        """Release a conversation.
 
-        `again` says when a worker must look: `now`, `later` (after a pause that doubles), or, where it is None, after the deadline, if any.
+        `again` is the time at which a worker must examine it: `now`, `later` (after a pause that
+        doubles), or None (at the deadline, if any).
         """
         self.held.pop(id, None)
-        given = {"id": id, "fence": fence, "handed_seq": handed_seq, "again": again, "channel": self.due_channel}
-        given["deadline"] = deadline or None
-        await self.rows(statements.RELEASE, given)
+        given = {
+            "id": id,
+            "fence": fence,
+            "handed_seq": handed_seq,
+            "again": again,
+            "deadline": deadline or None,
+        }
+        if await self.rows(statements.RELEASE, given):
+            self.notify(self.due_channel)
 
 
 async def _reason(url: str, waited: PoolTimeout) -> Exception:
-    """Return why the pool has no connection for us: it keeps that to itself."""
+    """Return why the pool has no connection. The pool does not report the reason."""
     try:
         connection = await psycopg.AsyncConnection.connect(url, **_KEEPALIVE)
     except psycopg.Error as error:
@@ -435,11 +640,16 @@ async def _reason(url: str, waited: PoolTimeout) -> Exception:
     return waited
 
 
-_KEEPALIVE: dict[str, Any] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 5}
+_KEEPALIVE: dict[str, Any] = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "connect_timeout": 5,
+}
 
 
 def handed_payloads(row: DictRow) -> Sequence[bytes]:
-    """Return what was handed over, as it stands in a row."""
+    """Return the queued answers of a row."""
     return cast("Sequence[bytes]", row["handed"])
 
 
@@ -457,11 +667,13 @@ _REFUSALS = (
     "invalid connection option",
     "invalid URI",
 )
-"""Words of the server and of its library, which give no other reason for a connection that does not come about."""
+"""Parts of error messages of the server and of libpq. A failed connection has no error code."""
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Say whether waiting is of no use: a wrong password, an unknown database, an option that there is none of."""
+    """Return whether waiting would not help: a wrong password, an unknown database, an unknown
+    option.
+    """
     state = getattr(error, "sqlstate", None) or ""
     text = str(error)
     return state.startswith(("28", "3D")) or any(words in text for words in _REFUSALS)

@@ -1,8 +1,9 @@
-"""An event loop in a thread of its own, in which one process speaks to a database, whatever loops its program runs.
+"""An event loop in its own thread for the connections to a database, independent of the program's
+loops.
 
-A program's loop may come and go (`asyncio.run` for each request, one a thread), be cancelled in the middle of a statement, or not be there
-at all. Connections outlive all that. A cancelled caller leaves its statement to end by itself: what the database then says is not lost
-between the driver and us.
+A program's loop may be short-lived (`asyncio.run` for each request, one in each thread),
+cancelled during a statement, or missing. The connections outlive it. If a caller is cancelled,
+its statement still runs to its end, so that its result is not lost.
 """
 
 from __future__ import annotations
@@ -27,33 +28,43 @@ from midturn.errors import ConfigError
 T = TypeVar("T")
 Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 _PATIENCE = 0.9
-"""Seconds that a process waits for all its sessions when it ends; the server ends them otherwise."""
+"""Seconds that an ending process waits until its sessions are closed. After that, the server closes
+them.
+"""
 _AGAIN = 0.05
 """Seconds between two cancellations of the same task."""
 _RUNNING: dict[threading.Thread, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
 
 
 class OwnLoop:
-    """Begins with its first use, and ends when it cannot be used any more, at the latest with the process."""
+    """A loop that starts with its first use, and ends when its owner is garbage-collected or the
+    process ends.
+    """
 
     def __init__(self, name: str, close: Close) -> None:
-        """Name its thread.
+        """Create a loop that starts with its first use.
 
         Args:
             name: The thread's name.
-            close: Ends what was begun over there, as the last thing that is done. It must not lead back to this object.
+            close: Called when the loop ends, to close the connections. It must not refer to this
+                object, which would then never be garbage-collected.
         """
         self._name = name
         self._close = close
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def run(self, work: Coroutine[Any, Any, T], *, unclaimed: Callable[[T], Coroutine[Any, Any, None]] | None = None) -> T:
-        """Run `work` over there, and return its result here.
+    async def run(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        unclaimed: Callable[[T], Coroutine[Any, Any, None]] | None = None,
+    ) -> T:
+        """Run `work` in the loop, and return its result.
 
         Args:
-            work: What is to be done. It goes on to its end even if the caller is cancelled.
-            unclaimed: Takes its result where the wait for it was given up.
+            work: The coroutine. It runs to its end even if the caller is cancelled.
+            unclaimed: Called with the result if the caller was cancelled.
         """
         running = asyncio.run_coroutine_threadsafe(work, self._running())
         try:
@@ -63,10 +74,12 @@ class OwnLoop:
             raise
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin `work` over there, without waiting for it."""
+        """Start `work` in the loop, without waiting for it."""
         asyncio.run_coroutine_threadsafe(work, self._running())
 
-    def _leave(self, done: Future[T], unclaimed: Callable[[T], Coroutine[Any, Any, None]] | None) -> None:
+    def _leave(
+        self, done: Future[T], unclaimed: Callable[[T], Coroutine[Any, Any, None]] | None
+    ) -> None:
         if done.cancelled() or done.exception() is not None or unclaimed is None:
             return
         self.begin(unclaimed(done.result()))
@@ -75,7 +88,12 @@ class OwnLoop:
         with self._starting:
             if self._loop is None:
                 self._loop, ending = asyncio.new_event_loop(), asyncio.Event()
-                thread = threading.Thread(target=_run, args=[self._loop, ending, self._close], name=self._name, daemon=True)
+                thread = threading.Thread(
+                    target=_run,
+                    args=[self._loop, ending, self._close],
+                    name=self._name,
+                    daemon=True,
+                )
                 _RUNNING[thread] = self._loop, ending
                 thread.start()
                 weakref.finalize(self, _end, self._loop, ending).atexit = False
@@ -83,23 +101,25 @@ class OwnLoop:
 
 
 def in_own_loop() -> bool:
-    """Return whether this thread runs a loop of ours."""
+    """Return whether this thread runs one of these loops."""
     return threading.current_thread() in _RUNNING
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until they have ended. Once is not enough: a wait for a driver may swallow a cancellation."""
+    """Cancel tasks until they have ended. Once is not enough, because a driver may swallow a
+    cancellation.
+    """
     left = set(tasks)
     while left:
         for task in left:
             task.cancel()
         done, left = await asyncio.wait(left, timeout=_AGAIN)
         for task in done:
-            _ = task.cancelled() or task.exception()  # its waiter is gone
+            _ = task.cancelled() or task.exception()  # nobody waits for its result
 
 
 def _run(loop: asyncio.AbstractEventLoop, ending: asyncio.Event, close: Close) -> None:
-    """Run the loop until it is to end, however often that is said; then end what still runs in it, in order."""
+    """Run the loop until `ending` is set; then call `close`, and end the remaining tasks."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_until_complete(ending.wait())
@@ -111,13 +131,13 @@ def _run(loop: asyncio.AbstractEventLoop, ending: asyncio.Event, close: Close) -
 
 
 def _end(loop: asyncio.AbstractEventLoop, ending: asyncio.Event) -> None:
-    with suppress(RuntimeError):  # it has ended
+    with suppress(RuntimeError):  # the loop has ended
         loop.call_soon_threadsafe(ending.set)
 
 
 @atexit.register
 def _end_all() -> None:
-    """Let all of them end in order, at the same time."""
+    """End all loops at the same time, and wait for their threads."""
     running = dict(_RUNNING)
     for loop, ending in running.values():
         _end(loop, ending)
@@ -126,25 +146,28 @@ def _end_all() -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Waiting for a notification of the database, by what it is about
+# --------------------------------------------------------------------------------------------------
+# Waiting for notifications of the database, by name
 
 
 _LOOK = 1.0
-"""Seconds after which one looks anyway: a notification may have been lost with its connection."""
+"""Maximum duration in seconds of a wait for a notification, which may be lost with its connection.
+"""
 
 
 class Bells:
-    """Waiters, woken by `ring` of the same name, and by `ring_all`."""
+    """Wakes waiters by name: `ring` wakes the waiters for one name, `ring_all` wakes all."""
 
     def __init__(self, *counted: str) -> None:
-        """`counted` are those whose strokes are counted. Of others nothing is kept: any user of the database makes them up."""
+        """Notifications of the names in `counted` are counted. Other names are not counted, because
+        any user of the database can send any name, and the counts would use more and more memory.
+        """
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
         self.rung = dict.fromkeys(counted, 0)
-        """Counts of rings."""
+        """Number of notifications by name."""
 
     async def wait(self, name: str, most: float = _LOOK) -> None:
-        """Return when the bell rings, at the latest after a second, or after `most`."""
+        """Wait until the name is notified, at most `most` seconds."""
         bell = asyncio.Event()
         self._waiting[name].add(bell)
         try:
@@ -158,30 +181,34 @@ class Bells:
                 del self._waiting[name]
 
     def ring(self, name: str) -> None:
-        """Wake those who wait for this."""
+        """Wake the waiters for a name."""
         if name in self.rung:
             self.rung[name] += 1
         for bell in self._waiting.get(name, ()):
             bell.set()
 
     def ring_all(self) -> None:
-        """Wake everyone: what was missed is unknown."""
+        """Wake all waiters, because notifications may have been lost."""
         for name in {*self._waiting, *self.rung}:
             self.ring(name)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Address of a store in PostgreSQL: the database and its schema
 
 
 _PARAMETER = "midturn_schema"
 _DIRECT = "midturn_direct"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-"""Names of channels are made of it, and those have at most 63 characters."""
+"""Allowed names of a schema. They are short, because the names of notification channels contain
+them and have at most 63 characters.
+"""
 
 
 class DatabaseAddress(Struct, frozen=True):
-    """`url` is what the driver takes, `direct` what leads around a pooler; `shown` is for messages: it has no password."""
+    """`url` is for the driver, `direct` is an address without a pooler, and `shown` is for
+    messages and has no password.
+    """
 
     url: str
     direct: str
@@ -192,24 +219,38 @@ class DatabaseAddress(Struct, frozen=True):
 def parse_database_address(url: str) -> DatabaseAddress:
     """Read `postgresql://…?midturn_schema=NAME&midturn_direct=URL`.
 
-    Without the first, the schema is `midturn`; without the second, nothing stands between us and the server: no pooler in transaction mode.
+    The default schema is `midturn`. Without `midturn_direct`, there must be no pooler in
+    transaction mode between this process and the server.
 
     Raises:
-        ConfigError: It is no address, or the name of the schema is not allowed.
+        ConfigError: `url` is not a valid address, or the name of the schema is not allowed.
     """
     try:
         parts = urlsplit(url)
-    except ValueError as error:  # it says what, and nothing of the address, which may hold a password
+    except (
+        ValueError
+    ) as error:  # the error's text contains no part of the address, which may include a password
         raise ConfigError(
-            f"The store's address cannot be read: {error}. It is `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE`."
+            f"The store's address cannot be read: {error}. It must have the form"
+            " `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE`."
         ) from None
     query = parts.query.split("&") if parts.query else []
-    own = {key: unquote(value) for key, _, value in (one.partition("=") for one in query) if key in {_PARAMETER, _DIRECT}}
+    own = {
+        key: unquote(value)
+        for key, _, value in (one.partition("=") for one in query)
+        if key in {_PARAMETER, _DIRECT}
+    }
     schema = own.get(_PARAMETER, "midturn")
     if not _SCHEMA.fullmatch(schema):
         allowed = "1 to 40 of `a-z 0-9 _`, and not a digit first"
-        raise ConfigError(f"`{_PARAMETER}={schema}` in the store's address names no schema: a name is {allowed}.")
-    rest = "&".join(one for one in query if one.partition("=")[0] not in own)  # as it is: a `+` is no space to the driver
+        raise ConfigError(
+            f"`{_PARAMETER}={schema}` in the store's address names no schema: a name is {allowed}."
+        )
+    rest = "&".join(
+        one for one in query if one.partition("=")[0] not in own
+    )  # unchanged, because the driver does not read `+` as a space
     plain = url.partition("?")[0] + (f"?{rest}" if rest else "")
     host = parts.netloc.rsplit("@", 1)[-1]
-    return DatabaseAddress(plain, own.get(_DIRECT, plain), f"{parts.scheme}://{host}{parts.path}", schema)
+    return DatabaseAddress(
+        plain, own.get(_DIRECT, plain), f"{parts.scheme}://{host}{parts.path}", schema
+    )

@@ -1,17 +1,23 @@
-"""The statements of a store in PostgreSQL. `{s}` is the schema, `{c}` the class of its advisory locks.
+"""The statements of a store in PostgreSQL. `{s}` is the schema, `{c}` the class of its advisory
+locks.
 
-An answer and an append are one statement each, so that either all of it is there or nothing. A process lives as long as the session that
-holds the advisory lock of its number; safety depends on the fence alone, which grows whenever a conversation changes hands.
+An answer and an append are one statement each, and therefore atomic. A process counts as alive
+while a session holds the advisory lock of its number. Safety does not depend on that, only on the
+fence, which is incremented whenever a conversation gets another writer.
 """
 
 from __future__ import annotations
 
-# When the server restarts, all sessions end at once: no process counts as dead before there was time to come back.
+# A server restart ends all sessions at once. No process counts as dead until it had time to
+# reconnect.
 _YOUNG = "(now() - pg_postmaster_start_time() < interval '5 seconds')"
-_ALIVE = f"(c.holder is not null and ({_YOUNG} or not pg_try_advisory_xact_lock_shared({{c}}, c.holder)))"
+_ALIVE = (
+    f"(c.holder is not null and ({_YOUNG} or not pg_try_advisory_xact_lock_shared({{c}},"
+    " c.holder)))"
+)
 
-# Of the last turn. That it ends with the head goes without saying, but not to the server: it would take it for a third of all events, and
-# compile the statement.
+# The lines of the last turn. The upper bound is redundant, but without it the server expects a
+# third of all events, and spends time on compiling the statement (JIT).
 _LAST_LINES = """array(
   select line from {s}.event e where e.conversation = c.id and position >= c.turn_at and position < c.head order by position
 )"""
@@ -23,7 +29,7 @@ on conflict do nothing
 returning c.fence
 """
 
-# A conversation that was written elsewhere, at once.
+# Adds a conversation from another store.
 ADD = """
 with own as (
   insert into {s}.conversation (id, metadata, head, turn_at, unfinished, asking, answered, wake)
@@ -35,7 +41,7 @@ with own as (
   insert into {s}.event (conversation, position, line)
   select own.id, t.place::int - 1, t.line from own, unnest(%(lines)s::bytea[]) with ordinality as t(line, place)
 )
-select pg_notify(%(channel)s, id), pg_notify(%(stirred)s, '') from own
+select id from own
 """
 
 HOLD = f"""
@@ -47,8 +53,9 @@ returning c.id, c.fence, c.head, c.handed_seq
 
 WHO_HOLDS = "select c.holder, c.held_since from {s}.conversation c where id = %(id)s"
 
-# A dead process is found once for each holder, not once for each conversation that it held. Pauses are spread: what died together with a
-# tool that kills its process is not tried together with it again.
+# A dead process is looked up once for each holder, not for each of its conversations. The pauses
+# are random, so that turns that failed together (the tool of one has killed their process) are not
+# claimed together again.
 CLAIM = f"""
 with dead as materialized (
   select holder from (select distinct holder from {{s}}.conversation where holder is not null) as holders
@@ -67,8 +74,9 @@ from due where c.id = due.id
 returning c.id, c.fence, c.head, c.handed_seq
 """
 
-# Where something was handed over since the holder last looked, a worker must look at once. The row tells that, not the table: the row is
-# locked here, and a look at the table would miss what commits meanwhile.
+# If an answer was queued since the last check, a worker must examine the turn at once. The row has
+# this information, because it is locked here: a query of the table would miss answers that are
+# committed at the same time.
 RELEASE = """
 with own as (
   update {s}.conversation
@@ -83,7 +91,7 @@ with own as (
   where id = %(id)s and fence = %(fence)s
   returning wake
 )
-select pg_notify(%(channel)s, '') from own where wake is not null
+select wake from own where wake is not null
 """
 
 MINE = "select id, fence from {s}.conversation where holder = %(holder)s"
@@ -111,14 +119,22 @@ with own as (
   where id = %(id)s and fence = %(fence)s and head = %(head)s
   returning id
 ), {_WRITTEN}
-select id, case when %(stirs)s then pg_notify(%(stirred)s, '') end from own
+select id from own
 """
 
 TAKE = "select pg_try_advisory_xact_lock(%(number)s) as taken"
 
-NOTIFY = "select pg_notify(%(channel)s, '')"
+# Sent in a transaction of its own. The server commits notifying transactions one after the other,
+# and each would block the others during its sync. This transaction does not wait for its sync,
+# because nothing depends on a notification.
+NOTIFY = """
+with unsynced as materialized (select set_config('synchronous_commit', 'off', true))
+select pg_notify(channel, payload) from unsynced, unnest(%(channels)s::text[], %(payloads)s::text[]) as t(channel, payload)
+"""
 
-# An answer inside a tool wakes the conversation at the top. Its holder, if there is one, finds out on letting go.
+# An answer to a nested turn sets the wake time of the outermost conversation, and increments its
+# `handed_seq`. A process that has the outermost conversation locked compares this number when it
+# releases the lock.
 SETTLE = f"""
 with own as (
   update {{s}}.conversation set {_STATE},
@@ -131,7 +147,7 @@ with own as (
   where id = %(root)s and unfinished and exists (select from own)
   returning id, -handed_seq as place
 )
-select pg_notify(%(channel)s, own.id), pg_notify(%(stirred)s, ''),
+select own.id,
   case when %(root)s::text is null then {{s}}.woken(own.id, own.head)
     when around.id is not null then {{s}}.woken(around.id, around.place) end
 from own left join around on true
@@ -155,7 +171,7 @@ with own as (
   on conflict do nothing
   returning conversation
 )
-select pg_notify(%(channel)s, conversation) from put
+select conversation from put
 """
 
 COLLECT = """
@@ -173,33 +189,51 @@ where asking and id >= %(first)s and (%(only)s::text is null or id = %(only)s)
 order by id limit %(limit)s
 """
 
-# The few that something was handed over for are looked up once: a look for each would be planned as so dear that the server compiles it.
+# The few conversations with queued answers are looked up once. With a subquery for each row, the
+# planner would overestimate the cost and use JIT compilation.
 _READY = f"""unfinished and (answered or c.id = any(array(select conversation from {{s}}.handed))) and not {_ALIVE}"""
 
 IDS = {
     "all": "select id from {s}.conversation c where id > %(after)s order by id limit %(limit)s",
-    "begun": "select id from {s}.conversation c where head > 0 and id > %(after)s order by id limit %(limit)s",
-    "open": "select id from {s}.conversation c where unfinished and id > %(after)s order by id limit %(limit)s",
-    "ready": f"select id from {{s}}.conversation c where {_READY} and id > %(after)s order by id limit %(limit)s",
+    "begun": (
+        "select id from {s}.conversation c where head > 0 and id > %(after)s order by id limit"
+        " %(limit)s"
+    ),
+    "open": (
+        "select id from {s}.conversation c where unfinished and id > %(after)s order by id limit"
+        " %(limit)s"
+    ),
+    "ready": (
+        f"select id from {{s}}.conversation c where {_READY} and id > %(after)s order by id limit"
+        " %(limit)s"
+    ),
 }
 
-# Turns that may have been left in the middle: a run that ends for people alone leaves no time to look at its turn.
+# Turns that may have been interrupted. A run that ends because it waits only for people leaves no
+# wake time.
 LEFT = f"""
 select c.id, {_LAST_LINES} as lines from {{s}}.conversation c
 where unfinished and wake is not null and not {_ALIVE} and id > %(after)s order by id
 """
 
-LAST_TURN_OF = f"select c.id, {_LAST_LINES} as lines from {{s}}.conversation c where id = any(%(ids)s)"
+LAST_TURN_OF = (
+    f"select c.id, {_LAST_LINES} as lines from {{s}}.conversation c where id = any(%(ids)s)"
+)
 
-# A row bears the number of the transaction that wrote it last. What is not seen here yet is written by one that runs now or comes later.
+# A row has the number of the transaction that wrote it last. Rows that are not visible yet have the
+# number of a running or later one.
 GROWN = """
 select t.now::text as now, c.id, c.head
 from (select pg_snapshot_xmin(pg_current_snapshot()) as now) t
 left join {s}.conversation c on %(since)s::text is null or age(c.xmin) <= age(%(since)s::text::xid8::xid)
 """
 
-# One that waits for people is looked at when its first question is over; what is there that waits for a worker may have one, too.
-OVERDUE = f"select id from {{s}}.conversation c where wake <= now() and unfinished and asking and not {_ALIVE} order by id"
+# A turn that waits for people wakes at its first deadline. One that waits for a worker may have a
+# deadline, too.
+OVERDUE = (
+    "select id from {s}.conversation c where wake <= now() and unfinished and asking and not"
+    f" {_ALIVE} order by id"
+)
 
 NEWEST = """
 select id from {s}.conversation where head > 0 and id < %(first)s order by id desc limit %(limit)s
@@ -211,8 +245,8 @@ select id, metadata from {s}.conversation
 where head > 0 and id > %(after)s and (%(only)s::text[] is null or id = any(%(only)s)) order by id limit %(limit)s
 """
 
-# As many events as come to some bytes, and at least one: of the others no byte is read. Their number is limited as well, since the
-# lengths of all that follow would be added up.
+# Events up to a number of bytes, at least one; no other event is read. The number of events is
+# limited as well, because otherwise the lengths of all later events would be added up.
 PART = """
 select c.metadata, c.head, array(
   select line from (
@@ -225,7 +259,7 @@ select c.metadata, c.head, array(
 from {s}.conversation c where id = %(id)s
 """
 
-# Where turns begin in the last events, the last turn first. Elsewhere no line is read.
+# Positions of the turns in the last events, last turn first. No other line is read.
 LAST_TURNS = """
 select c.head, array(
   select position from {s}.event e
@@ -251,9 +285,12 @@ from {s}.conversation c where id = %(id)s
 
 METADATA = "select metadata from {s}.conversation where id = %(id)s"
 
-DESCRIBE = "update {s}.conversation set metadata = %(metadata)s where id = %(id)s and metadata = %(before)s returning id"
+DESCRIBE = (
+    "update {s}.conversation set metadata = %(metadata)s where id = %(id)s and metadata ="
+    " %(before)s returning id"
+)
 
-# Who watches the store hears which one it was: there is no row left that could tell.
+# The notification carries the ID, because the row no longer exists.
 REMOVE = f"""
 with gone as (
   delete from {{s}}.conversation c
@@ -263,8 +300,11 @@ with gone as (
 select id, pg_notify(%(stirred)s, id) from gone
 """
 
-# Made when something is to be kept for the first time: it is no part of the tables' version, so older versions go on beside it.
-HAS_KEPT = "select exists (select from pg_tables where schemaname = {n} and tablename = 'kept') as there"
+# Created by `upgrade` or on first use. It is not part of the version of the tables, so older versions
+# can use the same schema.
+HAS_KEPT = (
+    "select exists (select from pg_tables where schemaname = {n} and tablename = 'kept') as there"
+)
 
 MAKE_KEPT = """
 create table if not exists {s}.kept (name text collate "C" primary key, content bytea not null)
@@ -278,6 +318,28 @@ on conflict (name) do update set content = excluded.content
 """
 
 FORGET = "delete from {s}.kept where name = %(name)s"
+
+# Created by `upgrade` or on first use, like the table `kept`.
+HAS_KEYS = "select exists (select from pg_tables where schemaname = {n} and tablename = 'conversation_key') as there"
+
+MAKE_KEYS = """
+create table if not exists {s}.conversation_key (
+  key          bytea primary key,            -- SHA-256 of the key
+  conversation text collate "C" not null unique references {s}.conversation on delete cascade
+)
+"""
+
+WITHOUT_VERSION = {"kept": MAKE_KEPT, "conversation_key": MAKE_KEYS}
+"""Statements that create the tables without a version, by name of the table."""
+
+TABLES = "select tablename from pg_tables where schemaname = {n}"
+
+FIND_KEY = "select conversation from {s}.conversation_key where key = %(key)s"
+
+ASSIGN_KEY = """
+insert into {s}.conversation_key (key, conversation) values (%(key)s, %(id)s)
+on conflict (key) do nothing
+"""
 
 WHOLE = """
 select c.id, c.fence, c.head, c.turn_at, c.unfinished, c.asking, c.answered,
@@ -293,14 +355,16 @@ returning id
 """
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The tables, and how they come to be. Everything in them but the events and the metadata can be computed from the events again
+# --------------------------------------------------------------------------------------------------
+# The tables and their migrations. All columns except events and metadata can be computed from the
+# events again
 
 
 VERSION = 1
 
 MIGRATIONS = {
-    1: """
+    1: (
+        """
 create table {s}.conversation (
   id         text collate "C" primary key,   -- the time of creation in microseconds, so that ids sort by age
   metadata   bytea not null,                 -- metadata.json, as on disk
@@ -337,9 +401,10 @@ create table {s}.handed (                    -- answers for whoever holds the co
 
 create sequence {s}.holder as int cycle;
 
--- Runs inside the statement that records an answer. An engine puts its own in this place, to wake in the same transaction.
+-- Runs inside the statement that records an answer. An engine replaces it, to wake its workers in the same transaction.
 create function {s}.woken(conversation text, head int) returns void language sql as 'select';
-""",
+"""
+    ),
 }
 
 CURRENT = "select version from {s}.midturn"

@@ -1,1 +1,1 @@
-"""Markdown on a terminal, row by row as it is written, so that nothing is ever drawn twice."""
+"""Markdown on terminals, drawn row by row while it arrives."""

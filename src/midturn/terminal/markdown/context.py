@@ -1,6 +1,8 @@
-"""The context of a question, drawn as answers are: lists, tables, quotes, links with their targets, code in its colours.
+"""Draws the context of a question as Markdown: lists, tables, quotes, links with targets,
+highlighted code.
 
-What is approved stays exact: code is shown character by character, a diff as a diff, and line breaks are those of the text.
+Text under review is shown exactly: code with every character visible, diffs as diffs, and line
+breaks as in the source.
 """
 
 from __future__ import annotations
@@ -15,41 +17,75 @@ from rich.text import Text
 
 from midturn.question.text import exact
 from midturn.terminal.markdown.ink import CONSOLE, coloured
-from midturn.terminal.markdown.layout import Block, Code, Glyphs, Layout, List, ListItem, Paragraph, Quote, TooDeep, parse
+from midturn.terminal.markdown.layout import (
+    Block,
+    Code,
+    Glyphs,
+    Layout,
+    List,
+    ListItem,
+    Paragraph,
+    Quote,
+    TooDeep,
+    parse,
+)
 from midturn.terminal.prompts.keys import TAB_STOP, split_lines
 from midturn.terminal.prompts.rich.pager import begins_diff, plain_context
 from midturn.terminal.prompts.rich.screen import Row, Span, Style, cut, row_cells
 
 _DIFFS = frozenset({"diff", "patch"})
 _LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")
-_COLOURS: dict[str, Style] = {"yellow": "number", "green": "string", "cyan": "name", "magenta": "keyword", "red": "removed"}
+_COLOURS: dict[str, Style] = {
+    "yellow": "number",
+    "green": "string",
+    "cyan": "name",
+    "magenta": "keyword",
+    "red": "removed",
+}
 
 
 def context_rows(glyphs: Glyphs, text: str, width: int) -> list[Row]:
-    """Return the rows of a context at a width; none is wider."""
+    """Return the rows of a context. No row is wider than `width`."""
     lines = split_lines(text.rstrip("\n"))
     fenced = _fenced(lines)
-    end = next((number for number in range(len(lines)) if number not in fenced and begins_diff(lines, number)), len(lines))
+    end = next(
+        (
+            number
+            for number in range(len(lines))
+            if number not in fenced and begins_diff(lines, number)
+        ),
+        len(lines),
+    )
     try:
         blocks = parse("\n".join(lines[:end]))
     except TooDeep:
         return plain_context(text, width)
     drawn = [part for part in _drawn(glyphs, lines[:end], blocks, width) if part]
     diff = [plain_context("\n".join(lines[end:]), width)] if end < len(lines) else []
-    return [found for number, part in enumerate([*drawn, *diff]) for found in ([(), *part] if number else part)]
+    return [
+        found
+        for number, part in enumerate([*drawn, *diff])
+        for found in ([(), *part] if number else part)
+    ]
 
 
-def _drawn(glyphs: Glyphs, lines: Sequence[str], blocks: Sequence[Block], width: int) -> Iterator[list[Row]]:
+def _drawn(
+    glyphs: Glyphs, lines: Sequence[str], blocks: Sequence[Block], width: int
+) -> Iterator[list[Row]]:
     layout = Layout(lines, glyphs)
     for block in blocks:
         if isinstance(block, Code):
             yield _code(block, lines, width)
         else:
-            yield [found for text in layout.rows([_kept_lines(block)], width) for found in _fitted(_spans(text), width)]
+            yield [
+                found
+                for text in layout.rows([_kept_lines(block)], width)
+                for found in _fitted(_spans(text), width)
+            ]
 
 
 def _code(block: Code, lines: Sequence[str], width: int) -> list[Row]:
-    """Show code character by character; of a diff what was added and removed."""
+    """Draw code with every character visible, and a diff with its colours."""
     if block.language in _DIFFS or not _LANGUAGE.fullmatch(block.language):
         return plain_context("\n".join(lines[block.lines[0] : block.lines[1]]), width)
     shown = tuple(exact(line.expandtabs(TAB_STOP)) for line in block.content)
@@ -57,7 +93,7 @@ def _code(block: Code, lines: Sequence[str], width: int) -> list[Row]:
 
 
 def _kept_lines(block: Block) -> Block:
-    """Keep the line breaks of a text: what tools show is seldom wrapped by hand."""
+    """Keep the line breaks of a paragraph, because the output of tools depends on them."""
     match block:
         case Paragraph():
             return replace(block, content=block.content.replace("\n", "  \n"))
@@ -68,7 +104,7 @@ def _kept_lines(block: Block) -> Block:
 
 
 def _fenced(lines: Sequence[str]) -> set[int]:
-    """Return the lines that stand in code, where a diff needs no beginning of its own."""
+    """Return the numbers of the lines inside code blocks."""
     try:
         blocks = parse("\n".join(lines))
     except TooDeep:
@@ -81,10 +117,12 @@ def _fitted(spans: Row, width: int) -> list[Row]:
 
 
 def _spans(text: Text) -> Row:
-    """Return a text in the styles of prompts."""
+    """Return text in the styles of prompts."""
     row = text.copy()
     row.rstrip()
-    return tuple(Span(segment.text, _style(segment.style)) for segment in row.render(CONSOLE) if segment.text)
+    return tuple(
+        Span(segment.text, _style(segment.style)) for segment in row.render(CONSOLE) if segment.text
+    )
 
 
 def _style(ink: InkStyle | None) -> Style:
@@ -95,7 +133,11 @@ def _style(ink: InkStyle | None) -> Style:
         return "dim"
     if ink.underline:
         return "link" if colour else "heading"
-    shapes: tuple[tuple[bool | None, Style], ...] = ((ink.bold, "strong"), (ink.strike, "struck"), (ink.italic, "emphasis"))
+    shapes: tuple[tuple[bool | None, Style], ...] = (
+        (ink.bold, "strong"),
+        (ink.strike, "struck"),
+        (ink.italic, "emphasis"),
+    )
     for has, style in shapes:
         if has:
             return style

@@ -1,6 +1,8 @@
-"""Styled text of Markdown, in the 16 colours of the terminal's own theme: words with their emphasis and links, code with its colours.
+"""Styled text for Markdown in the 16 colours of the terminal's theme: inline text with links, and
+highlighted code.
 
-Everything that becomes text here passes the one sink first; a link says where it leads, because its words need not.
+All untrusted text is escaped. A link is followed by its target, because the text of a link can be
+misleading.
 """
 
 from __future__ import annotations
@@ -50,36 +52,50 @@ HIGHLIGHTS = ANSISyntaxTheme(
     }
 )
 
-CONSOLE = Console(force_terminal=True, color_system="standard", legacy_windows=False, markup=False, emoji=False, highlight=False)
-"""Only for turning renderables into segments: it prints nothing."""
+CONSOLE = Console(
+    force_terminal=True,
+    color_system="standard",
+    legacy_windows=False,
+    markup=False,
+    emoji=False,
+    highlight=False,
+)
+"""Used only to convert text to segments; it prints nothing."""
 
 
 def wrapped(text: Text, width: int) -> list[Text]:
-    """Break a text at its line breaks and at spaces."""
-    return [line[start:end] for line in text.split("\n", allow_blank=True) for start, end in wrap_ranges(line.plain, width)]
+    """Wrap text at line breaks and spaces."""
+    return [
+        line[start:end]
+        for line in text.split("\n", allow_blank=True)
+        for start, end in wrap_ranges(line.plain, width)
+    ]
 
 
 def cut(text: Text, width: int) -> list[Text]:
-    """Break a line with every character kept."""
+    """Split a line at the given width, also inside words."""
     return [text[start:end] for start, end in cut_ranges(text.plain, width)]
 
 
 def ansi(text: Text) -> str:
-    """Write a row out for the terminal, without spaces at its end."""
+    """Return a row with escape sequences, without trailing spaces."""
     text = text.copy()
     text.rstrip()
     return "".join(_written(segment.text, segment.style) for segment in text.render(CONSOLE))
 
 
 def _written(text: str, style: Style | None) -> str:
-    """Write a part of a row; the terminal opens a link whose address it is told (OSC 8)."""
+    """Return a part of a row with escape sequences.
+
+    A link is written as OSC 8, which makes it clickable.
+    """
     if not style:
         return text
     shown = style.update_link(None).render(text, color_system=ColorSystem.STANDARD)
     return f"\x1b]8;;{style.link}\x1b\\{shown}\x1b]8;;\x1b\\" if style.link else shown
 
 
-# Words ------------------------------------------------------------------------------------------------------------------
+# Inline text ------------------------------------------------------------------------------------
 
 _PARSER = MarkdownIt("commonmark", {"html": False}).disable(["html_inline"]).enable("strikethrough")
 _STYLES = {"strong_open": STRONG, "em_open": EMPHASIS, "link_open": LINK, "s_open": STRUCK}
@@ -87,7 +103,7 @@ _SAFE_LINK = re.compile(r"https://[!-~]+")
 
 
 def styled(content: str, base: Style = PLAIN) -> Text:
-    """Return the text that a source means; everything in it passed the one sink."""
+    """Return inline Markdown as styled text. The whole text is escaped."""
     words = _Words(base)
     words.write(_tokens(content))
     return words.text
@@ -98,7 +114,7 @@ def _tokens(content: str) -> Sequence[Token]:
 
 
 class _Words:
-    """Writes tokens into a text."""
+    """Converts the tokens of inline Markdown to styled text."""
 
     def __init__(self, base: Style) -> None:
         self.text = Text()
@@ -133,12 +149,14 @@ class _Words:
         self._styles.pop()
         if token.type == "link_close":
             href, start = self._links.pop()
-            if _SAFE_LINK.fullmatch(href):  # nothing in it can act; the address is shown in any case
+            if _SAFE_LINK.fullmatch(
+                href
+            ):  # a safe address may be clickable; every address is displayed after the link
                 self.text.stylize(Style(link=href), start)
             self._target(href, self.text.plain[start:])
 
     def _target(self, href: str, said: str) -> None:
-        """Say where a link leads, unless its text does."""
+        """Append the target of a link, unless the link's text is the target."""
         target = exact(href)
         if target not in {said, f"mailto:{said}"}:
             self._add(f" ({target})", DIM)
@@ -147,16 +165,20 @@ class _Words:
         self.text.append(text, self._styles[-1] + style)
 
 
-# Code -------------------------------------------------------------------------------------------------------------------
+# Code -------------------------------------------------------------------------------------------
 
 _TAB_STOP = 4
 _LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")
-_PASSAGE = 40  # lines that are coloured together, up to the next line that is not indented
-_WIDEST = 1_000  # characters of a line: colours are not worth waiting for
+# minimum number of lines that are highlighted together; a passage ends before the next unindented
+# line
+_PASSAGE_LINES = 40
+# maximum number of characters of a line that is highlighted, because highlighting long lines takes
+# too long
+_MAX_HIGHLIGHTED_LINE = 1_000
 
 
 def highlighted(code: Sequence[str], language: str) -> list[Text]:
-    """Return the lines of code; everything in them passed the one sink."""
+    """Return highlighted lines of code. The whole text is escaped."""
     lines = [prose(line.expandtabs(_TAB_STOP)) for line in code]
     if _LANGUAGE.fullmatch(language) is None:
         return [Text(line) for line in lines]
@@ -164,10 +186,13 @@ def highlighted(code: Sequence[str], language: str) -> list[Text]:
 
 
 def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the lines in passages: of code that grows, only the last is coloured again."""
+    """Split the lines into passages.
+
+    When code grows, only its last passage is highlighted again.
+    """
     begin = 0
     for number, line in enumerate(lines):
-        if number - begin >= _PASSAGE and line[:1].strip():
+        if number - begin >= _PASSAGE_LINES and line[:1].strip():
             yield tuple(lines[begin:number])
             begin = number
     yield tuple(lines[begin:])
@@ -175,10 +200,14 @@ def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 @lru_cache(maxsize=256)
 def coloured(lines: tuple[str, ...], language: str) -> Sequence[Text]:
-    """Colour lines that are fit to be shown."""
-    if max(map(len, lines), default=0) <= _WIDEST:
-        text = Syntax("", language, theme=HIGHLIGHTS, background_color=None).highlight("\n".join(lines))
+    """Return escaped lines of code with colours."""
+    if max(map(len, lines), default=0) <= _MAX_HIGHLIGHTED_LINE:
+        text = Syntax("", language, theme=HIGHLIGHTS, background_color=None).highlight(
+            "\n".join(lines)
+        )
         found = list(text.split("\n", allow_blank=True)[: len(lines)])
-        if tuple(line.plain for line in found) == lines:  # a lexer may change the text; then it goes without colours
+        if (
+            tuple(line.plain for line in found) == lines
+        ):  # if the lexer changed the text, do not use its colours
             return found
     return [Text(line) for line in lines]

@@ -1,7 +1,8 @@
-"""Markdown as blocks that know where they stand (CommonMark with tables), and blocks as rows.
+"""Markdown (CommonMark with tables) as blocks with source positions, and the layout of blocks as
+rows.
 
-What could hide text is switched off: HTML, definitions. Of a text that is still being written, the last paragraph or table waits until it
-is closed, while code appears line by line.
+Syntax that could hide text is disabled: HTML and link definitions. While a text is still arriving,
+its last paragraph or table is displayed only when it is complete; code is displayed line by line.
 """
 
 from __future__ import annotations
@@ -17,21 +18,31 @@ from msgspec.structs import replace
 from rich.style import Style
 from rich.text import Text
 
-from midturn.terminal.markdown.ink import DIM, HEADING, MARKER, PLAIN, STRONG, cut, highlighted, styled, wrapped
+from midturn.terminal.markdown.ink import (
+    DIM,
+    HEADING,
+    MARKER,
+    PLAIN,
+    STRONG,
+    cut,
+    highlighted,
+    styled,
+    wrapped,
+)
 from midturn.terminal.prompts.cells import cells
 
 Lines: TypeAlias = tuple[int, int]
-"""The first line, and the one after the last."""
+"""Number of the first line, and number of the line after the last."""
 
-DEEPEST = 60
+MAX_DEPTH = 60
 
 
 class TooDeep(Exception):  # noqa: N818 (it says what the text is)
-    """Blocks in blocks in blocks: unreadable."""
+    """Blocks are nested too deeply to be displayed."""
 
 
 class Paragraph(Struct, frozen=True):
-    """Text; `content` is its source without indentation and markers."""
+    """A paragraph; `content` is its source without indentation and markers."""
 
     lines: Lines
     content: str
@@ -46,7 +57,7 @@ class Heading(Struct, frozen=True):
 
 
 class Code(Struct, frozen=True):
-    """Lines of code."""
+    """A code block."""
 
     lines: Lines
     content: tuple[str, ...]
@@ -54,13 +65,13 @@ class Code(Struct, frozen=True):
 
 
 class RuleBlock(Struct, frozen=True):
-    """A line across."""
+    """A horizontal rule."""
 
     lines: Lines
 
 
 class Table(Struct, frozen=True):
-    """A table; `sides` says where the text of each column stands (`left`, `right`, `center`)."""
+    """A table; `sides` has the alignment of each column (`left`, `right`, `center`)."""
 
     lines: Lines
     sides: tuple[str, ...]
@@ -68,14 +79,14 @@ class Table(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True):
-    """Quoted blocks."""
+    """A block quote."""
 
     lines: Lines
     children: tuple[Block, ...]
 
 
 class ListItem(Struct, frozen=True):
-    """An item of a list; the marker is `-` for all kinds of bullets."""
+    """A list item. All bullets are displayed as `-`."""
 
     lines: Lines
     marker: str
@@ -92,7 +103,7 @@ class List(Struct, frozen=True):
 LeafBlock: TypeAlias = Paragraph | Heading | Code | RuleBlock | Table
 Block: TypeAlias = LeafBlock | Quote | ListItem | List
 
-_PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
+_PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": MAX_DEPTH})
 _PARSER.enable("table").disable(["reference", "html_block", "inline", "text_join"])
 
 
@@ -100,16 +111,18 @@ def parse(text: str) -> tuple[Block, ...]:
     """Return the blocks of a text.
 
     Raises:
-        TooDeep: Blocks are nested so deeply that some were left out.
+        TooDeep: Blocks are nested so deeply that the parser dropped some.
     """
     tokens = _PARSER.parse(f"{text}\n")
-    if any(token.level >= DEEPEST - 1 for token in tokens):  # what stands deeper is left out by the parser
+    if any(token.level >= MAX_DEPTH - 1 for token in tokens):  # the parser drops deeper blocks
         raise TooDeep
     return tuple(_blocks(iter(tokens), ""))
 
 
 def settled(blocks: Sequence[Block]) -> Sequence[Block]:
-    """Return what nothing that follows can change where the last block is still being written; of that block, what is closed in it."""
+    """Return the blocks that further text cannot change, including the complete parts of the
+    last block.
+    """
     if not blocks:
         return blocks
     *above, last = blocks
@@ -164,19 +177,21 @@ def _table(lines: Lines, tokens: Iterator[Token]) -> Table:
             case "table_close":
                 break
             case "th_open":
-                sides.append(str(token.attrs.get("style", "")).removeprefix("text-align:") or "left")
+                sides.append(
+                    str(token.attrs.get("style", "")).removeprefix("text-align:") or "left"
+                )
             case "inline":
                 cells.append(token.content)
             case "tr_close":
                 rows.append(tuple(cells))
                 cells = []
             case _:
-                pass  # the head, the body, the ends of cells
+                pass  # head, body and cell ends carry no text
     return Table(lines, tuple(sides), tuple(rows))
 
 
 def _content(tokens: Iterator[Token]) -> str:
-    """Return the source of an inline token, and pass over its end."""
+    """Return the source of an inline token and skip its end token."""
     content = next(tokens).content
     next(tokens)
     return content
@@ -187,18 +202,20 @@ def _lines(token: Token) -> Lines:
     return first, after
 
 
-# Rows -------------------------------------------------------------------------------------------------------------------
+# Rows -------------------------------------------------------------------------------------------
 
 _INDENT = "    "
 _GAP = "  "
-_LEAST = 3  # cells of a column; where there is no room for that, each row becomes a list
-_NARROWEST = 12  # cells that are left for text, however deep it stands
-_MAJOR = 2  # headings down to this level are underlined
+# minimum width of a table column in cells; if a column has less room, each row of the table is
+# drawn as a list
+_MIN_COLUMN = 3
+_MIN_TEXT_WIDTH = 12  # minimum width in cells that is left for text at any nesting depth
+_MAX_UNDERLINED_LEVEL = 2  # headings up to this level are underlined
 _EMPTY = re.compile(r"[ \t>]*")
 
 
 class Glyphs(Struct, frozen=True):
-    """Characters drawn besides letters."""
+    """Characters drawn around blocks, such as the edge of a quote."""
 
     bullet: str
     gutter: str
@@ -210,25 +227,33 @@ ASCII = Glyphs("-", "> ", "-")
 
 
 class Layout:
-    """Lays out the blocks of one source; `lines` are its lines."""
+    """Lays out the blocks of one source, whose lines are `lines`."""
 
     def __init__(self, lines: Sequence[str], glyphs: Glyphs) -> None:
         self._lines = lines
         self._glyphs = glyphs
 
     def rows(self, blocks: Sequence[Block], width: int) -> list[Text]:
-        """Lay out blocks that stand below each other. Each has a row, even if there is nothing in it: so all of them can be told apart."""
+        """Lay out consecutive blocks.
+
+        Each block has at least one row, so that blocks stay distinguishable.
+        """
         found: list[Text] = []
         for number, block in enumerate(blocks):
-            if number and self.parted(blocks, number):
+            if number and self.is_separated(blocks, number):
                 found.append(Text())
             found += self._block(block, width) or [Text()]
         return found
 
-    def parted(self, blocks: Sequence[Block], number: int) -> bool:
-        """Tell whether an empty row stands above a block: always, but in a list only where the source has one."""
+    def is_separated(self, blocks: Sequence[Block], number: int) -> bool:
+        """Return whether an empty row precedes a block.
+
+        In a list, this depends on the source. Elsewhere, an empty row always precedes a block.
+        """
         block, above = blocks[number], blocks[number - 1]
-        if isinstance(block, ListItem) or (isinstance(block, List) and isinstance(above, Paragraph)):
+        if isinstance(block, ListItem) or (
+            isinstance(block, List) and isinstance(above, Paragraph)
+        ):
             return _EMPTY.fullmatch(self._lines[block.lines[0] - 1]) is not None
         return True
 
@@ -240,10 +265,17 @@ class Layout:
             case Paragraph():
                 return wrapped(styled(block.content), width)
             case Heading():
-                return wrapped(styled(block.content, HEADING if block.level <= _MAJOR else STRONG), width)
+                return wrapped(
+                    styled(
+                        block.content, HEADING if block.level <= _MAX_UNDERLINED_LEVEL else STRONG
+                    ),
+                    width,
+                )
             case Code():
                 return [
-                    Text(_INDENT) + row for line in highlighted(block.content, block.language) for row in cut(line, _room(width, _INDENT))
+                    Text(_INDENT) + row
+                    for line in highlighted(block.content, block.language)
+                    for row in cut(line, _room(width, _INDENT))
                 ]
             case RuleBlock():
                 return [Text(self._glyphs.line * width, DIM)]
@@ -261,39 +293,58 @@ class Layout:
                 assert_never(other)
 
     def _behind(self, first: Text, edge: Text, block: Quote | ListItem, width: int) -> list[Text]:
-        """Lay out the blocks in a block behind its edge; the first row has one of its own."""
+        """Lay out nested blocks, each row after `edge`.
+
+        The first row begins with `first` instead.
+        """
         rows = self.rows(block.children, _room(width, edge.plain)) or [Text()]
         return [(edge if number else first) + row for number, row in enumerate(rows)]
 
 
 def _dressed(text: str, style: Style) -> Text:
-    """Return a text whose style ends where it ends, whatever is put behind it."""
+    """Return styled text. Text that is appended later does not get the style."""
     return Text().append(text, style)
 
 
 def _room(width: int, edge: str) -> int:
-    return max(_NARROWEST, width - cells(edge))
+    return max(_MIN_TEXT_WIDTH, width - cells(edge))
 
 
-# Tables: columns as wide as they need, and together no wider than the terminal ------------------------------------------
+# Tables: each column as wide as it needs, and the table at most as wide as the terminal -----------
 
 
 def table_rows(table: Table, width: int, line: str) -> list[Text]:
-    """Lay out a table; the first row of it is its head."""
-    styled_rows = [[styled(cell, PLAIN if number else STRONG) for cell in row] for number, row in enumerate(table.rows)]
-    widths = _fit([max(cells(row[column].plain) for row in styled_rows) for column in range(len(table.sides))], width)
+    """Lay out a table. Its first row is the head."""
+    styled_rows = [
+        [styled(cell, PLAIN if number else STRONG) for cell in row]
+        for number, row in enumerate(table.rows)
+    ]
+    widths = _fit(
+        [
+            max(cells(row[column].plain) for row in styled_rows)
+            for column in range(len(table.sides))
+        ],
+        width,
+    )
     if widths is None:
         return _as_lists(styled_rows, width)
     head, *body = styled_rows
     rule = Text(_GAP.join(line * column for column in widths), DIM)
-    return [*_row(head, widths, table.sides), rule, *(row for record in body for row in _row(record, widths, table.sides))]
+    return [
+        *_row(head, widths, table.sides),
+        rule,
+        *(row for record in body for row in _row(record, widths, table.sides)),
+    ]
 
 
 def _fit(wanted: Sequence[int], width: int) -> list[int] | None:
-    """Share out the width: narrow columns get what they want, the widest give way; None where it is not enough."""
+    """Return the widths of the columns, or None if there is too little room.
+
+    Narrow columns keep their width; the widest columns shrink.
+    """
     room = width - cells(_GAP) * (len(wanted) - 1)
     widths = [max(1, column) for column in wanted]
-    if room < min(_LEAST, max(widths)) * len(widths):
+    if room < min(_MIN_COLUMN, max(widths)) * len(widths):
         return None
     while (excess := sum(widths) - room) > 0:
         widest = max(widths)
@@ -305,7 +356,7 @@ def _fit(wanted: Sequence[int], width: int) -> list[int] | None:
 
 
 def _row(record: Sequence[Text], widths: Sequence[int], sides: Sequence[str]) -> list[Text]:
-    """Lay out one record; a long text takes several rows."""
+    """Lay out one record. A long text takes several rows."""
     columns = [_cell(text, width) for text, width in zip(record, widths, strict=True)]
     rows: list[Text] = []
     for number in range(max(map(len, columns))):
@@ -328,7 +379,10 @@ def _aligned(text: Text, width: int, side: str) -> Text:
 
 
 def _as_lists(records: Sequence[Sequence[Text]], width: int) -> list[Text]:
-    """Lay out a table that is too wide for its columns: record by record, each value below its heading."""
+    """Lay out a table that is too wide for columns.
+
+    The records are displayed one after the other, with the heading before each value.
+    """
     head, *body = records
     rows: list[Text] = []
     for record in body or [head]:

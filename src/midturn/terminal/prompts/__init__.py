@@ -1,1 +1,1 @@
-"""Prompts as pure presenters: keys in, rows out."""
+"""Prompts as pure presenters: they receive keys and return rows, without a terminal."""

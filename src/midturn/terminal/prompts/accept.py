@@ -1,4 +1,4 @@
-"""Typed text as an answer, or as lines that say what is wrong with it."""
+"""Converts typed text to answers, or explains why the text is not a valid answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOpti
 from midturn.question.json_text import NotJson, read_json
 from midturn.question.json_value import Json, JsonObject, is_number
 from midturn.question.reply import Scope
-from midturn.question.schema_check import misfits
+from midturn.question.schema_check import foreign_schema_problems
 from midturn.question.text import exact
 from midturn.terminal.prompts.answer_text import problem_text, wanted
 from midturn.terminal.prompts.keys import Ruled, description, initial, label, one_line, pretty
@@ -25,7 +25,11 @@ ERRORS_SHOWN = 3
 
 
 class NotAccepted(ValueError):  # noqa: N818 (it says what happened to the text)
-    """The input does not fit; `lines` say why, fit to be shown, and `offset` where, if one place can be named."""
+    """The input is not a valid answer.
+
+    `lines` explain the reason and are ready for display. `offset` is the position of the error in
+    the text, if known.
+    """
 
     def __init__(self, lines: list[str], offset: int | None = None) -> None:
         self.lines = lines
@@ -34,10 +38,10 @@ class NotAccepted(ValueError):  # noqa: N818 (it says what happened to the text)
 
 
 def accept(prompt: Prompt, value: Json) -> Json:
-    """Return the canonical answer.
+    """Check an answer against the question and return it in canonical form.
 
     Raises:
-        NotAccepted: The value does not fit the question.
+        NotAccepted: The value is not valid for the question.
     """
     try:
         return _checked(prompt, value)
@@ -46,13 +50,13 @@ def accept(prompt: Prompt, value: Json) -> Json:
 
 
 def accept_json(prompt: Prompt, text: str) -> Json:
-    """Read `text` as JSON and check it against the question.
+    """Parse `text` as JSON and check it against the question.
 
     Raises:
-        NotAccepted: It is not JSON, or does not fit the schema.
+        NotAccepted: The text is not JSON, or does not match the schema.
     """
     kind = prompt.question.answer_type
-    asked = f"asked for: {wanted(kind.schema)}" if isinstance(kind, SchemaType) else ""
+    asked = f"expected: {wanted(kind.schema)}" if isinstance(kind, SchemaType) else ""
     if not text.strip():
         raise NotAccepted(["nothing was typed", asked])
     try:
@@ -64,25 +68,33 @@ def accept_json(prompt: Prompt, text: str) -> Json:
 
 
 def accept_number(prompt: Prompt, text: str) -> Json:
-    """Read a number and check it against the question.
+    """Parse a number and check it against the question.
 
     Raises:
-        NotAccepted: It is not a number, or not within its limits.
+        NotAccepted: The text is not a number, or the number is out of range.
     """
     try:
         value = read_json(text.strip())
     except NotJson:
         value = None
     if not is_number(value):
-        raise NotAccepted([f"{exact(text.strip())} is not a number" if text.strip() else "nothing was typed: a number is asked for"])
+        raise NotAccepted(
+            [
+                (
+                    f"{exact(text.strip())} is not a number"
+                    if text.strip()
+                    else "nothing was typed: a number is expected"
+                )
+            ]
+        )
     return accept(prompt, value)
 
 
 def accept_arguments(prompt: Prompt, text: str) -> Json:
-    """Read the edited arguments of a call, and check them against the parameters of the tool.
+    """Parse the edited arguments of a call and check them against the tool's parameters.
 
     Raises:
-        NotAccepted: They are not a JSON object, or do not fit.
+        NotAccepted: The text is not a JSON object, or does not match the parameters.
     """
     value = read(text)
     if not isinstance(value, Mapping):
@@ -92,51 +104,63 @@ def accept_arguments(prompt: Prompt, text: str) -> Json:
     return value
 
 
-MOST_FIELDS = 5
-"""So many arguments are edited one after the other; more, or none, as the JSON that they are."""
+MAX_FIELDS = 5
+"""Maximum number of arguments that are edited one by one.
+
+If a call has more arguments, or none, all of them are edited as one JSON text.
+"""
 
 
 class Argument(Struct, frozen=True):
-    """One argument of a call as it is edited: a text as text, everything else as JSON."""
+    """One argument of a call while it is edited: a string as plain text, any other value as JSON."""
 
     name: str
     text: str
     is_json: bool
 
     def value(self, typed: str) -> Json:
-        """Return what was typed as the argument.
+        """Return the value of the typed text.
 
         Raises:
-            NotAccepted: It is to be JSON, and is none.
+            NotAccepted: JSON is expected, and the text is not JSON.
         """
         return read(typed) if self.is_json else typed
 
 
 def arguments_of(prompt: Prompt) -> tuple[Argument, ...]:
-    """Return the arguments of a call that are edited one after the other; none where JSON is edited."""
+    """Return the arguments of a call that are edited one by one, or nothing if they are edited
+    as JSON.
+    """
     arguments = prompt.subject.call.arguments if isinstance(prompt.subject, CallSubject) else None
-    if not isinstance(arguments, Mapping) or len(arguments) > MOST_FIELDS:
+    if not isinstance(arguments, Mapping) or len(arguments) > MAX_FIELDS:
         return ()
     return tuple(
-        Argument(name, value if isinstance(value, str) else pretty(value), not isinstance(value, str)) for name, value in arguments.items()
+        Argument(
+            name, value if isinstance(value, str) else pretty(value), not isinstance(value, str)
+        )
+        for name, value in arguments.items()
     )
 
 
-def accept_argument(prompt: Prompt, arguments: JsonObject, argument: Argument, typed: str) -> JsonObject:
-    """Return the arguments with one of them as it was typed, checked against the parameters of the tool.
+def accept_argument(
+    prompt: Prompt, arguments: JsonObject, argument: Argument, typed: str
+) -> JsonObject:
+    """Replace one argument and check the result against the tool's parameters.
 
     Raises:
-        NotAccepted: It does not fit.
+        NotAccepted: The change is invalid. Errors in the previous arguments are ignored.
     """
     changed = {**arguments, argument.name: argument.value(typed)}
     before = argument_problems(prompt.parameters, arguments)
-    if problems := tuple(one for one in argument_problems(prompt.parameters, changed) if one not in before):
+    if problems := tuple(
+        one for one in argument_problems(prompt.parameters, changed) if one not in before
+    ):
         raise NotAccepted(_lines(problems, problem_text))
     return changed
 
 
 def read(text: str) -> Json:
-    """Read JSON.
+    """Parse JSON.
 
     Raises:
         NotAccepted: The text is not JSON.
@@ -148,14 +172,18 @@ def read(text: str) -> Json:
 
 
 def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Problem, ...]:
-    """Return what is wrong with the arguments; where the tool does not say what it takes, or says it badly, it judges them itself."""
+    """Return the errors in the arguments.
+
+    Nothing is checked for a tool without a parameter schema, because the tool checks its arguments
+    itself.
+    """
     if not parameters:
         return ()
-    return misfits(parameters, arguments)
+    return foreign_schema_problems(parameters, arguments)
 
 
 def _checked(prompt: Prompt, value: Json) -> Json:
-    """Check an answer that is not a secret: those are never looked at here."""
+    """Check an answer. Secrets are not checked here."""
     return cast("Json", prompt.question.check(value))
 
 
@@ -168,38 +196,38 @@ def _lines(problems: tuple[Problem, ...], say: Callable[[Problem], str] = _plain
     return [*(exact(say(problem)) for problem in problems[:ERRORS_SHOWN]), *more]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Options meant by a typed line, and the message where there is none
+# --------------------------------------------------------------------------------------------------
+# Options selected by typed text
 
 
 def choose(typed: str, options: SelectOptions) -> int:
-    """Return the place of the one option that is meant (see `midturn.question.answer`).
+    """Return the index of the option that the text selects (see `midturn.question.answer`).
 
     Raises:
-        NotAccepted: Nothing is meant, or a number that is the name of another option.
+        NotAccepted: No option is selected, or the number is also the name of another option.
     """
     with _said(options):
         return answer.choose(typed, options)
 
 
 def choose_many(typed: str, options: SelectOptions) -> frozenset[int]:
-    """Return the places that are meant (see `midturn.question.answer`).
+    """Return the indexes of the options that the text selects (see `midturn.question.answer`).
 
     Raises:
-        NotAccepted: A part means nothing.
+        NotAccepted: A part of the text selects no option.
     """
     with _said(options):
         return answer.choose_many(typed, options)
 
 
 def chosen_values(options: SelectOptions, places: Collection[int], other: str | None) -> list[Json]:
-    """Return what is chosen, in the order of the options; own words come last."""
+    """Return the values of the selected options in their order, then the free text."""
     chosen: list[Json] = [options[place].value for place in sorted(places)]
     return chosen if other is None else [*chosen, {"other": other}]
 
 
 def bounds(kind: MultiSelectType) -> str:
-    """Say how many may be chosen, where that is limited."""
+    """Return the allowed number of options in words, or an empty string without a limit."""
     most = len(kind.options) + kind.allow_other
     if kind.max is None or kind.max >= most:
         return f"choose {kind.min} or more" if kind.min else ""
@@ -209,17 +237,20 @@ def bounds(kind: MultiSelectType) -> str:
 
 
 def numbers(count: int, several: str) -> str:
-    """Name the numbers of options as a person says it: `1`, `1 or 2`; from three on with the words for `several`."""
+    """Return the range of option numbers in words.
+
+    The result is `1`, `1 or 2`, or the text `several` with the count inserted.
+    """
     return ("1", "1 or 2")[count - 1] if count in (1, 2) else several.format(count)
 
 
 def example_numbers(count: int) -> str:
-    """Return an example of several numbers that all name one of so many options."""
+    """Return an example of a selection of several options out of `count`."""
     return ("1", "1,2", "1,3", "1,3-4")[count - 1] if 1 <= count <= 4 else "1,3-5"  # noqa: PLR2004  from five on, one example fits all
 
 
 def is_option(typed: str, options: SelectOptions) -> bool:
-    """Tell whether typed words name an option."""
+    """Return whether the text is the name of an option."""
     return named_option(typed, options) is not None
 
 
@@ -230,43 +261,60 @@ def _said(options: SelectOptions) -> Generator[None]:
     except NotChosen as error:
         typed = one_line(error.typed)
         if error.is_both:
-            said = f"{typed} is a number and a name here: type {typed}. for the number, ={typed} for the name."
+            said = (
+                f"{typed} is a number and a name here: type {typed}. for the number, ={typed} for"
+                " the name."
+            )
         elif error.is_range:
             said = (
-                f"{typed} is not a range of numbers from 1 to {len(options)}." if len(options) > 1 else f"{typed} is not an option; type 1."
+                f"{typed} is not a range of numbers from 1 to {len(options)}."
+                if len(options) > 1
+                else f"{typed} is not an option; type 1."
             )
         else:
-            said = f"{typed} is not an option; type {numbers(len(options), 'a number from 1 to {}')}, or ? for help."
+            said = (
+                f"{typed} is not an option; type {numbers(len(options), 'a number from 1 to {}')},"
+                " or ? for help."
+            )
         raise NotAccepted([said]) from None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Search of options by typed words: as they are, or else letter by letter
+# --------------------------------------------------------------------------------------------------
+# Search in options: by substring; if nothing is found, by letters in the same order
 
 
-class Hit(Struct, frozen=True):
-    """An option that was found, and which characters of its label were."""
+class Match(Struct, frozen=True):
+    """An option that matches the search, and the matching characters of its label."""
 
     place: int
     letters: frozenset[int] = frozenset()
 
 
-class Finder:
-    """Options, folded once: `MAIN` finds `main`, and where nothing has `mn` in it, `mn` finds it, too."""
+class Matcher:
+    """Searches options without regard to case.
+
+    A search matches substrings. If no option contains the text, `mn` also matches `main`.
+    """
 
     def __init__(self, options: tuple[SelectOption, ...]) -> None:
         self._labels = [label(option) for option in options]
         self._folded = [_by_letter(text) for text in self._labels]
         self._meanings = [folded(description(option)) for option in options]
 
-    def find(self, words: str) -> list[Hit]:
-        """Return what has all words in its label or description; if nothing has, what has the letters of each, in order, in its label."""
+    def find(self, words: str) -> list[Match]:
+        """Return the options that contain all words in their label or description.
+
+        If no option does, return the options whose label contains the letters of each word in the
+        same order.
+        """
         wanted = folded(words).split()
         places = range(len(self._labels))
         exact = [hit for place in places if (hit := self._exactly(place, wanted)) is not None]
-        return exact or [hit for place in places if (hit := self._loosely(place, wanted)) is not None]
+        return exact or [
+            hit for place in places if (hit := self._loosely(place, wanted)) is not None
+        ]
 
-    def _exactly(self, place: int, wanted: list[str]) -> Hit | None:
+    def _exactly(self, place: int, wanted: list[str]) -> Match | None:
         text, origin = self._folded[place]
         letters: set[int] = set()
         for word in wanted:
@@ -275,9 +323,9 @@ class Finder:
                 letters.update(origin[at : at + len(word)])
             elif word not in self._meanings[place]:
                 return None
-        return Hit(place, frozenset(letters))
+        return Match(place, frozenset(letters))
 
-    def _loosely(self, place: int, wanted: list[str]) -> Hit | None:
+    def _loosely(self, place: int, wanted: list[str]) -> Match | None:
         text, origin = self._folded[place]
         letters: set[int] = set()
         for word in wanted:
@@ -287,17 +335,18 @@ class Finder:
                 if at < 0:
                     return None
                 letters.add(origin[at])
-        return Hit(place, frozenset(letters))
+        return Match(place, frozenset(letters))
 
 
 def _by_letter(text: str) -> tuple[str, list[int]]:
-    """Fold a label letter by letter; return where each folded letter came from, too."""
+    """Return the label in lower case, and the index in the label for each of its characters."""
     parts = [" " if letter == " " else folded(letter) for letter in text]
     return "".join(parts), [place for place, part in enumerate(parts) for _ in part]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Answers that were not chosen (an empty text, no option, the first one): Enter sends them when pressed twice
+# --------------------------------------------------------------------------------------------------
+# Answers that may be unintended (an empty text, no option, the first option) must be confirmed with
+# a second Enter
 
 
 EMPTY_TEXT = "that is an empty text: press Enter again to send it"
@@ -305,53 +354,59 @@ EMPTY_SECRET = "nothing was typed: press Enter again to send an empty secret"  #
 
 
 class Once:
-    """Refuses an answer once that may not be meant; the second time it is."""
+    """Rejects the first Enter and accepts the second."""
 
     def __init__(self, *, refuses: bool) -> None:
         self._refuses = refuses
 
     def now(self) -> bool:
-        """Tell whether to ask again."""
+        """Return whether to ask for confirmation. Only the first call returns true."""
         refuses, self._refuses = self._refuses, False
         return refuses
 
     def not_any_more(self) -> None:
-        """Take note of a key by which the answer is meant."""
+        """Require no confirmation from now on, because a key has shown the intent."""
         self._refuses = False
 
 
 def empty_once(prompt: Prompt) -> Once:
-    """Refuse an empty answer, unless the question may be skipped, or starts from an empty text."""
+    """Require confirmation of an empty answer, unless the question is optional or its initial
+    answer is an empty text.
+    """
     return Once(refuses=not prompt.question.optional and initial(prompt) != "")
 
 
 def unchosen_once(prompt: Prompt) -> Once:
-    """Refuse the option that is highlighted from the start, unless the question starts from an answer."""
+    """Require confirmation of the option that is highlighted at the start, unless there is an
+    initial answer.
+    """
     return Once(refuses=initial(prompt) is UNSET)
 
 
 def unmarked_once(prompt: Prompt) -> Once:
-    """Refuse that nothing is marked, where it may be so, but the question is not optional and starts from no answer."""
+    """Require confirmation of an empty selection if it is valid, the question is not optional
+    and there is no initial answer.
+    """
     kind = prompt.question.answer_type
     may_be = isinstance(kind, MultiSelectType) and kind.min == 0
     return Once(refuses=initial(prompt) is UNSET and not prompt.question.optional and may_be)
 
 
 def unchosen(name: str) -> str:
-    """Say that no option was chosen yet; Enter picks the one with this name."""
+    """Return the request to confirm the highlighted option `name`."""
     return f"nothing was chosen yet: press Enter again to pick {name}"
 
 
 def unmarked(key: str) -> str:
-    """Say that nothing is marked, and which key marks."""
+    """Return the request to confirm an empty selection; `key` selects options."""
     return f"nothing is marked: {key} marks; press Enter again to send none"
 
 
 def by_rule(draft: RuleDraft, typed: str, scope: Scope) -> Ruled:
-    """Return the yes of a person who has written a rule with this scope.
+    """Return the approval with the typed rule and its scope.
 
     Raises:
-        NotAccepted: It is no rule, or none for this call.
+        NotAccepted: The text is not a valid rule, or the rule does not match this call.
     """
     if problem := draft.problem(typed):
         raise NotAccepted([problem])
@@ -359,7 +414,7 @@ def by_rule(draft: RuleDraft, typed: str, scope: Scope) -> Ruled:
 
 
 class ChosenScope:
-    """The scope of a rule that is being written; it begins with the project."""
+    """The scope of a rule while the rule is being written. The initial scope is the project."""
 
     def __init__(self, draft: RuleDraft) -> None:
         self._draft = draft
@@ -367,14 +422,14 @@ class ChosenScope:
 
     @property
     def can_change(self) -> bool:
-        """Whether there is another one."""
+        """Whether there is more than one scope."""
         return len(self._draft.scopes) > 1
 
     def change(self) -> None:
-        """Choose the next one."""
+        """Select the next scope."""
         scopes = self._draft.scopes
         self.scope = scopes[(scopes.index(self.scope) + 1) % len(scopes)]
 
     def said(self, typed: str) -> list[str]:
-        """Describe the rule with its scope."""
+        """Return sentences that describe the rule and its scope."""
         return [exact(sentence) for sentence in self._draft.said(typed, self.scope)]

@@ -1,4 +1,4 @@
-"""Answers as people read and give them: in one line of the transcript, and of JSON under a simple schema as what it is."""
+"""Text forms of answers: the transcript row, and the JSON that a schema expects."""
 
 from __future__ import annotations
 
@@ -13,10 +13,39 @@ from midturn.errors import Problem
 from midturn.events.prompt import Prompt
 from midturn.question import answer_type as answers
 from midturn.question.json_text import compact
-from midturn.question.json_value import Json, JsonObject, Scalar, SecretValue, items, members, objects, resolved, text
+from midturn.question.json_value import (
+    Json,
+    JsonObject,
+    Scalar,
+    SecretValue,
+    items,
+    members,
+    objects,
+    resolved,
+    text,
+)
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Replied, Reply, Scope, Submitted, Unavailable, WentBack
-from midturn.terminal.prompts.keys import AsJson, is_beside_a_turn, one_line, other_text, pretty, scalar_text, scope
+from midturn.question.reply import (
+    Answered,
+    Deferred,
+    Edited,
+    EndedTurn,
+    Replied,
+    Reply,
+    Scope,
+    Submitted,
+    Unavailable,
+    WentBack,
+)
+from midturn.terminal.prompts.keys import (
+    AsJson,
+    is_beside_a_turn,
+    one_line,
+    other_text,
+    pretty,
+    scalar_text,
+    scope,
+)
 
 HIDDEN = "(hidden)"
 
@@ -28,11 +57,11 @@ IN_SCOPE: Final[Mapping[Scope, str]] = {
     "project": "in this project",
     "everywhere": "everywhere",
 }
-"""Where an answer with a scope counts."""
+"""Words for the scope of an answer."""
 
 
 def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for each kind of reply)
-    """Say in one line what the person did; a secret is `(hidden)`."""
+    """Return one line for the transcript that describes the reply. A secret is `(hidden)`."""
     match reply:
         case Answered():
             return answered_text(prompt, reply)
@@ -57,8 +86,10 @@ def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for e
 
 
 def answered_text(prompt: Prompt, reply: Answered) -> str:
-    """Say what was answered, whether it is remembered, and the reason that was typed."""
-    text = HIDDEN if isinstance(reply.value, SecretValue) else value_text(prompt.question, reply.value)
+    """Return the answer, the duration for which it is remembered, and the typed reason."""
+    text = (
+        HIDDEN if isinstance(reply.value, SecretValue) else value_text(prompt.question, reply.value)
+    )
     remembered = "" if not reply.remember else ", always" if prompt.always else ", for this turn"
     remembered += "" if reply.scope is None else f", {IN_SCOPE[reply.scope]}"
     reason = f": {quoted(reply.reason)}" if reply.reason else ""
@@ -66,24 +97,35 @@ def answered_text(prompt: Prompt, reply: Answered) -> str:
 
 
 def quoted(words: str) -> str:
-    """Put a person's words in quotation marks that are not in them, as far as there are three kinds."""
-    opening, closing = next((marks for marks in _QUOTATION if not set(marks) & set(words)), _QUOTATION[0])
+    """Put text in quotation marks.
+
+    Of three kinds of quotation marks, the first kind that does not occur in the text is used.
+    """
+    opening, closing = next(
+        (marks for marks in _QUOTATION if not set(marks) & set(words)), _QUOTATION[0]
+    )
     return f"{opening}{one_line(words)}{closing}"
 
 
 def covered_text(prompt: Prompt, reply: Reply) -> str:
-    """Say what a remembered answer covers from now on; empty where nothing is remembered."""
+    """Return the scope of a remembered answer as a sentence, or an empty string."""
     if isinstance(reply, Answered) and reply.scope == "conversation" and prompt.kind == "tool":
-        return f"From now on {'yes' if reply.value is True else 'no'} to this question in this conversation."
+        return (
+            f"From now on {'yes' if reply.value is True else 'no'} to this question in this"
+            " conversation."
+        )
     if not isinstance(reply, Answered) or not reply.remember:
         return ""
     if prompt.always:
-        return f"From now on: {one_line(reply.remember) if isinstance(reply.remember, str) else scope(prompt)}."
+        return (
+            "From now on:"
+            f" {one_line(reply.remember) if isinstance(reply.remember, str) else scope(prompt)}."
+        )
     return f"From now on {'yes' if reply.value is True else 'no'} to {scope(prompt)}."
 
 
 def value_text(question: Question[object], value: Json) -> str:  # noqa: PLR0911 (one for each type of answer)
-    """Show an answer in one line, by the type of its question."""
+    """Return an answer on one line, formatted by the type of its question."""
     if value is None and question.optional:
         return "(skipped)"
     match question.answer_type:
@@ -104,48 +146,54 @@ def value_text(question: Question[object], value: Json) -> str:  # noqa: PLR0911
 
 
 def choice_text(value: Json) -> str:
-    """Show one chosen value, or the words that were typed instead."""
+    """Return one selected value, or the free text typed instead."""
     other = other_text(value)
     return one_line(scalar_text(value)) if other is None else one_line(other)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# JSON as a person sees it: where a problem is, and the shape that a schema asks for
+# --------------------------------------------------------------------------------------------------
+# JSON for display: paths of problems, and example values for a schema
 
 
-DEEPEST = 8
-MOST_VALUES = 200
+MAX_DEPTH = 8
+MAX_VALUES = 200
 
 
 def problem_text(problem: Problem) -> str:
-    """Say one problem with its path as people write it: `$.replicas: ...`."""
+    """Return a problem with its path, such as `$.replicas: ...`."""
     return f"{json_path(problem.pointer)}: {problem.message}"
 
 
 def json_path(pointer: str) -> str:
-    """Turn a JSON pointer into a path: `/hosts/0/name` → `$.hosts[0].name`."""
+    """Convert a JSON pointer to a path: `/hosts/0/name` becomes `$.hosts[0].name`."""
     path = "$"
     for raw in pointer.split("/")[1:]:
         key = raw.replace("~1", "/").replace("~0", "~")
-        path += f"[{key}]" if key.isdigit() else f".{key}" if key.isidentifier() else f"[{compact(key)}]"
+        path += (
+            f"[{key}]"
+            if key.isdigit()
+            else f".{key}"
+            if key.isidentifier()
+            else f"[{compact(key)}]"
+        )
     return path
 
 
 def skeleton(schema: JsonObject) -> Json:
-    """Return a value of the shape that `schema` asks for; it need not be valid.
+    """Return an example value for `schema`. The value may be invalid.
 
-    An object has its required keys, or all of them where none is required; a list has one item. What is very large, or goes on for
-    ever, ends in `null`.
+    An object has its required keys, or all keys if none is required. A list has one item. Very
+    large or recursive parts become `null`.
     """
     return _Skeleton(schema).of(schema, 0)
 
 
 class _Skeleton:
-    """Builds at most `MOST_VALUES` values: a hostile schema may be huge."""
+    """Builds an example of at most `MAX_VALUES` values, because a hostile schema can be huge."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
-        self._left = MOST_VALUES
+        self._left = MAX_VALUES
 
     def of(self, schema: JsonObject, depth: int) -> Json:
         self._left -= 1
@@ -154,11 +202,16 @@ class _Skeleton:
                 return schema[key]
         if choices := items(schema.get("enum")):
             return choices[0]
-        if depth >= DEEPEST or self._left <= 0:
+        if depth >= MAX_DEPTH or self._left <= 0:
             return None
         if isinstance(reference := schema.get("$ref"), str):
             return self.of(resolved(reference, self._root), depth + 1)
-        if ways := [way for key in ("anyOf", "oneOf") for way in objects(schema.get(key)) if way.get("type") != "null"]:
+        if ways := [
+            way
+            for key in ("anyOf", "oneOf")
+            for way in objects(schema.get(key))
+            if way.get("type") != "null"
+        ]:
             return self.of(ways[0], depth + 1)
         return self._of_type(schema, depth)
 
@@ -168,7 +221,11 @@ class _Skeleton:
                 properties = members(schema.get("properties"))
                 required = [key for key in items(schema.get("required")) if isinstance(key, str)]
                 keys = required or [*properties]
-                return {key: self.of(members(properties.get(key)), depth + 1) for key in keys if self._left > 0}
+                return {
+                    key: self.of(members(properties.get(key)), depth + 1)
+                    for key in keys
+                    if self._left > 0
+                }
             case "array":
                 item = self.of(members(schema.get("items")), depth + 1)
                 return [] if item is None else [item]
@@ -184,26 +241,41 @@ class _Skeleton:
 
 
 def kind_of(schema: JsonObject) -> str:
-    """Return the type of JSON that a schema asks for, the first that is not `null` where it names several; empty where it names none."""
+    """Return the JSON type of a schema, or an empty string.
+
+    If the schema has several types, return the first type that is not `null`.
+    """
     named = schema.get("type")
     kinds = [named] if isinstance(named, str) else [text(kind) for kind in items(named)]
     implied = "object" if "properties" in schema else "array" if "items" in schema else ""
     return next((kind for kind in kinds if kind != "null"), kinds[0] if kinds else implied)
 
 
-_FEWEST = 2
-_LONGEST_EXAMPLE = 120
-_KINDS = {"object": "an object in JSON", "array": "a list in JSON"}
-_NOTHING: tuple[Json, ...] = ({}, [], None)
-_NOTES = frozenset({"title", "description", "default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"})
-_OF_NUMBERS = {
+_MIN_OPTIONS = 2
+_MAX_EXAMPLE = 120
+_KIND_NAMES = {"object": "a JSON object", "array": "a JSON array"}
+_EMPTY_VALUES: tuple[Json, ...] = ({}, [], None)
+_ANNOTATIONS = frozenset(
+    {
+        "title",
+        "description",
+        "default",
+        "examples",
+        "$schema",
+        "$comment",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+    }
+)
+_NUMBER_CONSTRAINTS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "more than {}",
     "maximum": "at most {}",
     "exclusiveMaximum": "less than {}",
     "multipleOf": "a multiple of {}",
 }
-_OF_TEXTS = {
+_TEXT_CONSTRAINTS = {
     "minLength": "at least {} characters",
     "maxLength": "at most {} characters",
     "pattern": "matching {}",
@@ -212,34 +284,44 @@ _OF_TEXTS = {
 
 
 def native(prompt: Prompt) -> Prompt:
-    """Return the prompt as it is best asked: a schema of yes or no, of a list, or of a text becomes a question of that type."""
+    """Replace the schema of a question by a simpler answer type (yes/no, list or text) if one
+    is equivalent.
+    """
     kind = prompt.question.answer_type
     if not isinstance(kind, answers.SchemaType):
         return prompt
     schema = written_out(kind.schema)
     asked = _as_type(schema) or answers.SchemaType(schema)
     question: Any = prompt.question
-    return prompt if asked == kind else replace(prompt, question=replace(question, answer_type=asked))
+    return (
+        prompt if asked == kind else replace(prompt, question=replace(question, answer_type=asked))
+    )
 
 
 def written_out(schema: JsonObject) -> JsonObject:
-    """Return a schema that is only a reference to one of its own definitions as that definition."""
+    """Replace a schema that is only a reference to one of its definitions by that definition."""
     definitions = members(schema.get("$defs"))
     for _ in definitions:
         reference = schema.get("$ref")
-        if not isinstance(reference, str) or set(schema) - _NOTES - {"$ref", "$defs"}:
+        if not isinstance(reference, str) or set(schema) - _ANNOTATIONS - {"$ref", "$defs"}:
             break
         schema = {**resolved(reference, {"$defs": definitions}), "$defs": definitions}
     return schema
 
 
 def options_of(schema: JsonObject) -> tuple[answers.SelectOption, ...]:
-    """Return what an `enum` lists, as rows: values that read alike say of which type they are. None where one is no row of a list."""
+    """Return the values of an `enum` as options, or nothing if a value is an object or a list.
+
+    If two values look the same, the type of each value is its description.
+    """
     listed = items(schema.get("enum"))
     values = [value for value in listed if isinstance(value, bool | int | float | str)]
     alike = Counter(answers.folded(answers.label_of(value)) for value in values)
     options = (
-        answers.SelectOption(value, _type_name(value) if alike[answers.folded(answers.label_of(value))] > 1 else None) for value in values
+        answers.SelectOption(
+            value, _type_name(value) if alike[answers.folded(answers.label_of(value))] > 1 else None
+        )
+        for value in values
     )
     return tuple(options) if len(values) == len(listed) else ()
 
@@ -251,49 +333,58 @@ def _type_name(value: Scalar) -> str:
 
 
 def wants_number(schema: JsonObject) -> bool:
-    """Tell whether a number is asked for."""
     return schema.get("type") in ("integer", "number")
 
 
 def number_text(start: Json | UnsetType) -> str:
-    """Write the number that a field begins with; nothing where there is none."""
+    """Return the initial number of a field as text, or an empty string."""
     return "" if start is UNSET or start is None else scalar_text(start)
 
 
 def wants_text(schema: JsonObject) -> bool:
-    """Tell whether a text is asked for that has to keep to rules."""
+    """Return whether the schema expects a string and is not a list of choices."""
     return schema.get("type") == "string" and "enum" not in schema and "const" not in schema
 
 
 def expected(schema: JsonObject) -> str:
-    """Say what a number or a text must be like: `a whole number, at least 1, at most 10`."""
+    """Return the constraints of a number or a string in words, such as `a whole number, at least
+    1, at most 10`.
+    """
     numbers = {"integer": "a whole number", "number": "a number", "string": "a text"}
     kind = numbers.get(str(schema.get("type")))
     if kind is None:
         return ""
-    rules = _OF_TEXTS if schema.get("type") == "string" else _OF_NUMBERS
-    said = [words.format(one_line(scalar_text(schema[key]))) for key, words in rules.items() if key in schema]
+    rules = _TEXT_CONSTRAINTS if schema.get("type") == "string" else _NUMBER_CONSTRAINTS
+    said = [
+        words.format(one_line(scalar_text(schema[key])))
+        for key, words in rules.items()
+        if key in schema
+    ]
     return ", ".join((kind, *said))
 
 
 def shape(schema: JsonObject) -> str:
-    """Return a text that shows what is to be filled in; empty where nothing in particular is."""
+    """Return an example of the expected JSON, or an empty string if any JSON is valid."""
     value = skeleton(schema)
-    if value in _NOTHING:
+    if value in _EMPTY_VALUES:
         return ""
     is_flat = isinstance(value, list) and not isinstance(value[0], Mapping | list)
     return compact(value) if is_flat else pretty(value)
 
 
 def wanted(schema: JsonObject) -> str:
-    """Say what JSON is asked for: `an object, such as {"start": "", "minutes": 0}`."""
-    kind = _KINDS.get(kind_of(schema), "JSON")
+    """Return the expected JSON in words: `an object, such as {"start": "", "minutes": 0}`."""
+    kind = _KIND_NAMES.get(kind_of(schema), "JSON")
     text = compact(skeleton(schema))
-    return f"{kind}, such as {one_line(text)}" if shape(schema) and len(text) <= _LONGEST_EXAMPLE else kind
+    return (
+        f"{kind}, such as {one_line(text)}" if shape(schema) and len(text) <= _MAX_EXAMPLE else kind
+    )
 
 
-def _as_type(schema: JsonObject) -> answers.BooleanType | answers.SelectType | answers.TextType | None:
-    constrains = set(schema) - _NOTES - {"type", "$defs"}
+def _as_type(
+    schema: JsonObject,
+) -> answers.BooleanType | answers.SelectType | answers.TextType | None:
+    constrains = set(schema) - _ANNOTATIONS - {"type", "$defs"}
     match schema.get("type"):
         case "boolean" if not constrains:
             return answers.BooleanType()
@@ -301,6 +392,6 @@ def _as_type(schema: JsonObject) -> answers.BooleanType | answers.SelectType | a
             return answers.TextType()
         case _ if constrains == {"enum"}:
             options = options_of(schema)
-            return answers.SelectType(options) if len(options) >= _FEWEST else None
+            return answers.SelectType(options) if len(options) >= _MIN_OPTIONS else None
         case _:
             return None

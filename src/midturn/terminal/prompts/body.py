@@ -1,4 +1,6 @@
-"""The body above a question: its context and the subject of an approval, behind a gutter."""
+"""The rows above a question: its context and the subject of an approval. Each row begins with a
+gutter, such as `| `.
+"""
 
 from __future__ import annotations
 
@@ -17,32 +19,46 @@ from midturn.question.text import exact, prose
 from midturn.terminal.prompts.answer_text import value_text
 from midturn.terminal.prompts.cells import continued_rows, continued_words, hang, wrap
 from midturn.terminal.prompts.changes import FileChanges, change_of
-from midturn.terminal.prompts.keys import DIFFS, code_line, diff_line, label, one_line, pretty, preview_lines, question_line, shown_lines
+from midturn.terminal.prompts.keys import (
+    DIFFS,
+    code_line,
+    diff_line,
+    label,
+    one_line,
+    pretty,
+    preview_lines,
+    question_line,
+    shown_lines,
+)
 
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "
 QUOTE = "> "
-"""Prefix of a reviewer's words, behind the gutter."""
+"""Prefix of a text written by a reviewer model, after the gutter."""
 
 INDENT = "    "
 CREATES_FILES = "fs_create_file"
 
-_LONGEST_IN_A_ROW = 60
+_MAX_ONE_LINE_JSON = 60
 
 
 def own_context(prompt: Prompt) -> str:
-    """Return the question's context without what a reviewer said, which stands at its beginning."""
+    """Return the question's context without the reviewer's verdict at its start."""
     context = prompt.question.context or ""
     return context.removeprefix(prompt.verdict).lstrip("\n") if prompt.verdict else context
 
 
 def verdict_lines(prompt: Prompt) -> list[str]:
-    """Return what a reviewer said, character by character: nothing in it can look like something else on the screen."""
+    """Return the reviewer's verdict with every character visible, so that the verdict cannot
+    imitate other output.
+    """
     return shown_lines(prompt.verdict.rstrip("\n")) if prompt.verdict else []
 
 
 def context_lines(prompt: Prompt) -> list[str]:
-    """Return the lines of the question's context, fit to be shown: prose as prose, code and diffs character by character."""
+    """Return the displayable lines of the context: prose unchanged, code and diffs with every
+    character visible.
+    """
     context = own_context(prompt)
     lines: list[str] = []
     shown: Callable[[str], str] | None = None
@@ -56,17 +72,25 @@ def context_lines(prompt: Prompt) -> list[str]:
 
 
 def subject_lines(prompt: Prompt) -> list[str]:
-    """Return the lines of what is to be approved: arguments, a result, or all answers of a form."""
+    """Return the lines of the subject of an approval: arguments, a result, or the answers of a
+    form.
+    """
     match prompt.subject:
         case None:
             return []
-        case CallSubject(call, original) if original is UNSET and _has_difference(prompt) and _is_new_file(call):
-            return _new_file(call)[:1]  # the context has the difference to the file that is there
+        case CallSubject(call, original) if (
+            original is UNSET and _has_difference(prompt) and _is_new_file(call)
+        ):
+            return _new_file(call)[:1]  # the context shows the diff to the existing file
         case CallSubject(call):
             return argument_lines(call)
         case ResultSubject(content=content, is_error=is_error, images=images):
             pictures = [f"(and a picture: {image.media_type})" for image in images]
-            return [*(["(the tool reports an error)"] if is_error else []), *shown_lines(content.rstrip("\n")), *pictures]
+            return [
+                *(["(the tool reports an error)"] if is_error else []),
+                *shown_lines(content.rstrip("\n")),
+                *pictures,
+            ]
         case FormSubject():
             return _answer_lines(prompt.subject)
         case _ as other:
@@ -74,12 +98,15 @@ def subject_lines(prompt: Prompt) -> list[str]:
 
 
 def _has_difference(prompt: Prompt) -> bool:
-    """Whether the context shows a difference, and so what would be written."""
-    return any(line.lstrip().startswith("```") and line.strip(" `\r") in DIFFS for line in own_context(prompt).split("\n"))
+    """Return whether the context contains a diff. Such a diff shows the content to be written."""
+    return any(
+        line.lstrip().startswith("```") and line.strip(" `\r") in DIFFS
+        for line in own_context(prompt).split("\n")
+    )
 
 
 def argument_lines(call: ToolCall) -> list[str]:
-    """Show what a call would do: a new file and an edit of files as a diff, other arguments by name, text as text."""
+    """Return the lines of a call's arguments: file changes as a diff, other arguments by name."""
     arguments = call.arguments
     if not isinstance(arguments, Mapping):
         return [exact(line) for line in pretty(arguments).split("\n")]
@@ -91,12 +118,14 @@ def argument_lines(call: ToolCall) -> list[str]:
 
 
 def change_of_call(call: ToolCall) -> FileChanges | None:
-    """Return the change that the arguments of a call are shown as; None if they are shown by name."""
+    """Return the file change that is displayed instead of the arguments, or None if the arguments
+    are displayed by name.
+    """
     return None if _is_new_file(call) else change_of(call.arguments)
 
 
 def exact_lines(call: ToolCall) -> list[str]:
-    """Show the arguments of a call by name, as they are sent."""
+    """Return the arguments of a call by name, exactly as they are sent."""
     arguments = call.arguments
     return _named_lines(arguments) if isinstance(arguments, Mapping) else argument_lines(call)
 
@@ -107,36 +136,55 @@ def _named_lines(arguments: Mapping[str, Json]) -> list[str]:
 
 def _is_new_file(call: ToolCall) -> bool:
     arguments = call.arguments
-    if call.name != CREATES_FILES or not isinstance(arguments, Mapping) or set(arguments) != {"path", "content"}:
+    if (
+        call.name != CREATES_FILES
+        or not isinstance(arguments, Mapping)
+        or set(arguments) != {"path", "content"}
+    ):
         return False
     return all(isinstance(one, str) for one in arguments.values())
 
 
 def _new_file(call: ToolCall) -> list[str]:
-    """Show a file that does not exist yet as what is added."""
-    path, content = (str(cast("Mapping[str, Json]", call.arguments)[name]) for name in ("path", "content"))
+    """Return a new file as added lines."""
+    path, content = (
+        str(cast("Mapping[str, Json]", call.arguments)[name]) for name in ("path", "content")
+    )
     lines = content.removesuffix("\n").split("\n") if content else []
-    size = f"{len(lines)} line{'' if len(lines) == 1 else 's'}, {len(content.encode(errors='replace'))} bytes"
+    size = (
+        f"{len(lines)} line{'' if len(lines) == 1 else 's'},"
+        f" {len(content.encode(errors='replace'))} bytes"
+    )
     ends = [] if content.endswith("\n") or not content else ["\\ no line break at the end"]
     return [f"{exact(path)} ({size})", *(f"+{code_line(line)}" for line in lines), *ends]
 
 
 def _argument(name: str, value: Json) -> list[str]:
-    """Show one argument: a text of several lines below its name, all else behind it."""
+    """Return one argument.
+
+    A multi-line text is displayed below the name, another value after it.
+    """
     if isinstance(value, str) and (_is_plain(value) or "\n" in value):
         if "\n" not in value:
             return [f"{name}: {exact(value)}"]
         return [f"{name}:", *(f"{INDENT}{line}" for line in shown_lines(value.removesuffix("\n")))]
     first, *more = pretty(value).split("\n")
-    if not more or len(compact(value)) <= _LONGEST_IN_A_ROW:
+    if not more or len(compact(value)) <= _MAX_ONE_LINE_JSON:
         return [f"{name}: {exact(compact(value))}"]
     return [f"{name}: {exact(first)}", *(exact(line) for line in more)]
 
 
 def body_rows(prompt: Prompt, width: int, gutter: str) -> list[str]:
-    """Wrap context and subject into rows behind a gutter: prose and answers at their spaces, what is approved character by character."""
+    """Wrap context and subject into rows after a gutter.
+
+    Prose and answers are wrapped at spaces, other subjects at any character.
+    """
     room = max(1, width - len(gutter))
-    quoted = [row for line in verdict_lines(prompt) for row in continued_rows(line, max(1, room - len(QUOTE)))]
+    quoted = [
+        row
+        for line in verdict_lines(prompt)
+        for row in continued_rows(line, max(1, room - len(QUOTE)))
+    ]
     context = [row for line in context_lines(prompt) for row in wrap(line, room)]
     broken = continued_words if isinstance(prompt.subject, FormSubject) else continued_rows
     exactly = [row for line in subject_lines(prompt) for row in broken(line, room)]
@@ -146,40 +194,52 @@ def body_rows(prompt: Prompt, width: int, gutter: str) -> list[str]:
 
 
 def preview_rows(prompt: Prompt, width: int, gutter: str, most: int | None = None) -> list[str]:
-    """Return the previews of all options, each below its label and behind a gutter.
+    """Return the previews of all options, each below the label of its option and after a gutter.
 
     Args:
         prompt: The prompt.
         width: Width in cells.
         gutter: Start of each row of a preview.
-        most: Maximum number of rows of one preview.
+        most: Maximum number of rows of one preview. Default: no limit.
     """
     kind = prompt.question.answer_type
     options = kind.options if isinstance(kind, SelectType | MultiSelectType) else ()
     rows: list[str] = []
     for option in options:
         if option.preview:
-            rows += [*hang(f"{label(option)}:", width, "  "), *preview_of(option, width, gutter, most)]
+            rows += [
+                *hang(f"{label(option)}:", width, "  "),
+                *preview_of(option, width, gutter, most),
+            ]
     return rows
 
 
 def preview_of(option: SelectOption, width: int, gutter: str, most: int | None = None) -> list[str]:
-    """Return the preview of an option in rows behind a gutter, at most `most` of them."""
+    """Return the rows of an option's preview after a gutter, at most `most`."""
     room = max(1, width - len(gutter))
-    rows = [f"{gutter}{part}".rstrip(" ") for line in preview_lines(option) for part in continued_rows(line, room)]
-    return rows if most is None or len(rows) <= most else [*rows[: most - 1], f"{gutter}... {len(rows) - most + 1} more rows"]
+    rows = [
+        f"{gutter}{part}".rstrip(" ")
+        for line in preview_lines(option)
+        for part in continued_rows(line, room)
+    ]
+    return (
+        rows
+        if most is None or len(rows) <= most
+        else [*rows[: most - 1], f"{gutter}... {len(rows) - most + 1} more rows"]
+    )
 
 
 def question_rows(prompt: Prompt, width: int) -> list[str]:
-    """Wrap the question; what does not fit into the first row stands indented."""
+    """Wrap the question. The second and later rows are indented."""
     return hang(question_line(prompt), width, "  ")
 
 
 def rows_shown(count: int, height: int = 0) -> int:
-    """Return how many of `count` rows are shown above a question.
+    """Return the number of rows, out of `count`, that are printed above a question.
 
-    All are shown if they take at most two thirds of a screen with `height` rows, and else a third of it, so that the question does not come
-    after a flood. Without a screen, the limit is `ROWS_SHOWN`.
+    All rows are printed if they take at most two thirds of a screen with `height` rows. Otherwise
+    one third of the screen is used, so that the question stays visible. Without a screen, the limit
+    is `ROWS_SHOWN`.
     """
     if not height:
         return min(count, ROWS_SHOWN)
@@ -187,12 +247,15 @@ def rows_shown(count: int, height: int = 0) -> int:
 
 
 def more_rows(sign: str, cut: int, keys: str, width: int) -> list[str]:
-    """Say that something was cut off, and which keys show it."""
+    """Return the note that rows were left out, with the keys that show them."""
     return hang(f"{sign} {cut} more lines, {keys} to view", width, "  ") if cut else []
 
 
 def _is_plain(text: str) -> bool:
-    """Tell whether a text needs no quotes to be seen whole, and to be told from a number or `true`."""
+    """Return whether a text can be displayed without quotes.
+
+    A text needs quotes if spaces surround it or if it can be mistaken for a number or `true`.
+    """
     if text != text.strip() or not text:
         return False
     try:
@@ -203,8 +266,11 @@ def _is_plain(text: str) -> bool:
 
 
 def _answer_lines(subject: FormSubject) -> list[str]:
-    """Show what was answered; a question that was never asked, because of its `when`, is left out."""
-    return [f"{number}. {_answer_line(subject, place)}" for number, place in enumerate(reviewed_places(subject), 1)]
+    """Return the answers of a form. Questions skipped by their `when` are left out."""
+    return [
+        f"{number}. {_answer_line(subject, place)}"
+        for number, place in enumerate(reviewed_places(subject), 1)
+    ]
 
 
 def _answer_line(subject: FormSubject, place: int) -> str:

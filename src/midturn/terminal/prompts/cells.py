@@ -1,4 +1,4 @@
-"""Text in terminal cells: how wide it is, how it is wrapped and cut."""
+"""Width of text in terminal cells, and wrapping and cutting by width."""
 
 from __future__ import annotations
 
@@ -9,57 +9,68 @@ from typing import TypeAlias
 
 ELLIPSIS = "…"
 CONTINUED = "… "
-"""Start of a row that continues the one above it."""
+"""Start of a row that continues the row above."""
 
 BETWEEN = " · "
-"""Separator of two short texts in a row."""
+"""Separator of two short texts on a row."""
 
-_BOTH_ENDS = 5  # cells that show something of both
+_MIN_MIDDLE_CUT = 5  # minimum width in cells to show both ends of a text
 
 _FIRST_REGIONAL = 0x1F1E6
 _FLAG = "[\U0001f1e6-\U0001f1ff]{2}"
 _FIRST_TONE = 0x1F3FB
-_TONES_BEGIN = 2  # tones 1 and 2 of the scale that they are named for have one picture
+_TONES_BEGIN = 2  # tones 1 and 2 of the Fitzpatrick scale look the same in emoji
 _TONE = "[\U0001f3fb-\U0001f3ff]"
 
 _JOINED = "[^\x00-\x7f][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*(?:\u200d[^\x00-\x7f][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*)+"
-"""Signs with a joiner between them, such as a family of emoji."""
+"""Characters connected with joiners, such as a family emoji."""
 _CLUSTER = rf"{_FLAG}|{_JOINED}|[^\x00-\x7f]{_TONE}|."
 _HAS_CLUSTERS = "[\u200d\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]"
-_LONGEST_RUN = 256  # characters before the cursor that are looked at to find where a cluster begins
+_MAX_CLUSTER_SEARCH = (
+    256  # maximum number of characters examined before the cursor to find the start of a cluster
+)
 
 _GLUE = "\u00a0"
-"""A space at which no row is broken; in text from outside there is none, because the sink shows it as a code."""
+"""A space at which no row is wrapped. Untrusted text contains none, because it is escaped."""
 
 Range: TypeAlias = tuple[int, int]
-"""Start and end of a row in its line."""
+"""Start and end of a row within its line."""
 
 
 @lru_cache(maxsize=4096)
 def char_cells(char: str) -> int:
-    """Return how many cells one character takes: 0 for marks, 2 for CJK and emoji."""
-    from wcwidth import wcwidth  # plain text does without its tables
+    """Return the width of a character in cells: 0 for combining marks, 2 for CJK and emoji."""
+    from wcwidth import wcwidth  # imported late, because plain ASCII text does not need its tables
 
     return max(0, wcwidth(char))
 
 
 def cells(text: str) -> int:
-    """Return how many cells `text` takes, character by character, as a terminal adds them up."""
+    """Return the width of `text` in cells.
+
+    Terminals add up the widths of the single characters, and so does this function.
+    """
     return len(text) if text.isascii() else sum(map(char_cells, text))
 
 
 def steady(text: str) -> str:
-    """Replace the emoji whose width terminals disagree about: flags become `⟨NL⟩`, skin tones `⟨tone 4⟩`. Joined emoji stay whole.
+    """Replace emoji whose width differs between terminals.
 
-    In a text that passed the sink there is no such bracket but around a code, so that no other text looks like them.
+    Flags become `⟨NL⟩`, and skin tones become `⟨tone 4⟩`. Joined emoji are not replaced.
+
+    Escaped text contains these brackets only around code points, so no other text can look like a
+    replacement.
     """
     if text.isascii():
         return text
-    return re.sub(f"(?P<joined>{_JOINED})|(?P<flag>{_FLAG})|{_TONE}", _steadied, text)
+    return re.sub(f"(?P<joined>{_JOINED})|(?P<flag>{_FLAG})|{_TONE}", _replacement, text)
 
 
 def cluster_end(text: str, start: int) -> int:
-    """Return the end of the cluster at `start`: what a person takes for one character, with its marks and what is joined to it."""
+    """Return the end of the cluster at `start`.
+
+    A cluster is one perceived character with its marks and joined characters.
+    """
     found = re.compile(_CLUSTER, re.DOTALL).match(text, start)
     end = found.end() if found else start
     while end < len(text) and not text[end].isascii() and char_cells(text[end]) == 0:
@@ -68,9 +79,9 @@ def cluster_end(text: str, start: int) -> int:
 
 
 def cluster_start(text: str, end: int) -> int:
-    """Return the beginning of the cluster that ends at `end`, or that `end` is inside of."""
+    """Return the start of the cluster that ends at or contains `end`."""
     start = max(0, end - 1)
-    while start > 0 and end - start < _LONGEST_RUN and not text[start].isascii():
+    while start > 0 and end - start < _MAX_CLUSTER_SEARCH and not text[start].isascii():
         start -= 1
     while (after := cluster_end(text, start)) < end:
         start = after
@@ -78,29 +89,34 @@ def cluster_start(text: str, end: int) -> int:
 
 
 def clip(text: str, width: int) -> str:
-    """Cut `text` to `width` cells; what was cut ends in an ellipsis."""
+    """Cut `text` to `width` cells with an ellipsis at the end."""
     if cells(text) <= width:
         return text
     return f"{_head(text, width - 1)}{ELLIPSIS}" if width > 0 else ""
 
 
 def clip_start(text: str, width: int) -> str:
-    """Cut `text` to its last `width` cells; what was cut begins with an ellipsis."""
+    """Cut `text` to its last `width` cells with an ellipsis at the start."""
     if cells(text) <= width:
         return text
     return f"{ELLIPSIS}{_head(text[::-1], width - 1)[::-1]}" if width > 0 else ""
 
 
 def clip_middle(text: str, width: int) -> str:
-    """Cut `text` to `width` cells in its middle: names that begin alike differ at their end."""
-    if cells(text) <= width or width < _BOTH_ENDS:
+    """Cut `text` to `width` cells by removing its middle, because similar names often differ at
+    the end.
+    """
+    if cells(text) <= width or width < _MIN_MIDDLE_CUT:
         return clip(text, width)
     room = width - 1
     return f"{_head(text, room // 2)}{ELLIPSIS}{_head(text[::-1], room - room // 2)[::-1]}"
 
 
 def cut_ranges(text: str, width: int) -> list[Range]:
-    """Break one line into rows of at most `width` cells, every character kept: for code and for what is approved."""
+    """Split a line into rows of at most `width` cells, also inside words.
+
+    Used for code and for approved subjects.
+    """
     width = max(1, width)
     if text.isascii():
         return [(start, min(start + width, len(text))) for start in range(0, len(text) or 1, width)]
@@ -116,7 +132,7 @@ def cut_ranges(text: str, width: int) -> list[Range]:
 
 
 def _clusters(text: str) -> Iterator[Range]:
-    """Yield where each cluster begins and ends; of a text without joined signs, where each character does."""
+    """Yield the range of each cluster. Text without joined characters is split by character."""
     if re.search(_HAS_CLUSTERS, text) is None:
         yield from ((at, at + 1) for at in range(len(text)))
         return
@@ -128,7 +144,10 @@ def _clusters(text: str) -> Iterator[Range]:
 
 
 def wrap_ranges(text: str, width: int) -> list[Range]:
-    """Break one line at spaces into rows of at most `width` cells; a word that is longer is cut. Spaces at a break belong to no row."""
+    """Wrap a line at spaces into rows of at most `width` cells.
+
+    Longer words are cut. The spaces between two rows belong to neither row.
+    """
     width = max(1, width)
     ranges: list[Range] = []
     start = end = 0
@@ -145,26 +164,37 @@ def wrap_ranges(text: str, width: int) -> list[Range]:
 
 
 def continued_ranges(text: str, width: int) -> list[Range]:
-    """Break one line with every character kept, with room before all rows but the first for the sign that they continue it."""
+    """Split a line into rows, also inside words. Each row after the first leaves room for the
+    continuation marker.
+    """
     (start, end), *more = cut_ranges(text, width)
     if not more:
         return [(start, end)]
     rest = text[end:]
-    return [(start, end), *((end + first, end + last) for first, last in cut_ranges(rest, max(1, width - cells(CONTINUED))))]
+    return [
+        (start, end),
+        *(
+            (end + first, end + last)
+            for first, last in cut_ranges(rest, max(1, width - cells(CONTINUED)))
+        ),
+    ]
 
 
 def continued_rows(text: str, width: int) -> list[str]:
-    """Return the rows of `continued_ranges`: no row that continues another can be taken for a line of its own."""
+    """Return the rows of `continued_ranges`. A marker shows that a row continues the row above."""
     (start, end), *more = continued_ranges(text, width)
     return [text[start:end], *(CONTINUED + text[first:last] for first, last in more)]
 
 
 def continued_words(text: str, width: int) -> list[str]:
-    """Return rows broken at spaces, those that continue the first one behind the sign that they do."""
+    """Return rows wrapped at spaces, with a marker before each further row."""
     (start, end), *more = wrap_ranges(text, width)
     if not more:
         return [text[start:end]]
-    return [text[start:end], *(CONTINUED + row for row in wrap(text[more[0][0] :], max(1, width - cells(CONTINUED))))]
+    return [
+        text[start:end],
+        *(CONTINUED + row for row in wrap(text[more[0][0] :], max(1, width - cells(CONTINUED)))),
+    ]
 
 
 def wrap(text: str, width: int) -> list[str]:
@@ -173,7 +203,10 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def wrap_parts(parts: Sequence[str], width: int) -> list[str]:
-    """Put short texts side by side, in as many rows as they need. A row breaks between two of them, inside one only if it is too long."""
+    """Put short texts next to each other on as many rows as needed.
+
+    A text is broken only if it is longer than a row.
+    """
     rows: list[str] = []
     for part in parts:
         if rows and cells(f"{rows[-1]}{BETWEEN}{part}") <= width:
@@ -184,7 +217,7 @@ def wrap_parts(parts: Sequence[str], width: int) -> list[str]:
 
 
 def hang(text: str, width: int, indent: str) -> list[str]:
-    """Wrap, with every row after the first behind `indent`, so that no continuation begins at the edge of the screen."""
+    """Wrap at spaces, with `indent` before each row after the first."""
     (_, end), *more = wrap_ranges(text, width)
     if not more:
         return [text[:end]]
@@ -193,16 +226,19 @@ def hang(text: str, width: int, indent: str) -> list[str]:
 
 
 def glued(text: str, width: int) -> str:
-    """Let no row end inside a short text, until `unglued`; one that is longer than a row is broken like any other."""
+    """Make the spaces of a short text unbreakable, until `unglued`.
+
+    Texts longer than a row stay breakable.
+    """
     return text.replace(" ", _GLUE) if cells(text) <= width else text
 
 
 def unglued(rows: Sequence[str]) -> list[str]:
-    """Return rows that were wrapped with `glued` texts in them."""
+    """Restore the spaces of `glued` texts in wrapped rows."""
     return [row.replace(_GLUE, " ") for row in rows]
 
 
-def _steadied(found: re.Match[str]) -> str:
+def _replacement(found: re.Match[str]) -> str:
     if found["joined"]:
         return found[0]
     if found["flag"]:
@@ -211,7 +247,7 @@ def _steadied(found: re.Match[str]) -> str:
 
 
 def _head(text: str, width: int) -> str:
-    """Return the longest beginning of `text` that fits into `width` cells."""
+    """Return the longest start of `text` that fits into `width` cells."""
     if text.isascii():
         return text[:width]
     used = 0
@@ -223,7 +259,7 @@ def _head(text: str, width: int) -> str:
 
 
 def _words(text: str) -> Iterator[Range]:
-    """Yield where each word begins and ends, the spaces after it included."""
+    """Yield the range of each word with the spaces after it."""
     start = 0
     inside = True
     for index, char in enumerate(text):

@@ -1,4 +1,7 @@
-"""A change to files as a reviewer reads it: file by file, unchanged lines folded. Page, terminal and channels show the same rows."""
+"""Changes of files for review, file by file, with unchanged lines folded.
+
+The page, the terminal and channels show the same rows.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,23 @@ from midturn.terminal.prompts.keys import diff_line
 
 RowKind: TypeAlias = Literal["add", "del", "same", "gap", "note"]
 ROWS: Final = 500
-"""How many lines of a change are on a page."""
+"""Maximum number of changed lines on a page."""
 _HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
-_FENCED: Final = re.compile(r"(?P<before>.*?)^(?P<fence>`{3,})diff\n(?P<diff>.*?)^(?P=fence)[ ]*$(?P<after>.*)", re.MULTILINE | re.DOTALL)
-_CUT: Final = re.compile(r"\*\*\d+ more lines are not shown here\*\*[^\n]*\(SHA-256 (?P<digest>[0-9a-f]{64})\)\.")
+_FENCED: Final = re.compile(
+    r"(?P<before>.*?)^(?P<fence>`{3,})diff\n(?P<diff>.*?)^(?P=fence)[ ]*$(?P<after>.*)",
+    re.MULTILINE | re.DOTALL,
+)
+_CUT: Final = re.compile(
+    r"\*\*\d+ more lines are not shown here\*\*[^\n]*\(SHA-256 (?P<digest>[0-9a-f]{64})\)\."
+)
 _MISCOUNTED: Final = "the line counts of its @@ headers are wrong"
 
 
 class ChangeRow(Struct, frozen=True):
-    """One line: its number before and after (0: it has none there), and its text. A gap says how many are left out, or holds them."""
+    """One line of a change, with its line numbers before and after the change (0: none).
+
+    A gap is a row that replaces unchanged lines and may contain their text.
+    """
 
     kind: RowKind
     text: str
@@ -34,12 +45,19 @@ class ChangeRow(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """The row as a line of a unified diff, fit to be shown: its first character says what the row is, and every other one is text."""
-        return f"@@ {exact(self.text)} @@" if self.kind == "gap" else diff_line(f"{_SIGNS[self.kind]}{self.text}")
+        """The row as a displayable line of a unified diff.
+
+        The first character is the diff sign, and the rest is the text of the line.
+        """
+        return (
+            f"@@ {exact(self.text)} @@"
+            if self.kind == "gap"
+            else diff_line(f"{_SIGNS[self.kind]}{self.text}")
+        )
 
 
 class FileChange(Struct, frozen=True):
-    """What becomes of one file, or of a piece of it."""
+    """The change of one file, or of a part of it."""
 
     path: str
     rows: Sequence[ChangeRow]
@@ -47,31 +65,38 @@ class FileChange(Struct, frozen=True):
 
     @property
     def added(self) -> int:
-        """How many lines come."""
+        """Number of added lines."""
         return sum(row.kind == "add" for row in self.rows)
 
     @property
     def removed(self) -> int:
-        """How many lines go."""
+        """Number of removed lines."""
         return sum(row.kind == "del" for row in self.rows)
 
     @property
     def heading(self) -> str:
-        """The path, how many lines come and go, and the note, in one line that is fit to be shown."""
-        counts = " ".join([*([f"+{self.added}"] if self.added else []), *([f"-{self.removed}"] if self.removed else [])])
+        """The path, the numbers of added and removed lines, and the note, on one displayable
+        line.
+        """
+        counts = " ".join(
+            [
+                *([f"+{self.added}"] if self.added else []),
+                *([f"-{self.removed}"] if self.removed else []),
+            ]
+        )
         said = ", ".join(part for part in (counts, self.note) if part)
         return f"{exact(self.path)} ({said})" if said else exact(self.path)
 
 
 class ShownFile(Struct, frozen=True):
-    """The rows of a file that are on one page."""
+    """The rows of a file on one page."""
 
     file: FileChange
     rows: Sequence[ChangeRow]
 
 
 class ChangePage(Struct, frozen=True):
-    """A page of a change; `lines` says which of how many these are."""
+    """A page of a change; `lines` describes the range of lines."""
 
     files: Sequence[ShownFile]
     number: int
@@ -80,9 +105,10 @@ class ChangePage(Struct, frozen=True):
 
 
 class FileChanges(Struct, frozen=True):
-    """Everything that a call or a question would change, and what else is said with it.
+    """All changes of a call or a question, and the text around them.
 
-    `before` and `after` are the texts of a context around its diff; `rest` has the arguments of a call that the change does not show.
+    `before` and `after` are the parts of a context around its diff. `rest` are the arguments of the
+    call that are not part of the change.
     """
 
     files: Sequence[FileChange]
@@ -92,11 +118,13 @@ class FileChanges(Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        """The change as text, each line fit to be shown."""
-        return [line for file in self.files for line in (file.heading, *(row.line for row in file.rows))]
+        """The change as displayable lines."""
+        return [
+            line for file in self.files for line in (file.heading, *(row.line for row in file.rows))
+        ]
 
     def page(self, number: int = 1) -> ChangePage:
-        """Return a page of the changes; the last page if `number` is too high."""
+        """Return a page of the changes, or the last page if `number` is too high."""
         total = sum(len(file.rows) for file in self.files)
         pages = max(1, -(-total // ROWS))
         number = min(max(1, number), pages)
@@ -106,16 +134,18 @@ class FileChanges(Struct, frozen=True):
             at += len(file.rows)
             if rows or (not file.rows and number == 1):
                 shown.append(ShownFile(file, rows))
-        return ChangePage(shown, number, pages, f"{first + 1:,} to {min(total, first + ROWS):,} of {total:,}")
+        return ChangePage(
+            shown, number, pages, f"{first + 1:,} to {min(total, first + ROWS):,} of {total:,}"
+        )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A unified diff, read to its last line: a text that has anything else in it is shown as the text that it is. Models miscount the lines of a
-# hunk, so counts that do not fit are replaced by a count of the lines.
+# --------------------------------------------------------------------------------------------------
+# Parsing unified diffs. A text that is not entirely a diff is displayed as text. Models often
+# miscount the lines of a hunk, so wrong counts are replaced by the counted lines.
 
 
 def read_diff(text: str) -> list[FileChange] | None:
-    """Read a unified diff; None where any of it is something else."""
+    """Parse a unified diff. Return None if any part of the text is not part of a diff."""
     lines = text.removesuffix("\n").split("\n")
     files: list[FileChange] = []
     at = 0
@@ -126,15 +156,17 @@ def read_diff(text: str) -> list[FileChange] | None:
         rows, at, is_counted = _hunks(lines, at + 2)
         if not rows:
             return None
-        files.append(FileChange(_path(names[0][4:], names[1][4:]), rows, "" if is_counted else _MISCOUNTED))
+        files.append(
+            FileChange(_path(names[0][4:], names[1][4:]), rows, "" if is_counted else _MISCOUNTED)
+        )
     return files or None
 
 
 def _path(old: str, new: str) -> str:
-    """Name a file as it is called afterwards, and before where that is another name."""
+    """Return the new path, preceded by the old path if it differs. Mark new and deleted files."""
     before, after = (name.split("\t", 1)[0] for name in (old, new))
     if after == "/dev/null":
-        return f"{before.removeprefix('a/')} (goes)"
+        return f"{before.removeprefix('a/')} (deleted)"
     if before == "/dev/null":
         return f"{after.removeprefix('b/')} (new)"
     before, after = before.removeprefix("a/"), after.removeprefix("b/")
@@ -142,7 +174,9 @@ def _path(old: str, new: str) -> str:
 
 
 def _hunks(lines: Sequence[str], at: int) -> tuple[list[ChangeRow], int, bool]:
-    """Return the rows of the hunks from a place on, the place behind them, and whether their headers count right."""
+    """Return the rows of the hunks from `at` on, the position after them, and whether the line
+    counts in their headers are correct.
+    """
     rows: list[ChangeRow] = []
     seen = 0
     is_counted = True
@@ -151,7 +185,9 @@ def _hunks(lines: Sequence[str], at: int) -> tuple[list[ChangeRow], int, bool]:
         gap = old - 1 - seen + (not olds)
         if gap > 0 or head[5].strip():
             said = f"{gap} unchanged line{'' if gap == 1 else 's'}" if gap > 0 else "unchanged"
-            rows.append(ChangeRow("gap", f"{said} · {head[5].strip()}" if head[5].strip() else said))
+            rows.append(
+                ChangeRow("gap", f"{said} · {head[5].strip()}" if head[5].strip() else said)
+            )
         end = hunk_end(lines, at)
         hunk = _hunk(lines[at + 1 : end], old, new)
         if not hunk:
@@ -164,7 +200,11 @@ def _hunks(lines: Sequence[str], at: int) -> tuple[list[ChangeRow], int, bool]:
 
 
 def hunk_end(lines: Sequence[str], at: int) -> int:
-    """Return the place behind the hunk whose header is at `at`: as its header counts, if its lines are so many, else by its lines."""
+    """Return the end of the hunk whose header is at `at`.
+
+    The end is computed from the counts in the header. If the counts are wrong, it is computed from
+    the lines.
+    """
     head = _HUNK.match(lines[at])
     if head is None:
         return at
@@ -175,13 +215,15 @@ def hunk_end(lines: Sequence[str], at: int) -> int:
     end = at + 1
     while end < len(lines) and (_continues(lines, end) or not lines[end]):
         end += 1
-    while end > at + 1 and not lines[end - 1]:  # an empty line at the end is no line of the file
+    while end > at + 1 and not lines[end - 1]:  # an empty line at the end is not part of the file
         end -= 1
     return end
 
 
 def _counted_end(lines: Sequence[str], at: int, olds: int, news: int) -> int | None:
-    """Return the place behind a hunk as its header counts; None if its lines do not add up to that."""
+    """Return the end of a hunk according to the counts in its header, or None if the lines do not
+    match them.
+    """
     end = at + 1
     while olds > 0 or news > 0:
         kind = _KINDS.get(lines[end][:1] or " ") if end < len(lines) else None
@@ -194,7 +236,10 @@ def _counted_end(lines: Sequence[str], at: int, olds: int, news: int) -> int | N
 
 
 def _continues(lines: Sequence[str], at: int) -> bool:
-    """Return whether a line can belong to the hunk above it: not the header of a file, nor the line above a signature in a mail."""
+    """Return whether a line can belong to the hunk above the line.
+
+    A file header or a mail signature does not belong to a hunk.
+    """
     line = lines[at] if at < len(lines) else ""
     is_header = line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
     return line[:1] in _KINDS and line != "-- " and not is_header
@@ -219,16 +264,19 @@ _KINDS: Final[Mapping[str, RowKind]] = {"+": "add", "-": "del", " ": "same", "\\
 _SIGNS: Final[Mapping[RowKind, str]] = {kind: sign for sign, kind in _KINDS.items()}
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Where a change stands: in what is said above a question, whole or kept beside it; and in the arguments of a call
+# --------------------------------------------------------------------------------------------------
+# Finding changes: in the context of a question, and in the arguments of a call
 
 
-def change_in(context: str, whole: Callable[[str], str | None] = lambda _: None) -> FileChanges | None:
-    """Return the change that a context shows; None if it has no diff.
+def change_in(
+    context: str, whole: Callable[[str], str | None] = lambda _: None
+) -> FileChanges | None:
+    """Return the change in a context, or None if the context contains no diff.
 
     Args:
         context: The context of a question.
-        whole: Returns the diff with a SHA-256 digest, if it is kept. Only the beginning of a large diff is in its context.
+        whole: Returns the stored diff with this SHA-256 digest. The context contains only the
+            beginning of a large diff.
     """
     found = _FENCED.fullmatch(context)
     if found is None:
@@ -237,25 +285,34 @@ def change_in(context: str, whole: Callable[[str], str | None] = lambda _: None)
     if (cut := _CUT.search(after)) and (kept := whole(cut["digest"])) is not None:
         diff, after = kept, after.replace(cut[0], "")
     files = read_diff(diff)
-    return None if files is None else FileChanges(files, found["before"].strip("\n"), after.strip("\n"))
+    return (
+        None
+        if files is None
+        else FileChanges(files, found["before"].strip("\n"), after.strip("\n"))
+    )
 
 
 def is_cut(context: str) -> bool:
-    """Say whether a context shows only the beginning of a change."""
+    """Return whether a context contains only the beginning of a change."""
     return _CUT.search(context) is not None
 
 
 _PATHS: Final = ("path", "file_path", "filePath", "notebook_path")
-_PAIRS: Final = (("old", "new"), ("old_string", "new_string"), ("oldString", "newString"), ("oldText", "newText"))
+_PAIRS: Final = (
+    ("old", "new"),
+    ("old_string", "new_string"),
+    ("oldString", "newString"),
+    ("oldText", "newText"),
+)
 _EVERYWHERE: Final = ("all", "replace_all", "replaceAll")
 _CONTENTS: Final = ("content", "contents")
 _PATCHES: Final = ("patch", "diff", "unified_diff")
 _SHOWN: Final = frozenset({*_EVERYWHERE, *(name for pair in _PAIRS for name in pair)})
-"""Keys of an edit that its change shows."""
+"""Names of arguments that are part of the displayed change."""
 
 
 def change_of(arguments: Json) -> FileChanges | None:
-    """Return what a call would change in files, where its arguments are edits; None where they are anything else."""
+    """Return the change that a call makes to files, or None if the call does not edit a file."""
     if not isinstance(arguments, Mapping):
         return None
     if patch := _first(arguments, _PATCHES):
@@ -266,7 +323,7 @@ def change_of(arguments: Json) -> FileChanges | None:
 
 
 def _change_at(path: str, arguments: Mapping[str, Json]) -> FileChanges | None:
-    """Return what a call would change in the file that its argument `path` names."""
+    """Return the change to the file named by the argument `path`."""
     name = str(arguments[path])
     edits = arguments.get("edits")
     if isinstance(edits, Sequence) and not isinstance(edits, str):
@@ -274,23 +331,35 @@ def _change_at(path: str, arguments: Mapping[str, Json]) -> FileChanges | None:
         if not pieces or not all(pieces):
             return None
         whole = all(isinstance(edit, Mapping) and edit.keys() <= _SHOWN for edit in edits)
-        return FileChanges([piece for piece in pieces if piece], rest=_without(arguments, {path, "edits"} if whole else {path}))
+        return FileChanges(
+            [piece for piece in pieces if piece],
+            rest=_without(arguments, {path, "edits"} if whole else {path}),
+        )
     if piece := _piece(name, arguments):
         return FileChanges([piece], rest=_without(arguments, {path, *_SHOWN}))
     content = _first(arguments, _CONTENTS)
     if content is None:
         return None
-    return FileChanges([_written(name, str(arguments[content]))], rest=_without(arguments, {path, content}))
+    return FileChanges(
+        [_written(name, str(arguments[content]))], rest=_without(arguments, {path, content})
+    )
 
 
 def _first(arguments: Mapping[str, Json], names: Sequence[str]) -> str | None:
-    """Return the first of these names that an argument has whose value is a text."""
+    """Return the first of these names whose argument is a string."""
     return next((name for name in names if isinstance(arguments.get(name), str)), None)
 
 
 def _without(arguments: Mapping[str, Json], shown: set[str]) -> dict[str, Json]:
-    """Return the arguments that a change does not show. A flag is shown by the note beside its file, if it is on."""
-    return {name: value for name, value in arguments.items() if name not in shown or (name in _EVERYWHERE and value is not True)}
+    """Return the arguments that are not part of the change.
+
+    A flag that is on is displayed as a note of the file instead.
+    """
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name not in shown or (name in _EVERYWHERE and value is not True)
+    }
 
 
 def _piece(path: str, edit: Json) -> FileChange | None:
@@ -300,12 +369,14 @@ def _piece(path: str, edit: Json) -> FileChange | None:
         old, new = (edit.get(name) for name in names)
         if isinstance(old, str) and isinstance(new, str):
             everywhere = any(edit.get(name) is True for name in _EVERYWHERE)
-            return FileChange(path, _folded(old, new), "wherever this occurs in the file" if everywhere else "")
+            return FileChange(
+                path, _folded(old, new), "wherever this occurs in the file" if everywhere else ""
+            )
     return None
 
 
 def _folded(old: str, new: str) -> Sequence[ChangeRow]:
-    """Compare two pieces of text; what is the same at a distance from a change is folded, and still there."""
+    """Compare two texts. Unchanged lines far from a change are folded, but their text is stored."""
     files = read_diff(Change("piece", old, new).diff())
     if files is None:
         return [ChangeRow("same", line) for line in old.removesuffix("\n").split("\n")]
@@ -320,11 +391,20 @@ def _folded(old: str, new: str) -> Sequence[ChangeRow]:
             seen += row.kind in ("del", "same")
             rows.append(ChangeRow(row.kind, row.text))
     left = tuple(lines[seen:]) if old else ()
-    return [*rows, ChangeRow("gap", f"{len(left)} unchanged line{'' if len(left) == 1 else 's'}", folded=left)] if left else rows
+    return (
+        [
+            *rows,
+            ChangeRow(
+                "gap", f"{len(left)} unchanged line{'' if len(left) == 1 else 's'}", folded=left
+            ),
+        ]
+        if left
+        else rows
+    )
 
 
 def _written(path: str, content: str) -> FileChange:
-    """Show what is written to a file: what is there now is not in the call."""
+    """Return the change of a call that writes a whole file. The previous content is not known."""
     return FileChange(path, list(_lines(content)), "its whole content")
 
 

@@ -1,4 +1,4 @@
-"""Strings from outside on their way to the screen, and the keys at a prompt with their commands."""
+"""Display of untrusted text, and the keys of a prompt with their commands."""
 
 from __future__ import annotations
 
@@ -21,124 +21,157 @@ from midturn.terminal.prompts.cells import steady
 RETURN = "⏎"
 TAB = "⇥"
 DIFFS = frozenset({"diff", "patch"})
-"""Names of blocks of code that are diffs."""
+"""Info strings of code blocks that contain a diff."""
 
 TAB_STOP = 4
-_OURS = {ord(sign): f"⟨U+{ord(sign):04X}⟩" for sign in (RETURN, TAB)}
-"""From outside, these signs are written as codes, too: they stand for what they do."""
+_SIGN_ESCAPES = {ord(sign): f"⟨U+{ord(sign):04X}⟩" for sign in (RETURN, TAB)}
+"""Symbols that midturn displays for line breaks and tabs, with their escaped form.
+
+In untrusted text they are escaped, so that they cannot be mistaken for a line break or a tab.
+"""
 
 
 def one_line(text: str) -> str:
-    """Show `text` in one line; a line break becomes a return sign, a tab `⇥`. No other text is shown so."""
-    lines = (TAB.join(exact(part).translate(_OURS) for part in line.split("\t")) for line in text.split("\n"))
+    """Return `text` on one line. Line breaks become `⏎`, tabs become `⇥`."""
+    lines = (
+        TAB.join(exact(part).translate(_SIGN_ESCAPES) for part in line.split("\t"))
+        for line in text.split("\n")
+    )
     return steady(f"{RETURN} ".join(lines))
 
 
 def question_line(prompt: Prompt) -> str:
-    """Show in one line what is asked."""
+    """Return the text of the question on one line."""
     return one_line(prompt.question.text)
 
 
 def shown_lines(text: str) -> list[str]:
-    """Show `text` line by line, as `code_line` does."""
+    """Return the lines of `text`, each as `code_line` shows it."""
     return [code_line(line) for line in text.split("\n")]
 
 
 def code_line(line: str) -> str:
-    """Show a line so that no other line looks like it: a tab is `⇥` up to the tab stop, a blank at its end is a code."""
+    """Return a line in which every character is visible.
+
+    A tab becomes `⇥` and spaces up to the next tab stop. A space at the end becomes its code point.
+    """
     ends_blank = line.endswith(" ")
     shown, at = "", 0
     first, *more = (line[:-1] if ends_blank else line).split("\t")
     for part, begins in ((first, ""), *((part, TAB) for part in more)):
         shown += begins.ljust(TAB_STOP - at % TAB_STOP) if begins else ""
         at += TAB_STOP - at % TAB_STOP if begins else 0
-        shown += exact(part).translate(_OURS)
+        shown += exact(part).translate(_SIGN_ESCAPES)
         at += len(part)
     return f"{shown}⟨U+0020⟩" if ends_blank else shown
 
 
 def diff_line(line: str) -> str:
-    """Show a line of a diff as `code_line` does: its first column is not text."""
+    """Return a line of a diff as `code_line` does. The first column is the diff sign, not text."""
     return exact(line[:1]) + code_line(line[1:])
 
 
 def split_lines(text: str) -> list[str]:
-    """Split at the line breaks that every program agrees about; others stay, and are made visible."""
+    r"""Split at `\n` and `\r\n` only.
+
+    Other line breaks are escaped later, so they become visible.
+    """
     return text.replace("\r\n", "\n").split("\n")
 
 
 def label(option: answers.SelectOption) -> str:
-    """Show an option's value: a string as it is, everything else as JSON."""
+    """Return the label of an option: a string unchanged, any other value as JSON."""
     return one_line(scalar_text(option.value))
 
 
 def scalar_text(value: Json) -> str:
-    """Return a string as it is and everything else as JSON: what is typed to name an option."""
+    """Return a string unchanged and any other value as JSON.
+
+    This is also the text that selects an option.
+    """
     return value if isinstance(value, str) else compact(value)
 
 
 def description(option: answers.SelectOption) -> str:
-    """Show what an option means, in one line; empty where nothing is said."""
+    """Return the description of an option on one line, or an empty string."""
     return one_line(option.description or "")
 
 
 def preview_lines(option: answers.SelectOption) -> list[str]:
-    """Show an option's preview line by line, character by character; no line where it has none."""
-    return shown_lines("\n".join(split_lines(option.preview.removesuffix("\n")))) if option.preview else []
+    """Return the lines of an option's preview with every character visible."""
+    return (
+        shown_lines("\n".join(split_lines(option.preview.removesuffix("\n"))))
+        if option.preview
+        else []
+    )
 
 
 def has_previews(prompt: Prompt) -> bool:
-    """Tell whether an option of the question has a preview."""
     return answers.has_previews(prompt.question.answer_type)
 
 
 def pretty(value: Json) -> str:
-    """Write JSON as a person edits it."""
+    """Return JSON indented for editing."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def asked_by(prompt: Prompt) -> str:
-    """Show who asks: the header as it was computed from the source, never a configured name."""
+    """Return the name of the asker, computed from the source of the question.
+
+    A configured label is never used as this name.
+    """
     return one_line(prompt.asked_by or prompt.tool or "midturn")
 
 
 def about(prompt: Prompt) -> str:
-    """Say in one line who asks what."""
+    """Return the asker and the question on one line."""
     return f"{asked_by(prompt)} asks: {question_line(prompt)}"
 
 
 def quoted_label(prompt: Prompt) -> str:
-    """Show a configured label that differs from the header, as quoted content; else nothing."""
-    return f' "{one_line(prompt.label)}"' if prompt.label and prompt.label != prompt.asked_by else ""
+    """Return the configured label in quotes if it differs from the asker, else an empty string."""
+    return (
+        f' "{one_line(prompt.label)}"' if prompt.label and prompt.label != prompt.asked_by else ""
+    )
 
 
 def initial(prompt: Prompt) -> Json | UnsetType:
-    """Return what the prompt starts from: the earlier answer after Back, else the default, else `UNSET`."""
+    """Return the initial answer: the earlier answer after Back, else the default, else `UNSET`."""
     return prompt.question.default if prompt.prefill is UNSET else prompt.prefill
 
 
 def yes_no_default(prompt: Prompt) -> bool | None:
-    """Return what Enter answers to a yes/no question; nothing for an approval."""
+    """Return the answer that Enter gives to a yes/no question, or None. For an approval, it is
+    None.
+    """
     start = initial(prompt)
     return start if isinstance(start, bool) and prompt.kind == "tool" else None
 
 
 def first_other(prompt: Prompt) -> str | None:
-    """Return the words of the person's own that a list starts with."""
+    """Return the free text that is the initial answer of a list, or None."""
     start = initial(prompt)
-    values = cast("Sequence[Json]", start) if isinstance(start, list | tuple) else () if start is UNSET else (start,)
+    values = (
+        cast("Sequence[Json]", start)
+        if isinstance(start, list | tuple)
+        else ()
+        if start is UNSET
+        else (start,)
+    )
     return next((text for value in values if (text := other_text(value)) is not None), None)
 
 
 def skipped(prompt: Prompt) -> bool:
-    """Tell whether the prompt starts from an answer that was no answer: the question was skipped before, or is by default."""
+    """Return whether the prompt starts as skipped: skipped earlier, or by default."""
     return prompt.question.optional and initial(prompt) is None
 
 
 def marked(prompt: Prompt) -> frozenset[int]:
-    """Return the places of the options that are marked from the start."""
+    """Return the indexes of the options that are selected at the start."""
     options = (
-        prompt.question.answer_type.options if isinstance(prompt.question.answer_type, answers.SelectType | answers.MultiSelectType) else ()
+        prompt.question.answer_type.options
+        if isinstance(prompt.question.answer_type, answers.SelectType | answers.MultiSelectType)
+        else ()
     )
     start = initial(prompt)
     values = start if isinstance(start, list | tuple) else [] if start is UNSET else [start]
@@ -147,7 +180,7 @@ def marked(prompt: Prompt) -> frozenset[int]:
 
 
 def other_text(value: Json) -> str | None:
-    """Return the text of `{"other": "<text>"}`, else None."""
+    """Return the text of `{"other": "<text>"}`, or None for any other value."""
     if isinstance(value, Mapping) and set(value) == {"other"}:
         text = value["other"]
         return text if isinstance(text, str) else None
@@ -155,12 +188,16 @@ def other_text(value: Json) -> str | None:
 
 
 def position(options: tuple[answers.SelectOption, ...], value: Json) -> int | None:
-    """Return where the option with this value stands, else None."""
-    return next((index for index, option in enumerate(options) if json_equal(option.value, value)), None)
+    """Return the index of the option with this value, or None."""
+    return next(
+        (index for index, option in enumerate(options) if json_equal(option.value, value)), None
+    )
 
 
 _NAMES = {
-    **{word: "y" if yes else "n" for word, yes in YES_OR_NO.items() if len(word) > 1},  # a single letter is a key
+    **{
+        word: "y" if yes else "n" for word, yes in YES_OR_NO.items() if len(word) > 1
+    },  # without single letters, which are keys themselves
     **dict.fromkeys(("always", "yes always", "always yes"), "Y"),
     **dict.fromkeys(("never", "no always", "always no"), "N"),
     **dict.fromkeys(("conversation", "yes conversation"), "C"),
@@ -181,7 +218,7 @@ _NAMES = {
 
 
 class KeyStep(Enum):
-    """Effects of a key that are no reply yet."""
+    """Actions of keys that do not answer the question."""
 
     ANSWER = auto()
     GIVE_REASON = auto()
@@ -194,9 +231,16 @@ class KeyStep(Enum):
 
 
 class Command(Struct, frozen=True):
-    """A key, what the help says about it, what it does, its title in a menu, and the word or two that stand beside it in a row of keys.
+    """A key of a prompt and its command.
 
-    `spoken` may be typed in place of the key, where capital letters cannot be told by ear.
+    Attributes:
+        key: The key.
+        help: Text in the help.
+        does: The reply that the key gives, or the next step.
+        title: Title in a menu.
+        word: Name of one or two words, displayed after the key in the row of keys.
+        spoken: A word that can be typed instead of the key, for screen readers that do not announce
+            capital letters.
     """
 
     key: str
@@ -210,7 +254,7 @@ class Command(Struct, frozen=True):
 Commands: TypeAlias = tuple[Command, ...]
 
 OURS = "midturn"
-"""The asker where a command of ours asks."""
+"""Asker of questions that a midturn command asks, outside of any turn."""
 
 OTHER = Command("o", "something else, in your own words", KeyStep.OTHER, "Other", "own words")
 
@@ -218,16 +262,33 @@ HELP = Command("?", "this help", KeyStep.HELP, word="all keys")
 
 
 def commands(prompt: Prompt, cut: int = 0) -> Commands:
-    """Return the keys of a prompt in the order in which they are shown; `cut` counts the rows that did not fit."""
-    view = (Command("v", f"view the {cut} rows that are not shown", KeyStep.VIEW, "View", "view all"),) if cut else ()
+    """Return the keys of a prompt in display order.
+
+    `cut` is the number of rows above the question that were not printed.
+    """
+    view = (
+        (Command("v", f"view the {cut} rows that are not shown", KeyStep.VIEW, "View", "view all"),)
+        if cut
+        else ()
+    )
     if not cut and has_previews(prompt):
         view = (Command("v", "view the previews of all options", KeyStep.VIEW, "View", "view all"),)
     match prompt.kind:
         case "run":
-            own = (*_yes_no(prompt, _Words("run it", "yes", "skip it", "no")), *_RUN, *((_BY_RULE,) if prompt.rule else ()))
+            own = (
+                *_yes_no(prompt, _Words("run it", "yes", "skip it", "no")),
+                *_RUN,
+                *((_WITH_RULE,) if prompt.rule else ()),
+            )
             view = (Command("v", "view everything", KeyStep.VIEW, word="view all"),)
         case "deliver":
-            own = (*_yes_no(prompt, _Words("give the result to the model", "yes", "withhold the result", "no")), *_DELIVER)
+            own = (
+                *_yes_no(
+                    prompt,
+                    _Words("give the result to the model", "yes", "withhold the result", "no"),
+                ),
+                *_DELIVER,
+            )
             view = (Command("v", "view everything", KeyStep.VIEW, word="view all"),)
         case "review":
             own = (AS_JSON,) if isinstance(prompt, ObjectField) else ()
@@ -239,9 +300,13 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
 
 
 def leaving(prompt: Prompt) -> Commands:
-    """Return the ways out of a prompt without an answer: Back, Reply, End Turn, Later."""
+    """Return the commands that close a prompt without an answer: Back, Reply, End Turn, Later."""
     goes_back = prompt.can_go_back or prompt.kind == "review"
-    back = (Command("b", "back to the previous question", WentBack(), "Back", "back"),) if goes_back else ()
+    back = (
+        (Command("b", "back to the previous question", WentBack(), "Back", "back"),)
+        if goes_back
+        else ()
+    )
     if is_beside_a_turn(prompt):
         return back
     approval = prompt.kind in {"run", "deliver"}
@@ -250,20 +315,23 @@ def leaving(prompt: Prompt) -> Commands:
 
 
 def is_beside_a_turn(prompt: Prompt) -> bool:
-    """Tell whether a command of ours asks, and no turn: there is no model to reply to, and nothing to end."""
+    """Return whether a midturn command asks, outside of any turn.
+
+    In this case there is no model that could receive a reply, and no turn that could be ended.
+    """
     return prompt.asked_by == OURS and not prompt.tool and not prompt.id
 
 
-LEAVES_FORM = "the form has answers: Ctrl-C again ends the turn; any other key does not"
+LEAVES_FORM = "the form has answers: Ctrl-C again to end the turn, any other key to continue"
 
 
 def loses_answers(prompt: Prompt) -> bool:
-    """Tell whether the end of the turn takes answers with it that were given in the same form."""
+    """Return whether ending the turn discards answers that were given earlier in the same form."""
     return prompt.kind == "review" or (prompt.kind == "tool" and prompt.index > 1)
 
 
 def leaves(prompt: Prompt) -> str:
-    """Say what Ctrl-C does."""
+    """Return a description of the effect of Ctrl-C."""
     if prompt.exit_leaves_open:
         return "leave the question open"
     return "leave without an answer" if is_beside_a_turn(prompt) else "cancel and end the turn"
@@ -274,20 +342,23 @@ ESCAPE_DEFERS = "Esc later · F1 menu"
 
 
 def escape_hint(prompt: Prompt) -> str:
-    """Say what Escape and F1 do where letters are typed."""
+    """Return the hint for Esc and F1 in a text field."""
     return ESCAPE_DEFERS if prompt.exit_leaves_open else ESCAPE_OPENS_MENU
 
 
 def exit_reply(prompt: Prompt) -> Reply:
-    """Return the reply of Ctrl-C, and of the end of input."""
+    """Return the reply for Ctrl-C and for the end of input."""
     return Deferred() if prompt.exit_leaves_open else EndedTurn()
 
 
 def scope(prompt: Prompt) -> str:
-    """Say what a remembered answer covers."""
+    """Return a description of the calls or questions for which an answer is remembered."""
     if prompt.always:
         offered = offers(prompt)
-        return "; ".join(f"{key} {one_line(kept)}" if len(offered) > 1 else one_line(kept) for key, kept in offered)
+        return "; ".join(
+            f"{key} {one_line(kept)}" if len(offered) > 1 else one_line(kept)
+            for key, kept in offered
+        )
     tool = one_line(prompt.tool or prompt.asked_by)
     if prompt.kind in {"run", "deliver"}:
         return f"every call of {tool} in this turn"
@@ -295,40 +366,53 @@ def scope(prompt: Prompt) -> str:
 
 
 def covered(prompt: Prompt) -> str:
-    """Say what a remembered answer covers, and that arguments make no difference to it."""
-    return f"{scope(prompt)}{', whatever its arguments' if prompt.kind == 'run' else ''}"
+    """Return the text of `scope`. For calls, it also says that the arguments do not matter."""
+    return f"{scope(prompt)}{', with any arguments' if prompt.kind == 'run' else ''}"
 
 
 def offers(prompt: Prompt) -> list[tuple[str, str]]:
-    """Return what another agent offers to keep of a yes, each with its key: `Y` where it is one thing alone, else a digit."""
-    return [("Y", prompt.always[0])] if len(prompt.always) == 1 else [*zip("123456789", prompt.always, strict=False)]
+    """Return the standing permissions that another agent offers, each with its key.
+
+    The key is `Y` if there is only one offer, else a digit.
+    """
+    return (
+        [("Y", prompt.always[0])]
+        if len(prompt.always) == 1
+        else [*zip("123456789", prompt.always, strict=False)]
+    )
 
 
 def remembering(prompt: Prompt) -> str:
-    """Say what the keys of an answer that is remembered would let through; empty where there are none."""
+    """Return the hint for the keys that remember an answer, or an empty string."""
     if not prompt.may_remember:
         return ""
     if len(prompt.always) > 1:
         return f"Always: {scope(prompt)}"
-    kept = f"; {_FOR_CONVERSATION}" if prompt.kind == "tool" and "conversation" in prompt.scopes else ""
-    return f"Y always: {scope(prompt)}" if prompt.always else f"Y yes, N no to {covered(prompt)}{kept}"
+    kept = (
+        f"; {_FOR_CONVERSATION}"
+        if prompt.kind == "tool" and "conversation" in prompt.scopes
+        else ""
+    )
+    return (
+        f"Y always: {scope(prompt)}" if prompt.always else f"Y yes, N no to {covered(prompt)}{kept}"
+    )
 
 
 _FOR_CONVERSATION = "C yes, X no to this question in this conversation"
 
 
 def is_remembered(command: Command) -> bool:
-    """Tell whether a key gives an answer that is remembered."""
+    """Return whether the key gives an answer that is remembered."""
     return isinstance(command.does, Answered) and bool(command.does.remember or command.does.scope)
 
 
 def find(offered: Commands, key: str) -> Command | None:
-    """Return the command of a key, else None."""
+    """Return the command of a key, or None."""
     return next((command for command in offered if command.key == key), None)
 
 
 def find_named(offered: Commands, typed: str) -> Command | None:
-    """Return the command of a key, or of a word for it: `yes`, `always`, `back`, `end turn`."""
+    """Return the command of a key or of its name (`yes`, `always`, `back`, `end turn`), or None."""
     words = " ".join(typed.casefold().split())
     kept = words.removeprefix("always ") if words.startswith("always ") else ""
     return find(offered, typed) or find(offered, _NAMES.get(words, kept))
@@ -337,14 +421,23 @@ def find_named(offered: Commands, typed: str) -> Command | None:
 END = Command("s", "end the turn, after asking once more", EndedTurn(), "End Turn", "end turn")
 LATER = Command("l", "leave the question open, and decide later", Deferred(), "Later", "later")
 LATER_IN_WORDS = Command("later", LATER.help, Deferred())
-"""`LATER` at a plain prompt where an option is named `l`."""
-_REPLY = Command("r", "reply to the assistant instead of answering", KeyStep.REPLY, "Reply", "reply")
+"""Replaces `LATER` in plain mode if an option is named `l`."""
+_REPLY = Command(
+    "r", "reply to the assistant instead of answering", KeyStep.REPLY, "Reply", "reply"
+)
 _RUN: Commands = (
     Command("p", "skip it, and say why", KeyStep.GIVE_REASON, word="no, because…"),
     Command("e", "edit the arguments, then run it", KeyStep.EDIT, word="edit"),
 )
-_BY_RULE = Command("A", "run it, and allow such calls from now on: you see the rule and choose where it holds", KeyStep.RULE, word="rule…")
-_DELIVER: Commands = (Command("e", "edit the result, then give it to the model", KeyStep.EDIT, word="edit"),)
+_WITH_RULE = Command(
+    "A",
+    "run it, and allow such calls from now on: you see the rule and choose where it applies",
+    KeyStep.RULE,
+    word="rule…",
+)
+_DELIVER: Commands = (
+    Command("e", "edit the result, then give it to the model", KeyStep.EDIT, word="edit"),
+)
 _SKIP = Command("-", "skip this question", Answered(None), "Skip", "skip", spoken="skip")
 _NO_BECAUSE = Command("p", "no, and say why", KeyStep.GIVE_REASON, word="no, because…")
 
@@ -353,7 +446,11 @@ def _by_type(prompt: Prompt) -> Commands:
     skip = (_SKIP,) if prompt.question.optional else ()
     match prompt.question.answer_type:
         case answers.BooleanType():
-            because = () if is_beside_a_turn(prompt) or isinstance(prompt, ObjectField) else (_NO_BECAUSE,)
+            because = (
+                ()
+                if is_beside_a_turn(prompt) or isinstance(prompt, ObjectField)
+                else (_NO_BECAUSE,)
+            )
             return (*_yes_no(prompt, _Words("yes", "yes", "no", "no")), *because, *skip)
         case answers.SelectType(allow_other=allow) | answers.MultiSelectType(allow_other=allow):
             other = (OTHER,) if allow else ()
@@ -365,7 +462,7 @@ def _by_type(prompt: Prompt) -> Commands:
 
 
 class _Words(Struct, frozen=True):
-    """Meanings of yes and no: in the help, and in a row of keys."""
+    """Words for yes and no: long words for the help, short words for the row of keys."""
 
     yes: str
     y: str
@@ -374,7 +471,10 @@ class _Words(Struct, frozen=True):
 
 
 def _yes_no(prompt: Prompt, words: _Words) -> Commands:
-    """Return `y n`, and `Y N` where the answer may be remembered for the turn, with what that covers."""
+    """Return the keys `y` and `n`.
+
+    If the answer can be remembered for the turn, also return `Y` and `N` with the scope.
+    """
     if not prompt.may_remember:
         return (
             Command("y", words.yes, Answered(True), word=words.y),
@@ -389,47 +489,72 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
         )
     return (
         Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
-        Command("Y", f"{words.yes}, and so for {every}", Answered(True, remember=True), spoken="always"),
+        Command(
+            "Y", f"{words.yes}, and so for {every}", Answered(True, remember=True), spoken="always"
+        ),
         Command("n", f"{words.no}, just this once", Answered(False), word=words.n),
-        Command("N", f"{words.no}, and so for {every}", Answered(False, remember=True), spoken="never"),
-        *(_for_conversation(words) if prompt.kind == "tool" and "conversation" in prompt.scopes else ()),
+        Command(
+            "N", f"{words.no}, and so for {every}", Answered(False, remember=True), spoken="never"
+        ),
+        *(
+            _for_conversation(words)
+            if prompt.kind == "tool" and "conversation" in prompt.scopes
+            else ()
+        ),
     )
 
 
 def _for_conversation(words: _Words) -> Commands:
-    """Return the keys of an answer that holds for the rest of the conversation."""
+    """Return the keys of an answer that applies to the rest of the conversation."""
     what = "whenever this is asked in this conversation"
     return (
-        Command("C", f"{words.yes}, {what}", Answered(True, scope="conversation"), spoken="yes conversation"),
-        Command("X", f"{words.no}, {what}", Answered(False, scope="conversation"), spoken="no conversation"),
+        Command(
+            "C",
+            f"{words.yes}, {what}",
+            Answered(True, scope="conversation"),
+            spoken="yes conversation",
+        ),
+        Command(
+            "X",
+            f"{words.no}, {what}",
+            Answered(False, scope="conversation"),
+            spoken="no conversation",
+        ),
     )
 
 
 def _keeping(words: _Words, key: str, kept: str) -> Command:
     spoken = "always" if key == "Y" else f"always {key}"
-    return Command(key, f"{words.yes}, and always: {one_line(kept)}", Answered(True, remember=kept), spoken=spoken)
+    return Command(
+        key,
+        f"{words.yes}, and always: {one_line(kept)}",
+        Answered(True, remember=kept),
+        spoken=spoken,
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Going back from a review to a question of the person's choice, one Back after the other
+# --------------------------------------------------------------------------------------------------
+# Going back from the review of a form to a selected question, one question at a time
 
 
 class Ruled(Answered, frozen=True):
-    """A yes, with a rule (TOML) that the person has written for such calls, and its scope."""
+    """An approval with a rule (TOML) for similar calls that the person wrote, and the
+    rule's scope.
+    """
 
     written: str = ""
 
 
 class BackTo(WentBack, frozen=True):
-    """Back, and on until the question with this `index`."""
+    """Go back, repeatedly, until the question with this `index` is reached."""
 
     index: int = 1
 
 
 class AsJson(WentBack, frozen=True):
-    """The question whose fields are asked one after the other is to be answered with JSON.
+    """Answer the whole question as JSON instead of field by field.
 
-    `begun` is the input in the current field that was not submitted: the typed text, or the marked options. None: there is none.
+    `begun` is the unsubmitted input of the current field (typed text or selected options), or None.
     """
 
     begun: Json = None
@@ -439,50 +564,63 @@ AS_JSON = Command("j", "answer all fields as JSON", AsJson(), "JSON", "JSON")
 
 
 class ObjectField(Prompt, frozen=True, kw_only=True):
-    """One field of a question whose schema is a flat object, or the last look at all of them."""
+    """One field of a question whose schema is a flat object, or the review of all its fields."""
 
 
 class Jump:
-    """The rest of the way back to a question: each prompt passes here before it is shown."""
+    """A pending jump back to a question.
+
+    Each prompt is passed to `passes` before it is displayed.
+    """
 
     def __init__(self) -> None:
         self._from: Prompt | None = None
         self._index = 0
 
     def begin(self, prompt: Prompt, reply: BackTo) -> Reply:
-        """Take note of where a reply goes; return what is told to the turn."""
+        """Store the target of the jump and return the reply for the turn."""
         self._from, self._index = prompt, reply.index
         return WentBack()
 
     def passes(self, prompt: Prompt) -> bool:
-        """Tell whether the way goes on past this prompt, so that it is not shown."""
+        """Return whether the jump continues past this prompt. Such a prompt is not displayed."""
         if self._from is None:
             return False
-        goes_on = _is_of_same_call(self._from, prompt) and prompt.kind == "tool" and prompt.index > self._index and prompt.can_go_back
+        goes_on = (
+            _is_of_same_call(self._from, prompt)
+            and prompt.kind == "tool"
+            and prompt.index > self._index
+            and prompt.can_go_back
+        )
         if not goes_on:
             self._from = None
         return goes_on
 
 
 class OwnWords:
-    """Words of the person's own that were typed at the lists of one call, so that they are there again when a person comes back."""
+    """Free text typed at the lists of one call, restored when the person returns to a question."""
 
     def __init__(self) -> None:
         self._asked: Prompt | None = None
         self._words: dict[str, str] = {}
 
     def of(self, prompt: Prompt) -> str:
-        """Return the words that were typed at this question before; empty if there were none, or if another call asks."""
+        """Return the text that was typed at this question earlier, or an empty string.
+
+        A question of another call clears all texts.
+        """
         if self._asked is None or not _is_of_same_call(self._asked, prompt):
             self._words.clear()
         self._asked = prompt
         return self._words.get(prompt.question.id, "")
 
     def keep(self, prompt: Prompt, words: str) -> None:
-        """Keep the words that were typed at a question."""
         self._words[prompt.question.id] = words
 
 
 def _is_of_same_call(one: Prompt, other: Prompt) -> bool:
-    """Tell whether two prompts that come one after the other belong to one call: a form keeps the screen until it is done."""
-    return (one.conversation, one.tool, one.arguments) == (other.conversation, other.tool, other.arguments)
+    return (one.conversation, one.tool, one.arguments) == (
+        other.conversation,
+        other.tool,
+        other.arguments,
+    )

@@ -1,4 +1,4 @@
-"""The control of each part of a schema: what the page draws, and what the terminal asks field by field."""
+"""Form controls for JSON schemas, used by the web page and by prompts that ask field by field."""
 
 from __future__ import annotations
 
@@ -9,26 +9,59 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.question.answer_type import SelectOption
-from midturn.question.json_value import Json, JsonObject, is_number, items, json_equal, members, objects, resolved, text
+from midturn.question.json_value import (
+    Json,
+    JsonObject,
+    is_number,
+    items,
+    json_equal,
+    members,
+    objects,
+    resolved,
+    text,
+)
 from midturn.terminal.prompts.answer_text import kind_of, options_of, written_out
 
-SchemaControl: TypeAlias = Literal["const", "choice", "boolean", "string", "number", "object", "array", "json"]
-DEEPEST: Final = 8
-NOTES: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"})
+SchemaControl: TypeAlias = Literal[
+    "const", "choice", "boolean", "string", "number", "object", "array", "json"
+]
+MAX_DEPTH: Final = 8
+NOTES: Final = frozenset(
+    {
+        "title",
+        "description",
+        "default",
+        "examples",
+        "$comment",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+    }
+)
 _UNDRAWN: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "$ref", "dependentSchemas"})
-"""Keywords by which a value has no one kind."""
-MOST_FIELDS: Final = 20
-"""Maximum number of fields that are asked one after the other."""
+"""Keywords with subschemas that can allow values of different types, so that only a field for JSON
+can represent the values.
+"""
+MAX_FIELDS: Final = 20
+"""Maximum number of fields that are asked one by one."""
 _ASKED: Final = frozenset({"const", "choice", "boolean", "string", "number"})
 
 
 def plain_schema(schema: JsonObject, root: JsonObject) -> tuple[JsonObject, bool]:
-    """Follow references, and set aside that a value may be null. Returns the schema, and whether null is a value of it."""
+    """Resolve references and nullable types. Return the schema and whether null is allowed."""
     is_nullable = False
-    for _ in range(DEEPEST):
-        if isinstance(reference := schema.get("$ref"), str) and not set(schema) - NOTES - {"$ref", "$defs"}:
-            schema = {**resolved(reference, root), **{key: schema[key] for key in NOTES & set(schema)}}
-        elif ways := next((objects(schema.get(key)) for key in ("anyOf", "oneOf") if key in schema), None):
+    for _ in range(MAX_DEPTH):
+        if isinstance(reference := schema.get("$ref"), str) and not set(schema) - NOTES - {
+            "$ref",
+            "$defs",
+        }:
+            schema = {
+                **resolved(reference, root),
+                **{key: schema[key] for key in NOTES & set(schema)},
+            }
+        elif ways := next(
+            (objects(schema.get(key)) for key in ("anyOf", "oneOf") if key in schema), None
+        ):
             others = [way for way in ways if way.get("type") != "null"]
             if len(others) != 1 or set(schema) - NOTES - {"anyOf", "oneOf", "$defs"}:
                 break
@@ -40,10 +73,16 @@ def plain_schema(schema: JsonObject, root: JsonObject) -> tuple[JsonObject, bool
 
 
 def control_of(schema: JsonObject) -> SchemaControl:
-    """Return the control of a schema that `plain_schema` returned; `json` where no control can hold its values."""
+    """Return the control for a schema that `plain_schema` has returned.
+
+    The control is `json` if no other control can represent the values.
+    """
     if "const" in schema:
         return "const"
-    if set(schema) & _UNDRAWN or len([one for one in items(schema.get("type")) if one != "null"]) > 1:
+    if (
+        set(schema) & _UNDRAWN
+        or len([one for one in items(schema.get("type")) if one != "null"]) > 1
+    ):
         return "json"
     if "enum" in schema:
         return "choice" if options_of(schema) else "json"
@@ -57,26 +96,30 @@ def control_of(schema: JsonObject) -> SchemaControl:
 
 
 def properties_of(schema: JsonObject) -> JsonObject:
-    """Return the properties of an object that is filled in property by property; none if it has others that no schema describes."""
+    """Return the properties of an object, or nothing if a required property has no schema."""
     known = members(schema.get("properties"))
     return {} if set(items(schema.get("required"))) - set(known) else known
 
 
 def several_of(schema: JsonObject) -> tuple[SelectOption, ...]:
-    """Return the values of which a list has any number, each once; none if its items are anything else."""
+    """Return the choices of a list of distinct choices, or nothing for any other list."""
     each = members(schema.get("items"))
     is_set = schema.get("uniqueItems") is True and "prefixItems" not in schema
-    return options_of(each) if is_set and "enum" in each and not set(each) - NOTES - {"type", "enum"} else ()
+    return (
+        options_of(each)
+        if is_set and "enum" in each and not set(each) - NOTES - {"type", "enum"}
+        else ()
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A flat schema: an object whose properties are answered one after the other
+# --------------------------------------------------------------------------------------------------
+# Flat schemas: objects whose properties are asked one by one
 
 
 class FlatField(Struct, frozen=True, kw_only=True):
-    """One property of a flat object. `start` is the value it begins with; `UNSET` if there is none.
+    """One property of a flat object. `start` is its initial value, or `UNSET`.
 
-    `options` are the values of a choice, or those of which a list may have several.
+    `options` are the values of a choice or of a multiple choice.
     """
 
     name: str
@@ -91,26 +134,35 @@ class FlatField(Struct, frozen=True, kw_only=True):
 
 
 def flat_fields(schema: JsonObject, start: Json | UnsetType = UNSET) -> tuple[FlatField, ...]:
-    """Return the fields of a flat object; none if it is not flat, has more than 20 fields, or begins with a value that no field can hold.
+    """Return the fields of a flat object.
 
-    An object is flat if each property is a constant, a choice, yes or no, a text, a number, or a list of distinct choices.
+    An object is flat if each property is a constant, a choice, a yes/no, a text, a number, or a
+    list of distinct choices. Return nothing if the object is not flat, has more than 20 fields, or
+    has an initial value that no field can represent.
     """
     whole = written_out(schema)
     known: JsonObject = properties_of(whole) if control_of(whole) == "object" else {}
-    if not 1 <= len(known) <= MOST_FIELDS:
+    if not 1 <= len(known) <= MAX_FIELDS:
         return ()
     required = items(whole.get("required"))
-    fields = [_flat(name, members(part), whole, is_required=name in required) for name, part in known.items()]
+    fields = [
+        _flat(name, members(part), whole, is_required=name in required)
+        for name, part in known.items()
+    ]
     if start is not UNSET and start is not None:
         begun = members(start)
         if not isinstance(start, Mapping) or begun.keys() - known.keys():
             return ()
         fields = [None if field is None else _begun(field, begun) for field in fields]
     flat = tuple(field for field in fields if field is not None)
-    return flat if len(flat) == len(fields) and any(field.control != "const" for field in flat) else ()
+    return (
+        flat if len(flat) == len(fields) and any(field.control != "const" for field in flat) else ()
+    )
 
 
-def _flat(name: str, schema: JsonObject, root: JsonObject, *, is_required: bool) -> FlatField | None:
+def _flat(
+    name: str, schema: JsonObject, root: JsonObject, *, is_required: bool
+) -> FlatField | None:
     plain, is_nullable = plain_schema(schema, root)
     control = control_of(plain)
     several = several_of(plain) if control == "array" else ()
@@ -130,7 +182,7 @@ def _flat(name: str, schema: JsonObject, root: JsonObject, *, is_required: bool)
 
 
 def _begun(field: FlatField, begun: Mapping[str, Json]) -> FlatField | None:
-    """Return a field with its value of an object; None if its control cannot hold it."""
+    """Return a field with its initial value, or None if its control cannot represent the value."""
     if field.name not in begun:
         return replace(field, start=UNSET if field.is_required else None)
     value = begun[field.name]
@@ -150,4 +202,6 @@ def _holds(field: FlatField, value: Json) -> bool:
             return is_number(value)
         case _:
             held = items(value) if field.control == "array" else (value,)
-            return all(any(json_equal(option.value, one) for option in field.options) for one in held)
+            return all(
+                any(json_equal(option.value, one) for option in field.options) for one in held
+            )

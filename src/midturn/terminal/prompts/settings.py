@@ -1,20 +1,25 @@
 """Settings of prompts."""
 
-# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+# without `from __future__ import annotations`, because msgspec would evaluate each annotation as
+# text each time the program starts
 
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 Mode: TypeAlias = Literal["auto", "rich", "plain"]
-"""The look of a prompt; `auto` leaves it to the terminal."""
+"""Style of prompts; `auto` depends on the terminal."""
 
 
 class ScreenSettings(Struct, frozen=True, kw_only=True):
-    """Look and behavior of prompts.
+    """Appearance and behaviour of prompts.
 
-    `settle_ms` is how long no key may have been pressed before keys count; `text_menu` shows a row of keys before each text field; `bell`
-    and `notify` call a person who is elsewhere.
+    Attributes:
+        mode: Style of prompts.
+        text_menu: Whether a row of keys precedes each text field.
+        settle_ms: Milliseconds without a key press after which a new prompt accepts keys.
+        bell: Whether to ring the bell.
+        notify: Whether to set the title and show a desktop notification.
     """
 
     mode: Mode = "auto"

@@ -1,1 +1,4 @@
-"""A conformance suite for adapters of other frameworks: stories that each adapter has to play as midturn's own loop does."""
+"""Conformance suite for framework adapters.
+
+Each story must have the same result with the adapter as in midturn's own loop.
+"""

@@ -1,4 +1,6 @@
-"""Stories of answers: what each decision of a person does, at once, later, and in another process."""
+"""Stories about answers: the effect of each decision, made at once, later, or in another
+process.
+"""
 
 from __future__ import annotations
 
@@ -8,119 +10,145 @@ from typing import Final
 
 from midturn.errors import AlreadyAnswered, AnswerError, CallEnded
 from midturn.question.question import Question
-from midturn.testing.adapters.program import ModelCall, Program, ProgramTool
-from midturn.testing.adapters.scene import NO, Scene, confirm, raises, reads, replies, same
+from midturn.testing.adapters.program import PlannedCall, Program, ProgramTool
+from midturn.testing.adapters.scene import (
+    NO,
+    Scene,
+    confirm,
+    expect_error,
+    expect_same,
+    reads,
+    replies,
+)
 from midturn.testing.prompter import ScriptedPrompter
 from midturn.tools.returned import Rejected
 
 
 async def a_yes(scene: Scene) -> None:
-    """A yes: the tool goes on in another process, once."""
+    """The answer yes: the tool continues in another process and has its effect once."""
     program = scene.program()
     await scene.waits(program)
-    same("effects before the answer", scene.effects, [])
+    expect_same("effects before the answer", scene.effects, [])
     await scene.answer(True)
     outcome = await scene.enter(program)
-    same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
-    same("effects", scene.effects, ["eu"])
-    same("the turn is over", await scene.statuses(), ["completed"])
+    expect_same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
+    expect_same("effects", scene.effects, ["eu"])
+    expect_same("the turn is over", await scene.statuses(), ["completed"])
 
 
 async def a_no(scene: Scene) -> None:
-    """A no: nothing runs, and the model reads the tool's reason."""
+    """The answer no: the tool has no effect, and the model reads the tool's reason."""
     program = scene.program()
     await scene.waits(program)
     await scene.answer(False)
     outcome = await scene.enter(program)
-    same("what the model reads", reads(outcome), f"read: {NO}")
-    same("effects", scene.effects, [])
+    expect_same("what the model reads", reads(outcome), f"read: {NO}")
+    expect_same("effects", scene.effects, [])
 
 
 async def an_answer_at_once(scene: Scene) -> None:
-    """A person who is there: the run does not stop."""
+    """An attached person answers at once: the run does not stop."""
     program = scene.program()
     outcome = await scene.enter(program, prompter=ScriptedPrompter({"deploy.confirm": True}))
-    same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
-    same("effects", scene.effects, ["eu"])
+    expect_same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
+    expect_same("effects", scene.effects, ["eu"])
 
 
 async def no_answer_yet(scene: Scene) -> None:
-    """No answer yet: entering again and again asks nothing twice."""
+    """No answer yet: repeated runs do not ask the question again."""
     program = scene.program()
     first = await scene.waits(program)
     for _ in range(3):
-        same("the open question", [one.id for one in await scene.waits(program)], [one.id for one in first])
-    same("questions on record", await scene.asked(), ["Deploy to eu?"])
+        expect_same(
+            "the open question",
+            [each.id for each in await scene.waits(program)],
+            [each.id for each in first],
+        )
+    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
 
 
 async def a_reply(scene: Scene) -> None:
-    """A reply in place of an answer: it is the result of the call, and nothing runs."""
+    """A person replies with a message instead of an answer: the message is the result of the call,
+    and the tool has no effect.
+    """
     program = scene.program()
     await scene.waits(program)
     await scene.store().answer(await scene.question(), reply="Not before the audit.", user="ada")
     outcome = await scene.enter(program)
-    same("the model reads the reply", "Not before the audit." in str(outcome.text), True)
-    same("effects", scene.effects, [])
+    expect_same("the model reads the reply", "Not before the audit." in str(outcome.text), True)
+    expect_same("effects", scene.effects, [])
 
 
 async def an_end(scene: Scene) -> None:
-    """A person ends the turn at once: the run ends, and the program is told."""
+    """A person ends the turn at the prompt: the run ends with `CallEnded`."""
     from midturn.question.reply import EndedTurn
 
     prompter = ScriptedPrompter({"deploy.confirm": EndedTurn()})
-    ended = await raises("the run", CallEnded, scene.enter(scene.program(), prompter=prompter))
-    same("`turn_ended`", getattr(ended, "turn_ended", None), True)
-    same("effects", scene.effects, [])
-    same("the turn is over", await scene.statuses(), ["ended_by_user"])
+    ended = await expect_error(
+        "the run", CallEnded, scene.enter(scene.program(), prompter=prompter)
+    )
+    expect_same("`turn_ended`", getattr(ended, "turn_ended", None), True)
+    expect_same("effects", scene.effects, [])
+    expect_same("the turn is over", await scene.statuses(), ["ended_by_user"])
 
 
 async def an_end_meanwhile(scene: Scene) -> None:
-    """A person ends the turn while no process runs it: the next entry raises `CallEnded`, and nobody is asked again."""
+    """A person ends the turn while no process runs it: the next run raises `CallEnded`, and no
+    question is asked again.
+    """
     program = scene.program()
     await scene.waits(program)
     await scene.store().end(scene.conversation, user="ada")
-    ended = await raises("the next entry", CallEnded, scene.enter(program))
-    same("`turn_ended`", getattr(ended, "turn_ended", None), True)
-    same("questions on record", await scene.asked(), ["Deploy to eu?"])
-    same("effects", scene.effects, [])
+    ended = await expect_error("the next entry", CallEnded, scene.enter(program))
+    expect_same("`turn_ended`", getattr(ended, "turn_ended", None), True)
+    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("effects", scene.effects, [])
 
 
 async def two_answers(scene: Scene) -> None:
-    """Two answers at the same time: one counts, the other is refused."""
+    """Two answers at the same time: the first one wins, the other is rejected."""
     program = scene.program()
     (question,) = await scene.waits(program)
     both = await asyncio.gather(
-        *(scene.store().answer(question, value, user=user) for value, user in ((True, "ada"), (True, "ben"))), return_exceptions=True
+        *(
+            scene.store().answer(question, value, user=user)
+            for value, user in ((True, "ada"), (True, "ben"))
+        ),
+        return_exceptions=True,
     )
-    refused = [one for one in both if isinstance(one, BaseException)]
-    same("the answer that came second", [type(one) for one in refused], [AlreadyAnswered])
+    refused = [result for result in both if isinstance(result, BaseException)]
+    expect_same(
+        "the answer that came second", [type(error) for error in refused], [AlreadyAnswered]
+    )
     await scene.enter(program)
-    same("effects", scene.effects, ["eu"])
+    expect_same("effects", scene.effects, ["eu"])
 
 
 async def a_late_answer(scene: Scene) -> None:
-    """An answer after the turn is over is refused."""
+    """An answer after the end of the turn is rejected."""
     program = scene.program()
     (question,) = await scene.waits(program)
     await scene.answer(False)
     await scene.enter(program)
-    await raises("the second answer", AlreadyAnswered, scene.store().answer(question, True))
-    same("effects", scene.effects, [])
+    await expect_error("the second answer", AlreadyAnswered, scene.store().answer(question, True))
+    expect_same("effects", scene.effects, [])
 
 
 async def an_answer_of_a_wrong_type(scene: Scene) -> None:
-    """An answer of a wrong type is refused to its author, and the question stays open."""
+    """An answer of the wrong type is rejected, and the question stays open."""
     program = scene.program()
     (question,) = await scene.waits(program)
-    await raises("the answer", AnswerError, scene.store().answer(question, "perhaps"))
+    await expect_error("the answer", AnswerError, scene.store().answer(question, "perhaps"))
     await scene.waits(program)
     await scene.answer(True)
     await scene.enter(program)
-    same("effects", scene.effects, ["eu"])
+    expect_same("effects", scene.effects, ["eu"])
 
 
 async def answers_keep_their_types(scene: Scene) -> None:
-    """Answers have the types of their questions in another process: options, lists, decimals, texts with line breaks."""
+    """Answers keep the types of their questions in another process: options, lists, decimals,
+    texts with line breaks.
+    """
     region = Question.select("region", "Which region?", ["eu-1", "us-2"])
     teams = Question.multi_select("teams", "Which teams?", ["web", "data", "ops"])
     share = Question.schema("share", "Which share?", Decimal)
@@ -128,20 +156,30 @@ async def answers_keep_their_types(scene: Scene) -> None:
 
     async def plan() -> str:
         """Plan the release."""
-        answers = [await scene.ask(region), await scene.ask(teams), await scene.ask(share), await scene.ask(note)]
+        answers = [
+            await scene.ask(region),
+            await scene.ask(teams),
+            await scene.ask(share),
+            await scene.ask(note),
+        ]
         return repr(answers)
 
-    program = Program(replies([ModelCall("call_1", "plan")]), [ProgramTool("plan", plan)])
-    given = {"region": "us-2", "teams": ["web", "ops"], "share": Decimal("0.10"), "note": "one\ntwo — ünï 🙂"}
+    program = Program(replies([PlannedCall("call_1", "plan")]), [ProgramTool("plan", plan)])
+    given = {
+        "region": "us-2",
+        "teams": ["web", "ops"],
+        "share": Decimal("0.10"),
+        "note": "one\ntwo — ünï 🙂",
+    }
     for value in given.values():
         await scene.waits(program)
         await scene.answer(str(value) if isinstance(value, Decimal) else value)
     outcome = await scene.enter(program)
-    same("what the model reads", outcome.text, await scene.plain(program, given))
+    expect_same("what the model reads", outcome.text, await scene.plain(program, given))
 
 
 async def several_questions(scene: Scene) -> None:
-    """Three questions of one call, each answered in another process."""
+    """Three questions in one call, each answered in another process."""
 
     async def deploy(env: str) -> str:
         """Deploy the service."""
@@ -152,15 +190,19 @@ async def several_questions(scene: Scene) -> None:
 
     program = scene.program(tool=ProgramTool("deploy", deploy))
     for name in ("one", "two", "three"):
-        same("the open question", [one.question.text for one in await scene.waits(program)], [f"Step {name} of eu?"])
+        expect_same(
+            "the open question",
+            [each.question.text for each in await scene.waits(program)],
+            [f"Step {name} of eu?"],
+        )
         await scene.answer(True)
     await scene.enter(program)
-    same("effects", scene.effects, ["eu"])
-    same("questions on record", len(await scene.asked()), 3)
+    expect_same("effects", scene.effects, ["eu"])
+    expect_same("questions on record", len(await scene.asked()), 3)
 
 
 async def a_question_far_down(scene: Scene) -> None:
-    """A question that is asked by a function of a function, in a task of its own."""
+    """A question asked in a nested function call, in a separate task."""
 
     async def deploy(env: str) -> str:
         """Deploy the service."""
@@ -171,11 +213,11 @@ async def a_question_far_down(scene: Scene) -> None:
     await scene.waits(program)
     await scene.answer(True)
     await scene.enter(program)
-    same("effects", scene.effects, ["eu"])
+    expect_same("effects", scene.effects, ["eu"])
 
 
 async def a_secret(scene: Scene) -> None:
-    """A secret reaches the tool, and neither the model nor the record."""
+    """A secret reaches the tool, but neither the model nor the record."""
     passphrase = "correct horse battery"  # noqa: S105  an invented one
 
     async def sign(env: str) -> str:
@@ -185,16 +227,17 @@ async def a_secret(scene: Scene) -> None:
 
     program = scene.program(tool=ProgramTool("sign", sign))
     outcome = await scene.enter(program, prompter=ScriptedPrompter({"sign.passphrase": passphrase}))
-    same("the model reads the secret", passphrase in str(outcome.text), False)
+    expect_same("the model reads the secret", passphrase in str(outcome.text), False)
     recorded = b"".join(file.read_bytes() for file in scene.folder.rglob("*") if file.is_file())
-    same("the secret is on disk", passphrase.encode() in recorded, False)
+    expect_same("the secret is on disk", passphrase.encode() in recorded, False)
 
 
-# Permissions ------------------------------------------------------------------------------------------------------------
+# Permissions
+# --------------------------------------------------------------------------------------------------
 
 
 def _gated(scene: Scene, *, needs_approval: bool = True) -> Program:
-    """Return an agent whose tool asks nothing itself, and may need approval."""
+    """Return an agent whose tool asks no question itself, but may need approval."""
 
     async def deploy(env: str, replicas: int = 1) -> str:
         """Deploy the service."""
@@ -205,58 +248,72 @@ def _gated(scene: Scene, *, needs_approval: bool = True) -> Program:
 
 
 async def an_approval(scene: Scene) -> None:
-    """A call that needs approval, in the framework's own way: a yes lets it run once."""
+    """A call that needs approval by the framework's own mechanism: after an approval it runs once."""
     program = _gated(scene)
     (question,) = await scene.waits(program)
-    same("the tool and its arguments are shown", (question.tool, question.arguments), ("deploy", {"env": "eu"}))
+    expect_same(
+        "the tool and its arguments are shown",
+        (question.tool, question.arguments),
+        ("deploy", {"env": "eu"}),
+    )
     await scene.store().answer(question, approve=True, user="ada")
     outcome = await scene.enter(program)
-    same("what the model reads", outcome.text, "read: eu is live.")
-    same("effects", scene.effects, ["eu"])
-    same("questions on record", len(await scene.asked()), 1)
+    expect_same("what the model reads", outcome.text, "read: eu is live.")
+    expect_same("effects", scene.effects, ["eu"])
+    expect_same("questions on record", len(await scene.asked()), 1)
 
 
 async def a_refusal(scene: Scene) -> None:
-    """A call that needs approval: a no with a reason, which the model reads."""
+    """A call that needs approval is refused with a reason: the model reads the reason."""
     program = _gated(scene)
     (question,) = await scene.waits(program)
     await scene.store().answer(question, approve=False, reason="The audit is not over.", user="ada")
     outcome = await scene.enter(program)
-    same("the model reads the reason", "The audit is not over." in str(outcome.text), True)
-    same("effects", scene.effects, [])
+    expect_same("the model reads the reason", "The audit is not over." in str(outcome.text), True)
+    expect_same("effects", scene.effects, [])
 
 
 async def a_refusal_outlives_new_code(scene: Scene) -> None:
-    """A no counts, also if the program that goes on would ask no more."""
+    """A refusal counts, even if new code would not ask for approval any more."""
     (question,) = await scene.waits(_gated(scene))
     await scene.store().answer(question, approve=False, user="ada")
     await scene.enter(_gated(scene, needs_approval=False))
-    same("effects", scene.effects, [])
+    expect_same("effects", scene.effects, [])
 
 
 async def an_edit(scene: Scene) -> None:
-    """Edited arguments run, and the model is told."""
+    """A person edits the arguments: the edited arguments are used, and the model is informed."""
     program = _gated(scene)
     (question,) = await scene.waits(program)
     await scene.store().answer(question, arguments={"env": "us"}, user="ada")
     outcome = await scene.enter(program)
-    same("effects", scene.effects, ["us"])
-    same("the model reads the arguments that ran", '"us"' in str(outcome.text) and "us is live." in str(outcome.text), True)
+    expect_same("effects", scene.effects, ["us"])
+    expect_same(
+        "the model reads the arguments that ran",
+        '"us"' in str(outcome.text) and "us is live." in str(outcome.text),
+        True,
+    )
 
 
 async def an_edit_that_does_not_fit(scene: Scene) -> None:
-    """An edit that does not fit the tool's schema is refused to its author, and the question stays open."""
+    """Edited arguments that do not match the tool's schema are rejected, and the question stays
+    open.
+    """
     program = _gated(scene)
     (question,) = await scene.waits(program)
-    await raises("the edit", AnswerError, scene.store().answer(question, arguments={"env": "us", "replicas": "many"}, user="ada"))
-    same("the question is open", [one.id for one in await scene.pending()], [question.id])
+    await expect_error(
+        "the edit",
+        AnswerError,
+        scene.store().answer(question, arguments={"env": "us", "replicas": "many"}, user="ada"),
+    )
+    expect_same("the question is open", [each.id for each in await scene.pending()], [question.id])
     await scene.store().answer(question, arguments={"env": "us", "replicas": 3}, user="ada")
     await scene.enter(program)
-    same("effects", scene.effects, ["us"])
+    expect_same("effects", scene.effects, ["us"])
 
 
 async def a_gated_call_next_to_another(scene: Scene) -> None:
-    """Of two calls at once, one needs approval: the other runs, once."""
+    """Two concurrent calls, one of which needs approval: the call without approval runs once."""
 
     async def deploy(env: str) -> str:
         """Deploy the service."""
@@ -267,14 +324,24 @@ async def a_gated_call_next_to_another(scene: Scene) -> None:
         scene.effects.append(f"looked at {env}")
         return f"{env} looks well."
 
-    calls = [ModelCall("call_1", "deploy", {"env": "eu"}), ModelCall("call_2", "look", {"env": "eu"})]
-    program = Program(replies(calls), [ProgramTool("deploy", deploy, needs_approval=True), ProgramTool("look", look)])
+    calls = [
+        PlannedCall("call_1", "deploy", {"env": "eu"}),
+        PlannedCall("call_2", "look", {"env": "eu"}),
+    ]
+    program = Program(
+        replies(calls),
+        [ProgramTool("deploy", deploy, needs_approval=True), ProgramTool("look", look)],
+    )
     (question,) = await scene.waits(program)
     await scene.store().answer(question, approve=True, user="ada")
     outcome = await scene.enter(program)
-    same("effects", sorted(scene.effects), ["eu", "looked at eu"])
-    same("what the model reads", sorted(str(outcome.text).removeprefix("read: ").split(" | ")), ["eu is live.", "eu looks well."])
-    same("the turn is over", await scene.statuses(), ["completed"])
+    expect_same("effects", sorted(scene.effects), ["eu", "looked at eu"])
+    expect_same(
+        "what the model reads",
+        sorted(str(outcome.text).removeprefix("read: ").split(" | ")),
+        ["eu is live.", "eu looks well."],
+    )
+    expect_same("the turn is over", await scene.statuses(), ["completed"])
 
 
 STORIES: Final = (

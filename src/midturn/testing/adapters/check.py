@@ -1,9 +1,10 @@
-"""The entry of the suite: plays the stories with a framework, and returns a result for each."""
+"""Entry point of the conformance suite: runs the stories with an adapter and returns a result
+for each story.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,9 @@ from midturn.testing.adapters.program import AdapterHarness, Capability
 from midturn.testing.adapters.scene import Scene
 
 Story: TypeAlias = Callable[[Scene], Awaitable[None]]
-_STORIES: Final[Mapping[str, Story]] = {story.__name__: story for story in (*answers.STORIES, *calls.STORIES, *entries.STORIES)}
+_STORIES: Final[Mapping[str, Story]] = {
+    story.__name__: story for story in (*answers.STORIES, *calls.STORIES, *entries.STORIES)
+}
 _NEEDS: Final[Mapping[str, Capability]] = {
     "a_guardrail": "guardrails",
     "an_image": "images",
@@ -28,44 +31,52 @@ _NEEDS: Final[Mapping[str, Capability]] = {
 
 
 class StoryResult(Struct, frozen=True):
-    """The result of a story: it passed, or `missing` says why the framework cannot have it."""
+    """Result of a story.
+
+    Args:
+        story: Name of the story.
+        missing: Reason why the framework does not support the story. Empty if the story passed.
+    """
 
     story: str
     missing: str = ""
 
 
 def adapter_stories() -> Mapping[str, str]:
-    """Return what `check_adapter` plays: the name of each story, and what has to hold in it."""
-    return {name: inspect.cleandoc(story.__doc__ or "") for name, story in _STORIES.items()}
+    """Return the name of each story of `check_adapter`, with its description."""
+    return {name: " ".join((story.__doc__ or "").split()) for name, story in _STORIES.items()}
 
 
 def missing_in(harness: AdapterHarness, story: str) -> str:
-    """Return why a framework cannot have a story; empty if it can.
+    """Return why a framework does not support a story, or an empty string if it is supported.
 
     Args:
         harness: The framework.
-        story: The name of the story.
+        story: Name of the story.
     """
     needed = _NEEDS.get(story)
     return "" if needed is None else harness.missing.get(needed, "")
 
 
-async def check_adapter(harness: AdapterHarness, stories: Sequence[str] = ()) -> Sequence[StoryResult]:
-    """Play stories with an adapter: what a person decides counts once, for its own call, in each process (docs/frameworks/conformance.md).
+async def check_adapter(
+    harness: AdapterHarness, stories: Sequence[str] = ()
+) -> Sequence[StoryResult]:
+    """Run stories with an adapter. Each decision must count once, for its own call, in each process
+    (docs/frameworks/conformance.md).
 
-    Each story has a store and files of its own, in a temporary directory. It is compared with what is recorded and, where that makes
-    sense, with the same agent in the framework without midturn.
+    Each story has its own store and files in a temporary directory. Its result is compared with the
+    recorded events and, for some stories, with the same agent in the framework without midturn.
 
     Args:
         harness: Runs agents in the framework.
-        stories: The names of the stories, as `adapter_stories` lists them; all without any.
+        stories: Names of the stories, as listed by `adapter_stories`. Default: all.
 
     Returns:
         A result for each story.
 
     Raises:
-        AssertionError: Something does not hold; the message names the story.
-        KeyError: There is no story of such a name.
+        AssertionError: A check failed. The message contains the name of the story.
+        KeyError: A name in `stories` is unknown.
     """
     results = list[StoryResult]()
     for name in stories or _STORIES:
@@ -78,16 +89,18 @@ async def check_adapter(harness: AdapterHarness, stories: Sequence[str] = ()) ->
     return results
 
 
-def check_adapter_sync(harness: AdapterHarness, stories: Sequence[str] = ()) -> Sequence[StoryResult]:
-    """Play stories with an adapter, in a test that is not async (see `check_adapter`).
+def check_adapter_sync(
+    harness: AdapterHarness, stories: Sequence[str] = ()
+) -> Sequence[StoryResult]:
+    """Run stories with an adapter. Synchronous form of `check_adapter`.
 
     Args:
         harness: Runs agents in the framework.
-        stories: The names of the stories; all without any.
+        stories: Names of the stories. Default: all.
 
     Raises:
-        AssertionError: Something does not hold; the message names the story.
-        RuntimeError: An event loop is running in this thread; use `await check_adapter(…)` there.
+        AssertionError: A check failed. The message contains the name of the story.
+        RuntimeError: An event loop is running in this thread; use `await check_adapter(…)` instead.
     """
     refuse_inside_a_loop("check_adapter_sync", "await check_adapter(…)")
     return asyncio.run(check_adapter(harness, stories))

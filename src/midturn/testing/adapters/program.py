@@ -1,4 +1,6 @@
-"""What a story needs of a framework: a scripted agent, an entry into it, and what came of that."""
+"""Interface between stories and a framework: a scripted agent, an entry into its run, and the
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from midturn.agent.message_replies import OnOpen
 from midturn.question.json_value import JsonObject
 
 
-class ModelCall(Struct, frozen=True):
+class PlannedCall(Struct, frozen=True):
     """A call that the scripted model makes."""
 
     id: str
@@ -21,20 +23,22 @@ class ModelCall(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True):
-    """What the scripted model says: calls, or the text that ends the run."""
+    """A reply of the scripted model: calls, or the text that ends the run."""
 
     text: str = ""
-    calls: tuple[ModelCall, ...] = ()
+    calls: tuple[PlannedCall, ...] = ()
 
 
 class ProgramTool(Struct, frozen=True):
     """A tool of the scripted agent.
 
     Attributes:
-        name: Its name.
-        function: What it does: a function, async or not, with annotated parameters. It asks with `midturn.ask`, or `ask_sync`.
-        needs_approval: Whether the framework is told that each call needs approval.
-        refuse: What a guardrail or validator of the framework says of the arguments of a call: the reason why it may not run, or None.
+        name: Name of the tool.
+        function: Implementation: a function, async or not, with annotated parameters. It asks with
+            `midturn.ask` or `ask_sync`.
+        needs_approval: Whether the framework must ask for approval of each call.
+        refuse: Guardrail or validator of the framework. It receives the arguments of a call, and
+            returns the reason to refuse the call, or None.
     """
 
     name: str
@@ -47,11 +51,13 @@ class Program(Struct, frozen=True):
     """A scripted agent.
 
     Attributes:
-        reply: What the model says. It gets the number of replies that it has given since the user's message, and the contents of the tool
-            results that it reads since then, in the order of the calls.
-        tools: The tools.
-        context: The context of the run (`deps`, `context`), for `context_tool`.
-        context_tool: The function of a tool `whoami` without parameters, which is passed the context as the framework passes it to tools.
+        reply: Returns the next reply of the model. Its arguments are the number of replies since
+            the user's message, and the contents of the tool results since then, in the order of the
+            calls.
+        tools: Tools of the agent.
+        context: Context of the run (`deps`, `context`), for `context_tool`.
+        context_tool: Function of a tool `whoami` without parameters. It receives the context in the
+            framework's own way.
     """
 
     reply: Callable[[int, Sequence[str]], ModelReply]
@@ -61,23 +67,29 @@ class Program(Struct, frozen=True):
 
 
 class Saved:
-    """What the framework keeps between two runs, as bytes: messages, a state, or checkpoints. None before the first run."""
+    """Data that the framework stores between two runs, as bytes: messages, a state, or checkpoints.
+
+    None before the first run.
+    """
 
     def __init__(self) -> None:
         self.content: bytes | None = None
 
 
 class Entry(Struct, frozen=True):
-    """One entry into a run.
+    """The inputs of one run of the program.
+
+    A story runs the program several times, each time in a new process.
 
     Attributes:
-        inquirer: Who asks; None to run the framework plain, without midturn.
-        text: The message of the user.
-        is_new: Whether it is another message than that of the entry before. If not, the program goes on with what it has saved.
-        key: The key of the turn.
-        author: The user.
-        on_open: What becomes of a new message while questions are open.
-        is_stream: Whether the run is streamed.
+        inquirer: Asks the questions. None runs the framework without midturn.
+        text: Message of the user.
+        is_new: Whether the message differs from the message of the previous entry. If not, the
+            program continues from its saved data.
+        key: Key of the turn.
+        author: Name of the user.
+        on_open: How to handle a new message while questions are open.
+        is_stream: Whether to run in streaming mode.
     """
 
     inquirer: Inquirer | None
@@ -90,59 +102,66 @@ class Entry(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What came of an entry: the last text of the model, or None while calls wait; and the events of a stream."""
+    """Outcome of an entry: the last text of the model, or None if calls wait for answers.
+
+    In streaming mode, it also contains the events.
+    """
 
     text: str | None
     events: Sequence[object] = ()
 
 
 Capability: TypeAlias = Literal["guardrails", "images", "context", "equal ids", "lost state"]
-"""What not every framework has.
+"""Feature that not every framework has.
 
-`equal ids`: calls of two replies of the model with the same id are two calls. `lost state`: a call that is made again is known by the id
-that the model gave it, also if the framework has lost everything that it kept.
+`equal ids`: two calls with the same id in two model replies count as two calls. `lost state`: a
+repeated call is recognized by the model's call id, even if the framework has lost its state.
 """
 
 
 class AdapterHarness(Protocol):
-    """Runs scripted agents in one framework, through its adapter or plain."""
+    """Runs scripted agents in one framework, with its adapter or without midturn."""
 
     @property
     def name(self) -> str:
-        """The name of the framework."""
+        """Name of the framework."""
         ...
 
     @property
     def missing(self) -> Mapping[Capability, str]:
-        """What the framework cannot do, each with the reason."""
+        """Features that the framework does not have, each with the reason."""
         ...
 
     async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
-        """Build the agent anew and run it; what goes on later is in `saved`.
+        """Build the agent and run it. Read and write the state in `saved`.
 
-        Where the adapter raises `Suspended` while calls wait, return an outcome without a text. Let every other exception pass.
+        If the adapter raises `Suspended` because calls wait for answers, return an outcome without
+        a text. Do not catch other exceptions.
 
         Args:
             program: The agent.
-            saved: What the framework has kept; write it whenever the framework would.
-            entry: The message, and who asks.
+            saved: Data that the framework stores. Write it whenever the framework would store it.
+            entry: The message, and the inquirer that asks the questions.
         """
         ...
 
     def run_sync(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
-        """Do the same in a thread without an event loop, in the framework's way without asyncio. The tools are not async.
+        """Run the agent as `run` does, but in a thread without an event loop.
+
+        Use the synchronous methods of the framework. The tools are synchronous.
 
         Args:
             program: The agent.
-            saved: What the framework has kept.
-            entry: The message, and who asks.
+            saved: Data that the framework stores.
+            entry: The message, and the inquirer that asks the questions.
         """
         ...
 
     def image(self, data: bytes) -> object:
-        """Return what a tool of the framework returns as a PNG image.
+        """Return a PNG image in the format in which a tool of the framework returns it.
 
-        In what the model reads, a harness writes an image as `[image of <number of> bytes]`.
+        In the text that the model reads, a harness must show an image as
+        `[image of <number of> bytes]`.
 
         Args:
             data: The bytes of the image.

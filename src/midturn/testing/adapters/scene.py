@@ -1,4 +1,6 @@
-"""The world of one story: a store on disk, the state of the framework, what the tools did, and the people who answer."""
+"""Environment of one story: a store on disk, the saved state of the framework, the effects of
+tools, and the people who answer.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +10,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from midturn.agent.assembly.session import Prompter
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.message_replies import OnOpen
 from midturn.errors import StoreError
 from midturn.events.open_question import OpenQuestion
 from midturn.events.types import Approval, Event, InquiryAnswered, InquiryRequest, TurnEnd
+from midturn.prompter import Prompter
 from midturn.question.question import Question
-from midturn.stores.locked import HeldConversation
+from midturn.stores.locked import LockedConversation
 from midturn.stores.opening import FileStore
 from midturn.stores.store import ConversationStore
-from midturn.testing.adapters.program import AdapterHarness, Entry, ModelCall, ModelReply, Outcome, Program, ProgramTool, Saved
+from midturn.testing.adapters.program import (
+    AdapterHarness,
+    Entry,
+    ModelReply,
+    Outcome,
+    PlannedCall,
+    Program,
+    ProgramTool,
+    Saved,
+)
 from midturn.tools.asking import CALL, ask, ask_sync
 from midturn.tools.returned import Rejected
 
@@ -27,48 +38,50 @@ MESSAGE = "Ship it."
 NO = "Not deployed."
 
 
-class Refusals:
-    """A disk that refuses one write of the runs: the one with this number, from 1."""
+class WriteFailure:
+    """Lets one write of the runs fail: the write with this number, counted from 1."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.written = 0
 
     @property
-    def is_over(self) -> bool:
-        """Whether it has refused that write."""
+    def has_failed(self) -> bool:
+        """Whether that write has failed."""
         return self.written >= self.number
 
     def count(self) -> None:
         """Count a write.
 
         Raises:
-            StoreError: It is refused.
+            StoreError: This is the write that fails.
         """
         self.written += 1
         if self.written == self.number:
-            raise StoreError("The disk refuses this write.")
+            raise StoreError("The test makes this write fail.")
 
 
-class _RefusingStore(FileStore):
-    def __init__(self, folder: Path, refusals: Refusals) -> None:
+class _FailingStore(FileStore):
+    def __init__(self, folder: Path, write_failure: WriteFailure) -> None:
         super().__init__(folder)
-        self._refusals = refusals
+        self._write_failure = write_failure
 
-    async def open(self, id: str) -> HeldConversation:
-        held = await super().open(id)
-        append = held.append
+    async def open(self, id: str) -> LockedConversation:
+        locked = await super().open(id)
+        append = locked.append
 
         async def counted(batch: Sequence[Event]) -> None:
-            self._refusals.count()
+            self._write_failure.count()
             await append(batch)
 
-        held.append = counted
-        return held
+        locked.append = counted
+        return locked
 
 
 class Scene:
-    """One story: each entry is that of another process, with a store that is opened anew and what the framework has saved.
+    """Environment of one story.
+
+    Each entry behaves like a new process: it opens the store again and uses the saved state.
 
     Args:
         harness: The framework.
@@ -80,67 +93,78 @@ class Scene:
         self.folder = folder
         self.saved = Saved()
         self.effects: list[str] = []
-        """What tools did, once each time they did it."""
+        """Effects of tools, one item for each execution."""
         self.keys: Counter[str] = Counter()
-        """The idempotency keys of the calls that did something."""
+        """Idempotency keys of the calls that had an effect."""
         self.conversation = ""
         self._plain: dict[str, Any] | None = None
         self.entered = ""
-        """The message that was entered last: the same again goes on with it."""
+        """The last message. An entry with the same message continues its turn."""
 
     async def begin(self) -> None:
-        """Make the conversation."""
+        """Create the conversation."""
         self.conversation = await self.store().new("")
 
     def store(self) -> ConversationStore:
-        """Open the store anew, as another process does."""
+        """Open the store, as a new process does."""
         return FileStore(self.folder)
 
-    # The program ------------------------------------------------------------------------------------------------------
+    # The program
+    # ----------------------------------------------------------------------------------------------
 
     async def ask(self, question: Question[T]) -> T:
-        """Ask in a tool; where the framework runs plain, return the answer that it was given."""
+        """Ask a question in a tool. If the framework runs without midturn, return the prepared
+        answer.
+        """
         return await ask(question) if self._plain is None else cast("T", self._plain[question.id])
 
     def ask_sync(self, question: Question[T]) -> T:
-        """Ask in a tool that is not async, see `ask`."""
+        """Ask a question in a synchronous tool. See `ask`."""
         return ask_sync(question) if self._plain is None else cast("T", self._plain[question.id])
 
     async def deploy(self, env: str) -> str:
-        """Deploy the service, if a person says yes."""
+        """Deploy the service if a person says yes."""
         if not await self.ask(confirm(env)):
             raise Rejected(NO)
         return self.deployed(env)
 
     def deploy_sync(self, env: str) -> str:
-        """Deploy the service, if a person says yes; in a thread."""
+        """Deploy the service if a person says yes. Synchronous form of `deploy`."""
         if not self.ask_sync(confirm(env)):
             raise Rejected(NO)
         return self.deployed(env)
 
     def deployed(self, env: str) -> str:
-        """Have the effect of a deployment."""
+        """Record the effect of a deployment, with the idempotency key of its call."""
         self.effects.append(env)
         call = CALL.get(None)
         if self._plain is None and call is not None:
             self.keys[str(getattr(call, "idempotency_key", ""))] += 1
         return f"{env} is live."
 
-    def program(self, *envs: str, tool: ProgramTool | None = None, call_id: str = "call") -> Program:
-        """Return an agent that calls a tool for each of these places at once, and then repeats what it reads.
+    def program(
+        self, *envs: str, tool: ProgramTool | None = None, call_id: str = "call"
+    ) -> Program:
+        """Return an agent that calls a tool for all environments concurrently.
+
+        Its last reply repeats the results.
 
         Args:
-            envs: The places; `eu` alone without any.
-            tool: The tool; `deploy` without one.
-            call_id: The beginning of the ids of the calls.
+            envs: Names of the environments. Default: `eu`.
+            tool: The tool. Default: `deploy`.
+            call_id: Prefix of the IDs of the calls.
         """
         made = tool or ProgramTool("deploy", self.deploy)
-        calls = [ModelCall(f"{call_id}_{number}", made.name, {"env": env}) for number, env in enumerate(envs or ("eu",), 1)]
+        calls = [
+            PlannedCall(f"{call_id}_{number}", made.name, {"env": env})
+            for number, env in enumerate(envs or ("eu",), 1)
+        ]
         return Program(replies(calls), [made])
 
-    # Entries ----------------------------------------------------------------------------------------------------------
+    # Entries
+    # ----------------------------------------------------------------------------------------------
 
-    async def enter(  # noqa: PLR0913  each is another way in
+    async def enter(
         self,
         program: Program,
         text: str = MESSAGE,
@@ -150,10 +174,10 @@ class Scene:
         author: str | None = None,
         on_open: OnOpen = "error",
         is_stream: bool = False,
-        refusals: Refusals | None = None,
+        write_failure: WriteFailure | None = None,
     ) -> Outcome:
-        """Run the agent in a process of its own, or go on with what is saved."""
-        store = self.store() if refusals is None else _RefusingStore(self.folder, refusals)
+        """Run the agent as a new process would, or continue from the saved state."""
+        store = self.store() if write_failure is None else _FailingStore(self.folder, write_failure)
         inquirer = Inquirer(store, self.conversation, prompter)
         entry = Entry(inquirer, text, text != self.entered, key, author, on_open, is_stream)
         self.entered = text
@@ -165,94 +189,122 @@ class Scene:
         self.entered = text
         return await asyncio.to_thread(self.harness.run_sync, program, self.saved, entry)
 
-    async def waits(self, program: Program, text: str = MESSAGE, *, key: str | None = None) -> Sequence[OpenQuestion]:
-        """Run the agent, which has to wait; return the open questions."""
+    async def waits(
+        self, program: Program, text: str = MESSAGE, *, key: str | None = None
+    ) -> Sequence[OpenQuestion]:
+        """Run the agent, check that it waits for answers, and return the open questions."""
         outcome = await self.enter(program, text, key=key)
-        same("the run waits", outcome.text, None)
+        expect_same("the run waits", outcome.text, None)
         return await self.pending()
 
     async def plain(self, program: Program, answers: dict[str, Any]) -> str:
-        """Return what the agent says in the framework without midturn, where tools have these answers; or the name of what it raises."""
+        """Run the agent without midturn, with prepared answers.
+
+        Return its text, or the name of the exception that it raised.
+        """
         effects, self._plain = self.effects, answers
         self.effects = []
         try:
             outcome = await self.harness.run(program, Saved(), Entry(None, MESSAGE))
-        except Exception as error:  # noqa: BLE001  whatever the framework raises is compared
+        except Exception as error:  # noqa: BLE001  the exception is compared, whatever its type
             return type(error).__name__
         finally:
             self.effects, self._plain = effects, None
         return str(outcome.text)
 
-    # People -----------------------------------------------------------------------------------------------------------
+    # People
+    # ----------------------------------------------------------------------------------------------
 
     async def pending(self) -> Sequence[OpenQuestion]:
         """Return the open questions."""
         return await self.store().pending(self.conversation)
 
     async def answer(self, value: object, about: str = "") -> None:
-        """Answer the open question whose text contains `about`, or whose arguments do; the only one if it is empty."""
+        """Answer the open question whose text or arguments contain `about`. If `about` is empty,
+        answer the only open question.
+        """
         await self.store().answer(await self.question(about), value, user="ada")
 
     async def question(self, about: str = "") -> OpenQuestion:
         """Return the open question whose text or arguments contain `about`."""
-        found = [question for question in await self.pending() if about in f"{question.question.text} {question.arguments}"]
-        same(f"number of open questions about {about!r}", len(found), 1)
+        found = [
+            question
+            for question in await self.pending()
+            if about in f"{question.question.text} {question.arguments}"
+        ]
+        expect_same(f"number of open questions about {about!r}", len(found), 1)
         return found[0]
 
     async def asked(self) -> list[str]:
-        """Return the text of every question on record, in order; of a permission, its kind `run`."""
+        """Return the texts of all recorded questions in order. For an approval, return its kind,
+        such as `run`.
+        """
         texts = map(_text, (await self.store().read(self.conversation)).events)
         return [text for text in texts if text]
 
     async def statuses(self) -> list[str]:
-        """Return how each turn on record has ended."""
+        """Return the final status of each recorded turn."""
         events = (await self.store().read(self.conversation)).events
         return [event.status for event in events if isinstance(event, TurnEnd)]
 
     async def check_effects(self) -> None:
-        """Check that no tool did anything that nobody on record has allowed."""
+        """Check that each effect of a tool was allowed by a recorded decision."""
         events = (await self.store().read(self.conversation)).events
-        yeses = sum(isinstance(event, InquiryAnswered) and event.answer is not False for event in events)
-        yeses += sum(isinstance(event, Approval) and event.state in ("approved", "edited") for event in events)
+        yeses = sum(
+            isinstance(event, InquiryAnswered) and event.answer is not False for event in events
+        )
+        yeses += sum(
+            isinstance(event, Approval) and event.state in ("approved", "edited")
+            for event in events
+        )
         if len(self.keys) > yeses:
-            raise AssertionError(f"{len(self.keys)} calls had an effect, and people allowed {yeses}: {self.effects}")
+            raise AssertionError(
+                f"{len(self.keys)} calls had an effect, and people allowed {yeses}: {self.effects}"
+            )
 
 
 def reads(outcome: Outcome) -> str:
-    """Return the last text of the model, with each result that contains a no of `deploy` as that no alone."""
+    """Return the last text of the model.
+
+    Tool results that contain the denial of `deploy` are shortened to that denial.
+    """
     parts = str(outcome.text).removeprefix("read: ").split(" | ")
     return "read: " + " | ".join(NO if NO in part else part for part in parts)
 
 
 def confirm(env: str) -> Question[bool]:
-    """Return the question of `deploy`."""
+    """Return the question that `deploy` asks."""
     return Question.boolean("confirm", f"Deploy to {env}?")
 
 
-def replies(calls: Sequence[ModelCall]) -> Callable[[int, Sequence[str]], ModelReply]:
-    """Return a model that makes calls at once, and then repeats what it reads."""
+def replies(calls: Sequence[PlannedCall]) -> Callable[[int, Sequence[str]], ModelReply]:
+    """Return a model that makes all calls at once. Its last reply repeats the results."""
 
     def reply(number: int, read: Sequence[str]) -> ModelReply:
-        return ModelReply("", tuple(calls)) if number == 0 else ModelReply("read: " + " | ".join(read))
+        return (
+            ModelReply("", tuple(calls)) if number == 0 else ModelReply("read: " + " | ".join(read))
+        )
 
     return reply
 
 
-def same(what: str, found: object, expected: object) -> None:
-    """Compare.
+def expect_same(what: str, found: object, expected: object) -> None:
+    """Compare two values.
 
     Raises:
-        AssertionError: They differ.
+        AssertionError: The values differ.
     """
     if found != expected:
         raise AssertionError(f"{what}: {found!r}; expected {expected!r}")
 
 
-async def raises(what: str, kind: type[BaseException], work: Awaitable[object]) -> BaseException:
-    """Return the exception that work raises, or that is the cause of what it raises.
+async def expect_error(
+    what: str, kind: type[BaseException], work: Awaitable[object]
+) -> BaseException:
+    """Return the exception of type `kind` that `work` raises, directly or as a cause.
 
     Raises:
-        AssertionError: It raises another one, or none.
+        AssertionError: `work` raises another exception, or none.
     """
     try:
         returned = await work

@@ -1,1 +1,3 @@
-"""The built-in file tools: confined to the workspace, and asking before they destroy anything."""
+"""The built-in file tools. They are confined to the workspace. They ask before they overwrite or
+delete content that has no other copy.
+"""

@@ -1,4 +1,6 @@
-"""Asking before a file is changed or lost: about exactly what is there, and anew when that changes under one's hands."""
+"""File tools that change files. A question refers to the exact current content. If the file
+changes in the meantime, the tool asks again.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,29 @@ from midturn.tools.asking import ToolContext
 from midturn.tools.fs.beneath import Beneath, uncommitted
 from midturn.tools.fs.paths import Missing, Replacement, check_name, relative, shown
 from midturn.tools.fs.reading import readable, text_of
-from midturn.tools.fs.writing import Changed, check_free, create, move, read_to_change, remove, replace
+from midturn.tools.fs.writing import (
+    Changed,
+    check_free,
+    create,
+    move,
+    read_to_change,
+    remove,
+    replace,
+)
 from midturn.tools.returned import Rejected, keep
 
-_ROOM = 15 * 1024  # bytes; the limit of a context is 16 KiB, and what was left out is said, too
+# maximum number of bytes of a diff in a question. It is below the 16 KiB limit of a context, to
+# leave space for the note about omitted lines
+_MAX_DIFF_BYTES = 15 * 1024
 _FENCE = re.compile(r"`{3,}")
 
 
-def about_change(id: str, text: str, change: Change, context: ToolContext, *, default: bool | None = None) -> Question[bool]:
-    """Ask a yes/no question about a change to a file: its context is the unified diff, or its size where one side is not text."""
+def about_change(
+    id: str, text: str, change: Change, context: ToolContext, *, default: bool | None = None
+) -> Question[bool]:
+    """Return a yes/no question about a file change. The context shows the unified diff. If one
+    version is not text, the context shows the sizes.
+    """
     return Question.boolean(id, text, default=default, context=_fenced(change, context))
 
 
@@ -37,11 +53,13 @@ def _fenced(change: Change, context: ToolContext) -> str:
 
 
 def _cut(diff: str, context: ToolContext) -> tuple[str, str]:
-    """Cut a long diff between two lines; say how much is missing and bind the answer to the whole of it."""
+    """Shorten a long diff at a line end. The note contains the number of omitted lines and the
+    digest of the whole diff.
+    """
     data = diff.encode("utf-8", "replace")
-    if len(data) <= _ROOM:
+    if len(data) <= _MAX_DIFF_BYTES:
         return diff, ""
-    body = data[:_ROOM].decode(errors="ignore").rpartition("\n")[0] + "\n"
+    body = data[:_MAX_DIFF_BYTES].decode(errors="ignore").rpartition("\n")[0] + "\n"
     missing = diff.count("\n") - body.count("\n")
     kept = keep(data, context.root)
     digest = hashlib.sha256(data).hexdigest()
@@ -49,28 +67,31 @@ def _cut(diff: str, context: ToolContext) -> tuple[str, str]:
     return body, f"\n\n**{missing} more lines are not shown here**{where} (SHA-256 {digest})."
 
 
-_CALLS = 1_000
+_MAX_REMEMBERED = 1_000
 
 
 class LastShown:
-    """Remembers, for each call of this process, the last question that was shown under an id.
+    """Remembers the last question shown for each call and question id in this process.
 
-    The file tools return a question and are run again with its answer. By then the file may have changed, and so may the question: the
-    answer is then none to it. After a restart the call runs from its beginning, so that nothing need be kept longer.
+    File tools return a question and run again with the answer. If the file has changed, the
+    question has also changed, and the answer is not valid for the new question. After a restart,
+    a call runs from its beginning, so this data does not have to be stored.
     """
 
     def __init__(self) -> None:
         self._questions: OrderedDict[tuple[str, str], bytes] = OrderedDict()
 
     def answer(self, context: ToolContext, question: Question[bool]) -> bool | None:
-        """Return the answer to this very question; None means that it must be asked (and is from now on what was shown)."""
+        """Return the answer to this exact question. If there is no answer, return None and
+        remember the question as shown.
+        """
         key = (context.idempotency_key, question.id)
         digest = hashlib.sha256(question.persisted().key).digest()
         if question.id in context.answers and self._questions.get(key) == digest:
             return context.answers[question.id] is True
         self._questions[key] = digest
         self._questions.move_to_end(key)
-        if len(self._questions) > _CALLS:
+        if len(self._questions) > _MAX_REMEMBERED:
             self._questions.popitem(last=False)
         return None
 
@@ -78,10 +99,14 @@ class LastShown:
 SHOWN = LastShown()
 
 
-def agreed(path: PurePosixPath, content: bytes, text: str, ctx: ToolContext) -> bool | Question[bool]:
-    """Say whether to go on with a file: without a question where git has its content, else by the answer to `confirm`.
+def agreed(
+    path: PurePosixPath, content: bytes, text: str, ctx: ToolContext
+) -> bool | Question[bool]:
+    """Return whether to change or delete a file. If git has the content of the file, return True
+    without a question. Otherwise, return the answer to the question `confirm`.
 
-    Returns the question where it is still to be asked; its context is what git does not have.
+    If there is no answer yet, return the question. Its context shows the changes that git does
+    not have.
     """
     committed = uncommitted(ctx.root, path, content)
     if committed is None:
@@ -93,16 +118,17 @@ def agreed(path: PurePosixPath, content: bytes, text: str, ctx: ToolContext) -> 
 
 
 T = TypeVar("T")
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 
 def repeated(path: PurePosixPath, attempt: Callable[[], T]) -> T:
-    """Return what an attempt returns; one that finds the file changed is repeated, and then asks about the new content.
+    """Run an attempt. If the file was changed in the meantime, run the attempt again. The new
+    attempt asks about the new content.
 
     Raises:
-        Rejected: The file changes every time.
+        Rejected: The file changes again and again.
     """
-    for _ in range(_TRIES):
+    for _ in range(_MAX_ATTEMPTS):
         try:
             return attempt()
         except Changed:
@@ -110,19 +136,21 @@ def repeated(path: PurePosixPath, attempt: Callable[[], T]) -> T:
     raise Rejected(f"{shown(str(path))} is being changed by another process; nothing was done.")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `fs_create_file`
 
 
 def create_file(ctx: ToolContext, path: str, content: str) -> str | Question[bool]:
-    """Create a file; ask where there is one."""
+    """Create a file. If the file exists, ask before it is overwritten."""
     target = relative(path, ctx.root)
     check_name(target)
     with Beneath(ctx.root) as beneath:
         return repeated(target, lambda: _create(beneath, target, content.encode(), ctx))
 
 
-def _create(beneath: Beneath, target: PurePosixPath, content: bytes, ctx: ToolContext) -> str | Question[bool]:
+def _create(
+    beneath: Beneath, target: PurePosixPath, content: bytes, ctx: ToolContext
+) -> str | Question[bool]:
     name = shown(str(target))
     try:
         old = read_to_change(beneath, target)
@@ -141,13 +169,17 @@ def _create(beneath: Beneath, target: PurePosixPath, content: bytes, ctx: ToolCo
     return f"{name} was overwritten."
 
 
-def _overwriting(target: PurePosixPath, old: bytes, content: bytes, ctx: ToolContext) -> Question[bool]:
+def _overwriting(
+    target: PurePosixPath, old: bytes, content: bytes, ctx: ToolContext
+) -> Question[bool]:
     change = Change(str(target), readable(old), readable(content))
     return about_change("overwrite_file", f"Overwrite {shown(str(target))}?", change, ctx)
 
 
-def foretold_overwriting(ctx: ToolContext, path: str, content: str) -> Question[bool] | None:
-    """Return the question about a file that exists; a new one needs its permission only."""
+def preview_overwriting(ctx: ToolContext, path: str, content: str) -> Question[bool] | None:
+    """Preview the question about an existing file. A new file only needs the permission of the
+    call.
+    """
     target = relative(path, ctx.root)
     check_name(target)
     with Beneath(ctx.root) as beneath:
@@ -158,12 +190,12 @@ def foretold_overwriting(ctx: ToolContext, path: str, content: str) -> Question[
     return None if old == content.encode() else _overwriting(target, old, content.encode(), ctx)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `fs_delete_file`
 
 
 def delete_file(ctx: ToolContext, path: str) -> str | Question[bool]:
-    """Delete a file; ask where changes would be lost."""
+    """Delete a file. If changes would be lost, ask first."""
     target = relative(path, ctx.root)
     with Beneath(ctx.root) as beneath:
         return repeated(target, lambda: _delete(beneath, target, ctx))
@@ -181,58 +213,67 @@ def _delete(beneath: Beneath, target: PurePosixPath, ctx: ToolContext) -> str | 
     return f"{name} was deleted."
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `fs_move_file`
 
 
 def move_file(ctx: ToolContext, source: str, destination: str) -> str | Question[bool]:
-    """Move a file; ask where it has uncommitted changes."""
-    here, there = relative(source, ctx.root), relative(destination, ctx.root)
-    names = shown(str(here)), shown(str(there))
+    """Move a file. If the file has uncommitted changes, ask first."""
+    source_path, destination_path = relative(source, ctx.root), relative(destination, ctx.root)
+    names = shown(str(source_path)), shown(str(destination_path))
     with Beneath(ctx.root) as beneath:
-        content = read_to_change(beneath, here)
-        check_free(beneath, there)
-        answer = agreed(here, content, f"Move {names[0]} to {names[1]}? It has uncommitted changes.", ctx)
+        content = read_to_change(beneath, source_path)
+        check_free(beneath, destination_path)
+        answer = agreed(
+            source_path, content, f"Move {names[0]} to {names[1]}? It has uncommitted changes.", ctx
+        )
         if isinstance(answer, Question):
             return answer
         if not answer:
             raise Rejected(f"{names[0]} has uncommitted changes and was not moved.")
-        move(beneath, here, there)
+        move(beneath, source_path, destination_path)
     return f"{names[0]} was moved to {names[1]}."
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Replacing pieces of a text
+# --------------------------------------------------------------------------------------------------
+# Replacement of parts of a text
 
 
-_LISTED = 5
+_MAX_LISTED = 5
 
 
 def edited(text: str, edits: Sequence[Replacement]) -> str:
-    """Make all edits, one after the other.
+    """Apply all edits in order.
 
     Raises:
-        Rejected: An edit's `old` does not occur, or occurs several times; none is made.
+        Rejected: The `old` text of an edit does not occur, or occurs several times. No edit is
+            applied.
     """
     for place, edit in enumerate(edits):
-        text = _made(text, _with_line_ends_of(text, edit), f"/edits/{place}/old")
+        text = _apply(text, _with_line_ends_of(text, edit), f"/edits/{place}/old")
     return text
 
 
-def _made(text: str, edit: Replacement, pointer: str) -> str:
+def _apply(text: str, edit: Replacement, pointer: str) -> str:
     count = text.count(edit.old)
     if count == 0:
-        raise Rejected(f"{pointer}: this text does not occur in the file.{_hint(text, edit.old)} No change was made.")
+        raise Rejected(
+            f"{pointer}: this text does not occur in the file.{_hint(text, edit.old)} No change was"
+            " made."
+        )
     if count > 1 and not edit.all:
         lines = _places(text, edit.old)
         raise Rejected(
-            f"{pointer}: this text occurs {count} times (lines {lines}). Add surrounding lines, or set `all`. No change was made."
+            f"{pointer}: this text occurs {count} times (lines {lines}). Add surrounding lines, or"
+            " set `all`. No change was made."
         )
     return text.replace(edit.old, edit.new)
 
 
 def _with_line_ends_of(text: str, edit: Replacement) -> Replacement:
-    """Write an edit with the line ends of the file: who reads CRLF as lines writes it as LF."""
+    """Return an edit with the line ends of the file, because models write LF even if the file has
+    CRLF.
+    """
     if edit.old in text or "\r\n" not in text or "\r" in edit.old:
         return edit
     old, new = (piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in (edit.old, edit.new))
@@ -241,14 +282,16 @@ def _with_line_ends_of(text: str, edit: Replacement) -> Replacement:
 
 def _places(text: str, old: str) -> str:
     at, lines = text.find(old), list[str]()
-    while at >= 0 and len(lines) < _LISTED:
+    while at >= 0 and len(lines) < _MAX_LISTED:
         lines.append(str(text.count("\n", 0, at) + 1))
         at = text.find(old, at + len(old))
     return ", ".join(lines) + (", …" if at >= 0 else "")
 
 
 def _hint(text: str, old: str) -> str:
-    """Say where the text would be, if only its white space were right."""
+    """Return the place where the text occurs with different white space, or the advice to read
+    the file again.
+    """
     wanted = [line.split() for line in old.strip().splitlines()]
     lines = [line.split() for line in text.split("\n")]
     for at in range(len(lines) - len(wanted) + 1):
@@ -257,21 +300,26 @@ def _hint(text: str, old: str) -> str:
     return " Read the file again: it may have changed."
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `fs_modify_file`
 
 
-REJECTED = "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry with different changes."
+REJECTED = (
+    "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry"
+    " with different changes."
+)
 
 
 def modify_file(ctx: ToolContext, path: str, edits: Sequence[Replacement]) -> str | Question[bool]:
-    """Change a file, once the change was approved."""
+    """Change a file after the change was approved."""
     target = relative(path, ctx.root)
     with Beneath(ctx.root) as beneath:
         return repeated(target, lambda: _modify(beneath, target, edits, ctx))
 
 
-def _modify(beneath: Beneath, target: PurePosixPath, edits: Sequence[Replacement], ctx: ToolContext) -> str | Question[bool]:
+def _modify(
+    beneath: Beneath, target: PurePosixPath, edits: Sequence[Replacement], ctx: ToolContext
+) -> str | Question[bool]:
     name = shown(str(target))
     content = read_to_change(beneath, target)
     old = text_of(content, str(target))
@@ -279,7 +327,9 @@ def _modify(beneath: Beneath, target: PurePosixPath, edits: Sequence[Replacement
     if new == old.text:
         raise Rejected(f"The edits leave {name} as it is.")
     change = Change(str(target), old.text, new)
-    question = about_change("apply_changes", f"Apply the changes to {name}?", change, ctx, default=True)
+    question = about_change(
+        "apply_changes", f"Apply the changes to {name}?", change, ctx, default=True
+    )
     answer = SHOWN.answer(ctx, question)
     if answer is None:
         return question

@@ -1,6 +1,7 @@
-"""The file tools as a model reads them, from `described.json`: at every start each is told of, and most turns call none.
+"""Descriptions of the file tools, from `described.json`.
 
-The functions in `declared` say what stands there, and reading it off them takes longer than everything else about tools.
+Every start needs the descriptions, but most turns call no file tool. Reading `described.json` is
+much faster than importing the module `declared`, from which the file is generated.
 """
 
 from __future__ import annotations
@@ -25,30 +26,34 @@ DESCRIBED = Path(__file__).with_name("described.json")
 
 
 class Described(TypedDict):
-    """One tool there; `foretells` says whether it can tell what it would ask first."""
+    """The description of one tool. `previews` is true if the tool can preview its first
+    question.
+    """
 
     name: str
     description: str
     parameters: JsonObject
-    foretells: bool
+    previews: bool
 
 
 class FileTool:
-    """A file tool; its function is loaded with its first call."""
+    """A file tool. Its function is imported at its first call."""
 
     def __init__(self, described: Described) -> None:
-        self.definition = ToolDefinition(described["name"], described["description"], described["parameters"])
-        """The definition that the model is sent."""
-        self.can_foretell = described["foretells"]
-        """Whether it can say what it would ask first."""
+        self.definition = ToolDefinition(
+            described["name"], described["description"], described["parameters"]
+        )
+        """The definition for the model."""
+        self.can_preview = described["previews"]
+        """Whether the tool can preview its first question."""
 
     def inquiry_source(self) -> Source:
-        """The tool asks, under its name."""
+        """Return the tool's name as the source of its questions."""
         return Source.tool(self.definition.name)
 
-    def foretell(self, run: ToolRun) -> Question[bool] | None:
-        """Return what a call would ask first, as far as that is known."""
-        return self._function.foretell(run) if self.can_foretell else None
+    def preview_question(self, run: ToolRun) -> Question[bool] | None:
+        """Return the question that a call would ask first, if it is known."""
+        return self._function.preview_question(run) if self.can_preview else None
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Run the function once."""
@@ -56,7 +61,9 @@ class FileTool:
 
     @cached_property
     def _function(self) -> FunctionTool[..., object]:
-        from midturn.tools.fs.declared import FILE_TOOLS  # only a tool that is called has something to do
+        from midturn.tools.fs.declared import (
+            FILE_TOOLS,
+        )  # imported at the first call, because it is slow
 
         return next(tool for tool in FILE_TOOLS if tool.name == self.definition.name)
 
@@ -64,4 +71,4 @@ class FileTool:
 def file_tools() -> dict[str, Tool]:
     """Return the file tools by name."""
     described = cast("list[Described]", msgspec.json.decode(DESCRIBED.read_bytes()))
-    return {one["name"]: FileTool(one) for one in described}
+    return {description["name"]: FileTool(description) for description in described}

@@ -1,4 +1,4 @@
-"""`fs_read_file`, and files as text."""
+"""The file tool `fs_read_file`, and decoding of text files."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from midturn.events.outcome import Success
 from midturn.events.types import Image
 from midturn.exchange import LARGEST_IMAGE, media_type_of
 from midturn.tools.asking import ToolContext
-from midturn.tools.fs.beneath import LARGEST, Beneath
+from midturn.tools.fs.beneath import MAX_FILE_BYTES, Beneath
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.returned import Rejected
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A file that is too large to be held: read from its beginning, a piece at a time, as far as is wanted
+# --------------------------------------------------------------------------------------------------
+# Files that are too large for memory are read in chunks from the beginning
 
 
-_MOST = 200 * 1024  # bytes, below what a tool's result may have
-_PIECE = 64 * 1024  # bytes that are held of one line
-_LOOKED_AT = 8192
+# maximum number of bytes of an excerpt; it is below the limit of a tool's result
+_MAX_RESULT_BYTES = 200 * 1024
+_CHUNK_BYTES = 64 * 1024  # maximum number of bytes of a line that are held in memory at once
+_NUL_CHECK_BYTES = 8192
 
 
 class LargeFile:
-    """An open file, at its beginning; `path` is what it is called, `size` how many bytes it has."""
+    """An open file at its beginning. It also has the path for messages and the size in bytes."""
 
     def __init__(self, file: BinaryIO, path: str, size: int) -> None:
         self._file = file
@@ -37,86 +38,102 @@ class LargeFile:
         self._size = size
 
     def excerpt(self, first: int, last: int | None) -> str:
-        """Return lines, as many as a result may hold, and say where to go on. Lines are cut where they are very long.
+        """Return lines up to the limit of a result, and a note with the line at which to
+        continue. Very long lines are truncated.
 
         Raises:
-            Rejected: It is not text, or has no such lines.
+            Rejected: The file is not text, or does not have these lines.
         """
-        taken: list[str] = []
-        room, number = _MOST, 0
+        lines: list[str] = []
+        remaining, number = _MAX_RESULT_BYTES, 0
         for number, line in enumerate(self._lines(), start=1):
             if last is not None and number > last:
-                return "\n".join(taken)
+                return "\n".join(lines)
             if number < first:
                 continue
-            room -= len(line) + 1
-            if room < 0 and taken:
+            remaining -= len(line) + 1
+            if remaining < 0 and lines:
                 return "\n".join(
-                    [*taken, f"(lines {first} to {number - 1} of a file of {self._size:,} bytes; go on with `start_line` {number})"]
+                    [
+                        *lines,
+                        (
+                            f"(lines {first} to {number - 1} of a file of {self._size:,} bytes; go"
+                            f" on with `start_line` {number})"
+                        ),
+                    ]
                 )
-            taken.append(line.decode(errors="replace"))
-        if not taken:
-            raise Rejected(f"{shown(self._path)} has {number} lines; `start_line` must not lie beyond them or after `end_line`.")
-        return "\n".join(taken)
+            lines.append(line.decode(errors="replace"))
+        if not lines:
+            raise Rejected(
+                f"{shown(self._path)} has {number} lines; `start_line` must not lie beyond them or"
+                " after `end_line`."
+            )
+        return "\n".join(lines)
 
     def _lines(self) -> Iterator[bytes]:
         is_first = True
-        while piece := self._file.readline(_PIECE):
-            if is_first and b"\0" in piece[:_LOOKED_AT]:
+        while piece := self._file.readline(_CHUNK_BYTES):
+            if is_first and b"\0" in piece[:_NUL_CHECK_BYTES]:
                 raise Rejected(f"{shown(self._path)} is not text in UTF-8 ({self._size} bytes).")
             is_first = False
             line, missing = piece, 0
-            while not piece.endswith(b"\n") and (piece := self._file.readline(_PIECE)):
+            while not piece.endswith(b"\n") and (piece := self._file.readline(_CHUNK_BYTES)):
                 missing += len(piece)
-            yield line.removesuffix(b"\n") + (f"… ({missing:,} bytes more in this line)".encode() if missing else b"")
+            yield line.removesuffix(b"\n") + (
+                f"… ({missing:,} bytes more in this line)".encode() if missing else b""
+            )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Files as text: in UTF-8, or in UTF-16 where their first bytes say so
+# --------------------------------------------------------------------------------------------------
+# Text files in UTF-8, or in UTF-16 with a byte order mark
 
 
-_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_MARK = 2  # bytes of each
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MARK_BYTES = 2  # length of a byte order mark
 
 
 class FileText(Struct, frozen=True):
-    """The text of a file, and how it is written there: what is changed goes back as it was."""
+    """The text of a file and its encoding. Changes are written in the same encoding."""
 
     text: str
     encoding: str = "utf-8"
     mark: bytes = b""
 
     def encoded(self, text: str) -> bytes:
-        """Return another text as this file has its own.
+        """Encode a text in the encoding of this file.
 
         Raises:
-            Rejected: It has half of a character, which no file can hold.
+            Rejected: The text contains a lone surrogate, which cannot be encoded.
         """
         try:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
-            raise Rejected(f"The new text cannot be written in {self.encoding}: {error.reason}.") from None
+            raise Rejected(
+                f"The new text cannot be written in {self.encoding}: {error.reason}."
+            ) from None
 
 
 def read(content: bytes) -> FileText | None:
-    """Return the text of a file, None where it is not text."""
-    encoding = _MARKS.get(content[:_MARK])
+    """Decode a file, or return None if it is not text."""
+    encoding = _BYTE_ORDER_MARKS.get(content[:_MARK_BYTES])
     try:
         if encoding:
-            return FileText(content[_MARK:].decode(encoding), encoding, content[:_MARK])
-        return None if b"\0" in content[:_LOOKED_AT] else FileText(content.decode())
+            return FileText(content[_MARK_BYTES:].decode(encoding), encoding, content[:_MARK_BYTES])
+        return None if b"\0" in content[:_NUL_CHECK_BYTES] else FileText(content.decode())
     except UnicodeDecodeError:
         return None
 
 
 def decoded(content: bytes) -> str | None:
-    """Return the text of a file, None where it is not text."""
+    """Return the text of a file, or None if it is not text."""
     found = read(content)
     return found.text if found else None
 
 
 def readable(content: bytes) -> str:
-    """Return what people are shown of a file: its text, or else its size and its hash, so that two files never look the same."""
+    """Return a file's content as people can read it. For a binary file, return its size and
+    digest, so that different files look different.
+    """
     found = read(content)
     if found is None:
         return f"(no text: {len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()})\n"
@@ -124,30 +141,37 @@ def readable(content: bytes) -> str:
 
 
 def text_of(content: bytes, path: str) -> FileText:
-    """Return the text of a file.
+    """Decode a file.
 
     Raises:
-        Rejected: The content is not text, or text in another encoding.
+        Rejected: The content is not text, or has an unsupported encoding.
     """
     found = read(content)
     if found is None:
-        raise Rejected(f"{shown(path)} is not text in UTF-8, nor in UTF-16 with a byte order mark ({len(content)} bytes).")
+        raise Rejected(
+            f"{shown(path)} is not text in UTF-8, nor in UTF-16 with a byte order mark"
+            f" ({len(content)} bytes)."
+        )
     return found
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines without their ends; what follows the last newline counts only where there is something."""
+    """Split a text into lines without line ends. If the text ends with a newline, no empty line
+    is added.
+    """
     lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
-def read_file(ctx: ToolContext, path: str, start_line: int | None, end_line: int | None) -> str | Success:
-    """Read a file, or look at a picture."""
+def read_file(
+    ctx: ToolContext, path: str, start_line: int | None, end_line: int | None
+) -> str | Success:
+    """Read a text file or an image."""
     with Beneath(ctx.root) as beneath, beneath.opened(relative(path, ctx.root)) as file:
         size = os.fstat(file.fileno()).st_size
-        if size > LARGEST:
+        if size > MAX_FILE_BYTES:
             return LargeFile(file, path, size).excerpt(start_line or 1, end_line)
-        content = file.read(LARGEST)
+        content = file.read(MAX_FILE_BYTES)
     if media_type := media_type_of(content):
         return _picture(content, media_type, path)
     text = text_of(content, path).text
@@ -156,28 +180,45 @@ def read_file(ctx: ToolContext, path: str, start_line: int | None, end_line: int
     lines = lines_of(text)
     first, last = start_line or 1, min(end_line or len(lines), len(lines))
     if first > last:
-        raise Rejected(f"{shown(path)} has {len(lines)} lines; `start_line` must not lie beyond them or after `end_line`.")
+        raise Rejected(
+            f"{shown(path)} has {len(lines)} lines; `start_line` must not lie beyond them or after"
+            " `end_line`."
+        )
     return _excerpt(lines, first, last)
 
 
 def _picture(content: bytes, media_type: str, path: str) -> Success:
     if len(content) > LARGEST_IMAGE:
-        raise Rejected(f"{shown(path)} is a picture ({media_type}) of {len(content):,} bytes; it can be looked at up to {LARGEST_IMAGE:,}.")
-    return Success(f"[{shown(path)}: {media_type}, {len(content):,} bytes]", (Image(media_type, b64encode(content).decode()),))
+        raise Rejected(
+            f"{shown(path)} is a picture ({media_type}) of {len(content):,} bytes; it can be looked"
+            f" at up to {LARGEST_IMAGE:,}."
+        )
+    return Success(
+        f"[{shown(path)}: {media_type}, {len(content):,} bytes]",
+        (Image(media_type, b64encode(content).decode()),),
+    )
 
 
 def _excerpt(lines: list[str], first: int, last: int) -> str:
-    """Return lines as they are, as many as a result may hold, and say where to go on."""
-    taken: list[str] = []
-    room = _MOST
+    """Return lines up to the limit of a result, and a note with the line at which to continue."""
+    shown_lines: list[str] = []
+    remaining = _MAX_RESULT_BYTES
     for line in lines[first - 1 : last]:
-        room -= len(line) + 1
-        if room < 0:
+        remaining -= len(line) + 1
+        if remaining < 0:
             break
-        taken.append(line)
-    reached = first - 1 + len(taken)
+        shown_lines.append(line)
+    reached = first - 1 + len(shown_lines)
     if reached == last:
-        return "\n".join(taken)
-    if not taken:
-        return f"{lines[first - 1][:_MOST]}\n(line {first} has {len(lines[first - 1])} characters; its rest is not shown)"
-    return "\n".join([*taken, f"(lines {first} to {reached} of {len(lines)}; go on with `start_line` {reached + 1})"])
+        return "\n".join(shown_lines)
+    if not shown_lines:
+        return (
+            f"{lines[first - 1][:_MAX_RESULT_BYTES]}\n(line {first} has {len(lines[first - 1])}"
+            " characters; its rest is not shown)"
+        )
+    return "\n".join(
+        [
+            *shown_lines,
+            f"(lines {first} to {reached} of {len(lines)}; go on with `start_line` {reached + 1})",
+        ]
+    )

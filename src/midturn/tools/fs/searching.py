@@ -1,4 +1,4 @@
-"""`fs_list_files` and `fs_grep_files`, with their patterns and regular expressions."""
+"""The file tools `fs_list_files` and `fs_grep_files`, with globs and regular expressions."""
 
 from __future__ import annotations
 
@@ -15,43 +15,50 @@ import jsonschema_rs
 from msgspec import Struct
 
 from midturn.tools.asking import ToolContext
-from midturn.tools.fs.beneath import LARGEST, Beneath, FileTooLarge, ignored
+from midturn.tools.fs.beneath import MAX_FILE_BYTES, Beneath, FileTooLarge, ignored
 from midturn.tools.fs.paths import Missing, relative, shown
 from midturn.tools.fs.reading import decoded, lines_of
 from midturn.tools.returned import Rejected
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Patterns for paths: `*` and `?` stay inside a name, `**` stands for any folders, `{a,b}` for either
+# --------------------------------------------------------------------------------------------------
+# Globs: `*` and `?` match within a name, `**` matches any folders, `{a,b}` matches either
 
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_MOST_PARTS = 64
+_MAX_ALTERNATIVES = 64
 
 
 class Glob:
-    """A pattern; one without a slash matches names in any folder. Matching takes time proportional to pattern times path."""
+    """A glob. If it contains no slash, it matches names in any folder. Matching takes time
+    proportional to the pattern length times the path length.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._patterns = [_parts(expanded) for expanded in _expanded(pattern)]
 
     def matches(self, path: PurePosixPath) -> bool:
-        """Say whether a path, relative to the folder that is looked in, matches."""
+        """Return whether a path, relative to the searched folder, matches."""
         return any(_matches(pattern, path.parts) for pattern in self._patterns)
 
 
 def _expanded(pattern: str) -> list[str]:
-    """Write the alternatives in braces out."""
-    todo, done = [pattern], list[str]()
-    while todo:
-        if len(todo) + len(done) > _MOST_PARTS:
-            raise Rejected(f"The glob has more than {_MOST_PARTS} alternatives; use fewer braces.")
-        one = todo.pop()
-        braces = _BRACES.search(one)
+    """Expand the alternatives in braces."""
+    pending, expanded = [pattern], list[str]()
+    while pending:
+        if len(pending) + len(expanded) > _MAX_ALTERNATIVES:
+            raise Rejected(
+                f"The glob has more than {_MAX_ALTERNATIVES} alternatives; use fewer braces."
+            )
+        current = pending.pop()
+        braces = _BRACES.search(current)
         if braces is None:
-            done.append(one)
+            expanded.append(current)
         else:
-            todo += [one[: braces.start()] + choice + one[braces.end() :] for choice in braces[1].split(",")]
-    return done
+            pending += [
+                current[: braces.start()] + choice + current[braces.end() :]
+                for choice in braces[1].split(",")
+            ]
+    return expanded
 
 
 def _parts(pattern: str) -> tuple[str, ...]:
@@ -62,16 +69,22 @@ def _parts(pattern: str) -> tuple[str, ...]:
 
 
 def _matches(pattern: Sequence[str], names: Sequence[str]) -> bool:
-    """Follow all ways through the pattern at once: `reached` holds how much of it the names so far can have used."""
+    """Match all alternatives at once. `reached` contains the possible positions in the pattern
+    after each name.
+    """
     reached = _skipping({0}, pattern)
     for name in names:
-        stepped = {at if pattern[at] == "**" else at + 1 for at in reached if at < len(pattern) and _fits(pattern[at], name)}
+        stepped = {
+            at if pattern[at] == "**" else at + 1
+            for at in reached
+            if at < len(pattern) and _fits(pattern[at], name)
+        }
         reached = _skipping(stepped, pattern)
     return len(pattern) in reached
 
 
 def _skipping(reached: set[int], pattern: Sequence[str]) -> set[int]:
-    """Add the places after a `**` that stands for no folder at all."""
+    """Add the positions after a `**` that matches no folder."""
     for at in range(len(pattern)):
         if at in reached and pattern[at] == "**":
             reached.add(at + 1)
@@ -87,73 +100,87 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(fnmatch.translate(pattern))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Regular expressions that a model writes, matched in linear time.
-# Python's own `re` can be made to run for ever by a pattern of a few characters, with the whole program standing still. The engine
-# behind the schema validator cannot: it knows no look-around and no back-references.
+# --------------------------------------------------------------------------------------------------
+# Regular expressions from a model, matched in linear time.
+# With Python's `re`, a short pattern can block the whole program forever. The engine of the schema
+# validator always takes linear time, because it supports neither lookaround nor backreferences.
 
 
-_LONGEST_PATTERN = 1_000
-_COMPILED = 64 * 1024  # bytes of a compiled pattern: the time for each byte of text grows with it
-_SEARCHED = 20_000  # characters of a line that are looked at
+_MAX_PATTERN_LENGTH = 1_000
+# maximum size of a compiled pattern, because the matching time grows with this size
+_MAX_COMPILED_BYTES = 64 * 1024
+_MAX_SEARCHED_LENGTH = 20_000  # maximum number of characters of a line that are searched
 
 
 class Pattern:
-    """A pattern that is looked for anywhere in a line.
+    """A regular expression that is searched for in lines.
 
     Raises:
-        Rejected: It is not a regular expression, or uses what the engine does not know.
+        Rejected: The pattern is invalid, or uses unsupported features.
     """
 
     def __init__(self, pattern: str) -> None:
-        if not pattern or len(pattern) > _LONGEST_PATTERN:
-            raise Rejected(f"`pattern` must have 1 to {_LONGEST_PATTERN} characters.")
-        options = jsonschema_rs.RegexOptions(size_limit=_COMPILED, dfa_size_limit=_COMPILED)
+        if not pattern or len(pattern) > _MAX_PATTERN_LENGTH:
+            raise Rejected(f"`pattern` must have 1 to {_MAX_PATTERN_LENGTH} characters.")
+        options = jsonschema_rs.RegexOptions(
+            size_limit=_MAX_COMPILED_BYTES, dfa_size_limit=_MAX_COMPILED_BYTES
+        )
         try:
-            self._validator = jsonschema_rs.validator_for({"pattern": pattern}, offline=True, pattern_options=options)
+            self._validator = jsonschema_rs.validator_for(
+                {"pattern": pattern}, offline=True, pattern_options=options
+            )
         except (jsonschema_rs.ValidationError, ValueError):
             raise Rejected(
-                "`pattern` is not a regular expression that is known here, or too large a one. Escape the characters . ^ $ * + ? { } [ ] "
-                "\\ | ( ) with a backslash to find them as they are; look-around and back-references are not available."
+                "`pattern` is not a regular expression that is known here, or too large a one."
+                " Escape the characters . ^ $ * + ? { } [ ] \\ | ( ) with a backslash to find them"
+                " as they are; look-around and back-references are not available."
             ) from None
 
     def is_in(self, line: str) -> bool:
-        """Say whether the pattern occurs in a line, or in the beginning of a very long one."""
-        return self._validator.is_valid(line[:_SEARCHED])
+        """Return whether the pattern occurs in a line. Only the first part of a very long line is
+        searched.
+        """
+        return self._validator.is_valid(line[:_MAX_SEARCHED_LENGTH])
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Walking through the folders of a workspace
+# --------------------------------------------------------------------------------------------------
+# Traversal of folders
 
 
-_LEFT_OUT = frozenset({".git", ".midturn"})
+_SKIPPED_NAMES = frozenset({".git", ".midturn"})
 
 
 class Found(Struct, frozen=True):
-    """A file, or a folder that was not entered because it is too deep. `path` is relative to the folder where the walk began."""
+    """A file, or a folder below the maximum depth. `path` is relative to the start of the
+    traversal.
+    """
 
     path: PurePosixPath
     is_folder: bool = False
 
 
 class TreeWalk:
-    """Yields the files below a folder, by name, and follows no link. `unreadable` counts folders that could not be entered.
+    """Yields the files below a folder in order of their names. Links are not followed.
+    `unreadable` counts folders that cannot be read.
 
-    Left out are git's and our own folders, and what git ignores, unless the walk begins inside of it.
+    Folders of git and midturn and files ignored by git are skipped, unless the traversal starts
+    inside them.
     """
 
-    def __init__(self, beneath: Beneath, start: PurePosixPath, max_depth: int | None = None) -> None:
+    def __init__(
+        self, beneath: Beneath, start: PurePosixPath, max_depth: int | None = None
+    ) -> None:
         self.unreadable = 0
         self._beneath = beneath
         self._start = start
         self._max_depth = max_depth
-        with beneath.folder(start):  # a wrong start is an error, not an empty walk
+        with beneath.folder(start):  # raises for an invalid start
             self._ignored = ignored(beneath.root / start)
 
     def __iter__(self) -> Iterator[Found]:
-        todo = [PurePosixPath()]
-        while todo:
-            folder = todo.pop()
+        pending = [PurePosixPath()]
+        while pending:
+            folder = pending.pop()
             if self._max_depth is not None and len(folder.parts) >= self._max_depth:
                 yield Found(folder, is_folder=True)
                 continue
@@ -163,27 +190,40 @@ class TreeWalk:
                     folders.append(path)
                 else:
                     yield Found(path)
-            todo += reversed(folders)
+            pending += reversed(folders)
 
     def _entries(self, folder: PurePosixPath) -> list[tuple[PurePosixPath, bool]]:
         try:
-            with self._beneath.folder(self._start / folder) as descriptor, os.scandir(descriptor) as entries:
-                named = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+            with (
+                self._beneath.folder(self._start / folder) as descriptor,
+                os.scandir(descriptor) as entries,
+            ):
+                named = sorted(
+                    (entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries
+                )
         except (Rejected, OSError):
             self.unreadable += 1
             return []
-        paths = [(folder / name, is_folder) for name, is_folder in named if name not in _LEFT_OUT]
-        return [(path, is_folder) for path, is_folder in paths if (f"{path}/" if is_folder else str(path)) not in self._ignored]
+        paths = [
+            (folder / name, is_folder) for name, is_folder in named if name not in _SKIPPED_NAMES
+        ]
+        return [
+            (path, is_folder)
+            for path, is_folder in paths
+            if (f"{path}/" if is_folder else str(path)) not in self._ignored
+        ]
 
 
-_MOST_LINES = 1_000
-_MOST_CHARACTERS = 100 * 1024
-_LONGEST = 500  # characters of a line that are shown
-_SECONDS = 30.0
-_NAMED = 5
+_MAX_LINES = 1_000
+_MAX_CHARACTERS = 100 * 1024
+_MAX_LINE_LENGTH = 500  # maximum number of characters of a line that are shown
+_TIME_LIMIT = 30.0
+_MAX_NAMED = 5
 
 
-def grep_files(ctx: ToolContext, pattern: str, path: str, glob: str | None, context: int | None) -> str:
+def grep_files(
+    ctx: ToolContext, pattern: str, path: str, glob: str | None, context: int | None
+) -> str:
     """Search text files."""
     start = relative(path, ctx.root)
     matching = Glob(glob) if glob else None
@@ -193,30 +233,38 @@ def grep_files(ctx: ToolContext, pattern: str, path: str, glob: str | None, cont
         for file in _files(beneath, start, matching):
             result.add(file, search.named_lines(file) if file == start else search.lines(file))
             if search.is_over():
-                result.stopped = f"(stopped after {_SECONDS:g} seconds: look into one folder, or give a `glob`)"
+                result.stopped = (
+                    f"(stopped after {_TIME_LIMIT:g} seconds: look into one folder, or give a"
+                    " `glob`)"
+                )
             if result.stopped:
                 break
     return "\n".join([result.text(), *_not_searched(search.too_large)])
 
 
 def _not_searched(files: Sequence[str]) -> Iterator[str]:
-    """Say which files are too large to be searched: that nothing was found there means nothing."""
+    """Yield a note about files that are too large to search."""
     if files:
-        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-        yield f"(not searched, larger than {LARGEST // 2**20} MiB: {', '.join(files[:_NAMED])}{more})"
+        more = f" and {len(files) - _MAX_NAMED} more" if len(files) > _MAX_NAMED else ""
+        yield (
+            f"(not searched, larger than {MAX_FILE_BYTES // 2**20} MiB:"
+            f" {', '.join(files[:_MAX_NAMED])}{more})"
+        )
 
 
 class _Result:
-    """The lines found so far; `stopped` says why no more are wanted."""
+    """The lines found so far. `stopped` is the reason why the search ended early."""
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, separator: str) -> None:
         self.stopped = ""
-        self._mark = mark
+        self._mark = separator
         self._lines: list[str] = []
-        self._room = _MOST_CHARACTERS
+        self._room = _MAX_CHARACTERS
 
     def add(self, file: PurePosixPath, found: Iterator[FoundLine]) -> None:
-        """Take the lines of one file; the mark, if any, stands between those that do not follow each other."""
+        """Add the lines of one file. The separator, if any, is inserted between lines that are
+        not adjacent.
+        """
         name, last = shown(str(file)), 0
         for line in found:
             if self._mark and self._lines and (not last or line.number != last + 1):
@@ -224,37 +272,43 @@ class _Result:
             self._lines.append(line.shown(name))
             self._room -= len(self._lines[-1])
             last = line.number
-            if len(self._lines) >= _MOST_LINES or self._room < 0:
-                self.stopped = "(there is more: look into one folder, give a `glob`, or a narrower pattern)"
+            if len(self._lines) >= _MAX_LINES or self._room < 0:
+                self.stopped = (
+                    "(there is more: look into one folder, give a `glob`, or a narrower pattern)"
+                )
                 return
 
     def text(self) -> str:
-        """Return everything as one text."""
-        return "\n".join([*self._lines, *([self.stopped] if self.stopped else [])]) or "(no matches)"
+        """Return the result as one text."""
+        return (
+            "\n".join([*self._lines, *([self.stopped] if self.stopped else [])]) or "(no matches)"
+        )
 
 
 class FoundLine(Struct, frozen=True):
-    """One line of a file: a match, or beside one."""
+    """A matching line of a file, or a line of its context."""
 
     number: int
     text: str
     is_match: bool
 
     def shown(self, name: str) -> str:
-        """Write it as `grep` does."""
+        """Format the line like `grep`."""
         mark = ":" if self.is_match else "-"
-        cut = self.text if len(self.text) <= _LONGEST else self.text[:_LONGEST] + "…"
+        cut = (
+            self.text if len(self.text) <= _MAX_LINE_LENGTH else self.text[:_MAX_LINE_LENGTH] + "…"
+        )
         return f"{name}{mark}{self.number}{mark}{cut}"
 
 
 def _files(beneath: Beneath, start: PurePosixPath, glob: Glob | None) -> Iterator[PurePosixPath]:
-    """Yield the files to search: `start` itself, or what is below it."""
+    """Yield the files to search: `start` itself, or the files below it."""
     try:
         walk = TreeWalk(beneath, start)
     except Missing:
         raise
     except Rejected:
-        yield start  # no folder: a file, or an error of its own
+        yield start  # not a folder: a file, or a path for which reading raises the right error
         return
     for found in walk:
         if glob is None or glob.matches(found.path):
@@ -262,32 +316,35 @@ def _files(beneath: Beneath, start: PurePosixPath, glob: Glob | None) -> Iterato
 
 
 class _Search:
-    """A search, with its time limit."""
+    """A search with its time limit."""
 
     def __init__(self, beneath: Beneath, pattern: Pattern, context: int, ctx: ToolContext) -> None:
         self._beneath = beneath
         self._pattern = pattern
         self._context = context
         self._ctx = ctx
-        self._end = time.monotonic() + _SECONDS
+        self._end = time.monotonic() + _TIME_LIMIT
         self.too_large: list[str] = []
 
     def is_over(self) -> bool:
-        """Say whether it took too long, or was given up."""
+        """Return whether the time limit has passed or the call was cancelled."""
         return self._ctx.cancelled or time.monotonic() > self._end
 
     def lines(self, file: PurePosixPath) -> Iterator[FoundLine]:
-        """Yield the matching lines of a file and those around them; what is not text, or cannot be read, has none."""
+        """Yield the matching lines of a file with their context. Files that are unreadable or not
+        text yield no lines.
+        """
         try:
             yield from self.named_lines(file)
         except Rejected:
             return
 
     def named_lines(self, file: PurePosixPath) -> Iterator[FoundLine]:
-        """Yield the matching lines of a file that was named.
+        """Yield the matching lines of a file that the model named.
 
         Raises:
-            Rejected: It cannot be read: that is not the same as finding nothing in it.
+            Rejected: The file cannot be read. This error is raised instead of returning an empty
+                result.
         """
         try:
             text = decoded(self._beneath.read(file))
@@ -295,35 +352,59 @@ class _Search:
             self.too_large.append(shown(str(file)))
             return
         lines = [line.removesuffix("\r") for line in lines_of(text)] if text else []
-        matches = [at for at, line in enumerate(lines) if not self.is_over() and self._pattern.is_in(line)]
+        matches = [
+            at for at, line in enumerate(lines) if not self.is_over() and self._pattern.is_in(line)
+        ]
         found = set(matches)
         for at in _around(matches, self._context, len(lines)):
             yield FoundLine(at + 1, lines[at], at in found)
 
 
 def _around(matches: Sequence[int], context: int, count: int) -> list[int]:
-    """Return the places of the matches and their surroundings, each once."""
+    """Return the indexes of the matches and their context, without duplicates."""
     if not context:
         return list(matches)
-    return sorted({place for at in matches for place in range(max(at - context, 0), min(at + context + 1, count))})
+    return sorted(
+        {
+            index
+            for at in matches
+            for index in range(max(at - context, 0), min(at + context + 1, count))
+        }
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # `fs_list_files`
 
 
-_MOST = 1_000
+_MAX_FILES = 1_000
 
 
 def list_files(ctx: ToolContext, path: str, glob: str | None, max_depth: int | None) -> str:
-    """List files, one path a line."""
+    """List files, one path per line."""
     start = relative(path, ctx.root)
     pattern = Glob(glob) if glob else None
     with Beneath(ctx.root) as beneath:
         walk = TreeWalk(beneath, start, max_depth)
-        found = (entry for entry in walk if pattern is None or entry.is_folder or pattern.matches(entry.path))
-        lines = [shown(str(start / entry.path)) + ("/" if entry.is_folder else "") for entry in islice(found, _MOST + 1)]
-    notes = [f"(there are more than {_MOST}: look into one folder, or give a `glob` or `max_depth`)"] if len(lines) > _MOST else []
+        found = (
+            entry
+            for entry in walk
+            if pattern is None or entry.is_folder or pattern.matches(entry.path)
+        )
+        lines = [
+            shown(str(start / entry.path)) + ("/" if entry.is_folder else "")
+            for entry in islice(found, _MAX_FILES + 1)
+        ]
+    notes = (
+        [
+            (
+                f"(there are more than {_MAX_FILES}: look into one folder, or give a `glob` or"
+                " `max_depth`)"
+            )
+        ]
+        if len(lines) > _MAX_FILES
+        else []
+    )
     if walk.unreadable:
         notes.append(f"({walk.unreadable} folders could not be read)")
-    return "\n".join([*lines[:_MOST], *notes]) or "(no files)"
+    return "\n".join([*lines[:_MAX_FILES], *notes]) or "(no files)"

@@ -1,4 +1,6 @@
-"""Writing beneath the workspace: whole or not at all, and only over the content that was shown."""
+"""Write files in the workspace atomically. A file is changed only if it still has the content
+that a person was shown.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,23 @@ from midturn.tools.fs.beneath import Beneath, Unsupported, exchange, rename_excl
 from midturn.tools.fs.paths import Missing, check_name, explained, kind_of, shown
 from midturn.tools.returned import Rejected
 
-FileIdentity: TypeAlias = tuple[int, str]  # an open folder, and a name in it
+FileIdentity: TypeAlias = tuple[int, str]  # an open folder, and a name in this folder
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
-_LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITE_PERMISSIONS = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Changed(Exception):  # noqa: N818 (a finding: the writer asks again)
-    """The file is no longer what was shown."""
+class Changed(Exception):  # noqa: N818 (a finding; the caller asks again)
+    """The file no longer has the content that was shown."""
 
 
 def read_to_change(beneath: Beneath, path: PurePosixPath) -> bytes:
     """Return the content of a file that may be written.
 
     Raises:
-        Missing: There is none.
-        Rejected: It may not, or is not a regular file.
+        Missing: The file does not exist.
+        Rejected: The file may not be written, or is not a regular file.
     """
     with beneath.parent(path) as folder, explained(path):
         _changeable((folder, path.name), path)
@@ -37,10 +39,10 @@ def read_to_change(beneath: Beneath, path: PurePosixPath) -> bytes:
 
 
 def check_free(beneath: Beneath, path: PurePosixPath) -> None:
-    """Check that a file may be created.
+    """Check that a file can be created.
 
     Raises:
-        Rejected: There is something already, or the path is not writable.
+        Rejected: The path exists or is not writable.
     """
     check_name(path)
     with suppress(Missing), beneath.parent(path) as folder, explained(path):
@@ -49,13 +51,17 @@ def check_free(beneath: Beneath, path: PurePosixPath) -> None:
 
 
 def create(beneath: Beneath, path: PurePosixPath, content: bytes) -> None:
-    """Create a file, and the folders that it is missing.
+    """Create a file and its missing folders.
 
     Raises:
-        Changed: There is a file by now.
+        Changed: The file exists now.
         Rejected: The path is not writable.
     """
-    with beneath.made_parent(path) as folder, explained(path), _temporary(folder, content) as temporary:
+    with (
+        beneath.made_parent(path) as folder,
+        explained(path),
+        _temporary(folder, content) as temporary,
+    ):
         try:
             _move((folder, temporary), (folder, path.name))
         except FileExistsError:
@@ -63,12 +69,14 @@ def create(beneath: Beneath, path: PurePosixPath, content: bytes) -> None:
 
 
 def replace(beneath: Beneath, path: PurePosixPath, content: bytes, expected: bytes) -> None:
-    """Put `content` in place of a file that holds `expected`; its owner and permissions stay.
+    """Replace the content of a file if the file still has the content `expected`. The owner and
+    the permissions are kept.
 
-    The two files change places in one step. What came out is looked at then: a change that slipped in between goes back.
+    The new file is exchanged with the old one atomically. If the old file has other content, the
+    exchange is reversed.
 
     Raises:
-        Changed: The file holds something else.
+        Changed: The file has other content.
         Rejected: The path is not writable.
     """
     with beneath.parent(path) as folder, explained(path):
@@ -86,7 +94,9 @@ def replace(beneath: Beneath, path: PurePosixPath, content: bytes, expected: byt
 
 
 def _put_back(taken: FileIdentity, place: FileIdentity, ours: bytes) -> None:
-    """Put back what was taken out by mistake. What was saved meanwhile comes out then: it is newer, and goes back, too."""
+    """Reverse an exchange. If the file was saved again in the meantime, the newer version is put
+    back, too.
+    """
     inside: bytes | None = ours
     outside = _content(taken)
     while True:
@@ -97,10 +107,10 @@ def _put_back(taken: FileIdentity, place: FileIdentity, ours: bytes) -> None:
 
 
 def remove(beneath: Beneath, path: PurePosixPath, expected: bytes) -> None:
-    """Delete a file that holds `expected`.
+    """Delete a file if it still has the content `expected`.
 
     Raises:
-        Changed: The file holds something else.
+        Changed: The file has other content.
         Rejected: The path is not writable.
     """
     with beneath.parent(path) as folder, explained(path):
@@ -115,23 +125,26 @@ def remove(beneath: Beneath, path: PurePosixPath, expected: bytes) -> None:
 
 
 def move(beneath: Beneath, source: PurePosixPath, destination: PurePosixPath) -> None:
-    """Move a file; the folders that the destination is missing are created.
+    """Move a file. Missing folders of the destination are created.
 
     Raises:
         Rejected: The destination exists, or one of the paths is not writable.
     """
-    with beneath.parent(source) as here:
+    with beneath.parent(source) as source_folder:
         with explained(source):
-            _changeable((here, source.name), source)
-        with beneath.made_parent(destination) as there, explained(destination):
+            _changeable((source_folder, source.name), source)
+        with beneath.made_parent(destination) as destination_folder, explained(destination):
             try:
-                _move((here, source.name), (there, destination.name))
+                _move((source_folder, source.name), (destination_folder, destination.name))
             except FileExistsError:
-                raise Rejected(f"{shown(str(destination))} exists; choose another destination, or delete it first.") from None
+                raise Rejected(
+                    f"{shown(str(destination))} exists; choose another destination, or delete it"
+                    " first."
+                ) from None
 
 
 def _check(place: FileIdentity, path: PurePosixPath, expected: bytes) -> os.stat_result:
-    """Return what is known of a file that holds `expected`."""
+    """Return the status of a file if it has the content `expected`."""
     found = _changeable(place, path)
     if _content(place) != expected:
         raise Changed
@@ -139,51 +152,65 @@ def _check(place: FileIdentity, path: PurePosixPath, expected: bytes) -> os.stat
 
 
 def _changeable(place: FileIdentity, path: PurePosixPath) -> os.stat_result:
-    """Return what is known of a regular file that may be written: a rename would get around missing permissions."""
+    """Return the status of a regular file with write permission. This check is needed because a
+    rename does not check the permission of the file.
+    """
     found = os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
-        raise Rejected(f"{shown(str(path))} is {kind_of(found.st_mode)}; file tools change regular files only.")
-    if not found.st_mode & _WRITABLE:
+        raise Rejected(
+            f"{shown(str(path))} is {kind_of(found.st_mode)}; file tools change regular files only."
+        )
+    if not found.st_mode & _WRITE_PERMISSIONS:
         raise Rejected(f"{shown(str(path))} is read-only; file tools leave it as it is.")
     return found
 
 
 def _content(place: FileIdentity) -> bytes | None:
-    """Return what a file holds; None where it is not a regular file any more."""
+    """Return the content of a file, or None if it is not a regular file any more."""
     with suppress(OSError):
-        descriptor = os.open(place[1], _LOOK, dir_fd=place[0])
+        descriptor = os.open(place[1], _READ_FLAGS, dir_fd=place[0])
         with os.fdopen(descriptor, "rb") as file:
             return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     return None
 
 
 def _move(source: FileIdentity, destination: FileIdentity) -> None:
-    """Rename, never over a file.
+    """Rename a file, unless the destination exists.
 
     Raises:
-        FileExistsError: There is one.
+        FileExistsError: The destination exists.
     """
     try:
         rename_exclusively(source, destination)
     except Unsupported:
-        os.link(source[1], destination[1], src_dir_fd=source[0], dst_dir_fd=destination[0], follow_symlinks=False)
+        os.link(
+            source[1],
+            destination[1],
+            src_dir_fd=source[0],
+            dst_dir_fd=destination[0],
+            follow_symlinks=False,
+        )
         os.unlink(source[1], dir_fd=source[0])
 
 
 @contextmanager
-def _temporary(folder: int, content: bytes, like: os.stat_result | None = None) -> Generator[str, None, None]:
-    """Write a file beside the one that it will become, with the permissions of any new file, or owner and permissions of `like`.
+def _temporary(
+    folder: int, content: bytes, like: os.stat_result | None = None
+) -> Generator[str, None, None]:
+    """Write a temporary file in the same folder. It has default permissions, or the owner and
+    permissions of the file `like`.
 
-    Whatever has its name at the end is removed.
+    The temporary name is removed at the end if it still exists.
     """
     name = _name()
-    descriptor = os.open(name, _NEW, 0o666 if like is None else 0o600, dir_fd=folder)
+    descriptor = os.open(name, _CREATE_FLAGS, 0o666 if like is None else 0o600, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             if like is not None:
-                with suppress(PermissionError):  # only root may give a file away; ours are ours already
+                # only root can change the owner; the user's own files need no change
+                with suppress(PermissionError):
                     os.fchown(descriptor, like.st_uid, like.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
             os.fsync(descriptor)

@@ -1,15 +1,15 @@
-// What the page gains where scripts run: it changes when something is asked or answered, options can be searched, and it can call.
+// Scripts of the page: live updates, search in options, keyboard shortcuts, drafts, sound and notifications.
 "use strict";
 
 const keyName = `midturn${document.body.dataset.base}:key`;
 
-// Every request of the script. Where the page shares its name with other servers of the machine, a key opens it, which only the script has.
+// All requests of the script. At a host name shared with other servers, they need a key that only the script has.
 function ask(path, options = {}) {
   const key = localStorage.getItem(keyName);
   return fetch(path, { ...options, headers: { ...options.headers, ...(key && { "X-Midturn-Key": key }) } });
 }
 
-// An empty page, which the cookie alone opens: it takes its key, or fills itself with what is here.
+// The empty page that the cookie alone opens. Stores the key, or loads the requested page with it.
 async function fill() {
   const { key, to } = document.body.dataset;
   if (key) {
@@ -28,7 +28,7 @@ async function fill() {
 function start() {
   const base = document.body.dataset.base;
   const list = document.querySelector("[data-list]");
-  const side = document.querySelector("[data-side]"); // the list beside a question, where there is room
+  const side = document.querySelector("[data-side]"); // the list next to a question, on wide screens
   const narrow = side && !matchMedia("(min-width: 75rem)").matches;
   const isShown = list && !narrow;
   const filter = new URLSearchParams(side ? "" : location.search);
@@ -37,10 +37,10 @@ function start() {
   const kinds = ["asked", "changed", "answered", "withdrawn", "turn_ended"];
   const key = (name) => `midturn${base}:${name}`;
 
-  // How many wait -------------------------------------------------------------------------------------------------------
+  // Number of open questions -------------------------------------------------------------------------------------------------------
 
   const heading = list && !side && document.querySelector("h1");
-  const pages = () => list.querySelector("[data-total]"); // where not all of them are on this page
+  const pages = () => list.querySelector("[data-total]"); // set if the list has several pages
   function count() {
     if (!isShown) return countSoon();
     const shown = list.querySelectorAll("[data-question]").length;
@@ -54,8 +54,8 @@ function start() {
     badge.textContent = waiting;
     badge.hidden = !waiting;
     document.title = `${waiting ? `(${waiting}) ` : ""}${title}`;
-    if (heading) heading.textContent = waiting ? `${waiting} open ${waiting === "1" ? "question" : "questions"}` : "Nothing waits for you";
-    if (pushKey && navigator.setAppBadge) navigator.setAppBadge(Number.parseInt(waiting || "0", 10)).catch(() => {}); // an icon need not have one
+    if (heading) heading.textContent = waiting ? `Inbox · ${waiting} waiting` : "You're all caught up";
+    if (pushKey && navigator.setAppBadge) navigator.setAppBadge(Number.parseInt(waiting || "0", 10)).catch(() => {}); // not every icon supports a badge
   }
 
   let counting = null;
@@ -97,10 +97,10 @@ function start() {
     count();
   }
 
-  // Which of the list is the one beside it
+  // Marks the question that is shown next to the list.
   function mark() {
     if (!side) return;
-    for (const form of list.querySelectorAll("[data-quick]")) form.remove(); // beside a question, only that one is answered
+    for (const form of list.querySelectorAll("[data-quick]")) form.remove(); // next to a question, only that question can be answered
     for (const item of list.querySelectorAll("[data-question]")) {
       const link = item.querySelector("a.item");
       if (item.dataset.question === openQuestion) link.setAttribute("aria-current", "true");
@@ -151,16 +151,16 @@ function start() {
     return text;
   }
 
-  // What happens ------------------------------------------------------------------------------------------------------------
+  // Events ------------------------------------------------------------------------------------------------------------
 
   const handlers = {
     asked(data) {
       update(showGroup(data.conversation));
       call(data);
     },
-    changed(data) { // a vote, an edit, or other people
+    changed(data) { // a vote, an edit or a reassignment
       update(showGroup(data.conversation));
-      if (data.id === openQuestion && !sending) said.textContent = "This question has changed. Reload the page to see it as it is now.";
+      if (data.id === openQuestion && !sending) said.textContent = "This question has changed. Reload the page to see the new version.";
     },
     answered(data) {
       const by = data.answered_by?.user ?? data.answered_by?.model ?? data.answered_by?.via ?? "somebody";
@@ -174,11 +174,11 @@ function start() {
     },
     turn_ended(data) {
       if (data.conversation === shownConversation) update(showTimeline());
-      if (isShown && list.querySelector(`[data-conversation="${CSS.escape(data.conversation)}"]`)) update(showGroup(data.conversation)); // it was removed
+      if (isShown && list.querySelector(`[data-conversation="${CSS.escape(data.conversation)}"]`)) update(showGroup(data.conversation)); // the conversation may have been removed
     },
   };
 
-  // A conversation that goes on while one reads it
+  // Live timeline of an open conversation
 
   const shownConversation = document.body.dataset.conversationPage;
   const place = document.querySelector("[data-timeline]");
@@ -213,11 +213,11 @@ function start() {
     place.scrollIntoView({ block: "center" });
   }
 
-  // Sending an answer: a server that goes away meanwhile takes nothing along ---------------------------------------------------
+  // Sending an answer: if the connection is lost, the input stays on the page ---------------------------------------------------
 
   const lost = document.querySelector("[data-lost]");
   const again_ = lost.querySelector("[data-again]");
-  let kept = null; // what was sent and may not have arrived: it is sent again by a tap, never by itself
+  let kept = null; // an answer that may not have arrived; sent again only on request
 
   function tell(text) {
     lost.hidden = !text;
@@ -245,7 +245,7 @@ function start() {
     try {
       await received(await ask(to, { method: "POST", body, headers: { Accept: "text/html" } }));
     } catch {
-      tell("The server cannot be reached. What you typed is still here, but it may not have arrived. This page finds out as soon as the server is back.");
+      tell("Connection lost. Your answer may not have been saved. We'll check as soon as you're back online.");
       await whatBecameOfIt(to, body);
     } finally {
       sending = false;
@@ -263,7 +263,7 @@ function start() {
     if (!main) return tell(next.textContent);
     const shown = document.importNode(main, true);
     const place = side?.scrollTop;
-    if (side) shown.querySelector("[data-side]")?.replaceWith(side); // the list beside it stays, and where it was scrolled to
+    if (side) shown.querySelector("[data-side]")?.replaceWith(side); // keep the list and its scroll position
     document.querySelector("main").replaceWith(shown);
     if (side) side.scrollTop = place;
     dress();
@@ -277,11 +277,11 @@ function start() {
       await new Promise((done) => { setTimeout(done, 1000); });
       const response = await ask(location.pathname, { headers: { Accept: "text/html" } }).catch(() => null);
       if (!response || response.status >= 500) continue;
-      signedOut(response.status === 401); // a server that was started again knows nobody: once signed in, one learns what became of it
+      signedOut(response.status === 401); // after a restart of the server, the user has to sign in again
       if (response.status === 401) { tell(""); continue; }
       const closed = !parsed(await response.clone().text()).querySelector("form.answer, form.decide");
       kept = closed || body.has("secret") ? null : { to, body };
-      tell(closed ? "" : "The server is back, and your answer was not recorded. What you typed is still here: send it again.");
+      tell(closed ? "" : "You're back online. Your answer wasn't saved. Send it again?");
       if (closed) await received(response);
       return;
     }
@@ -304,7 +304,7 @@ function start() {
     document.dispatchEvent(new CustomEvent(`midturn:${kind}`, { detail: data }));
   }
 
-  // Listening: one tab listens for all of them, since a browser opens few connections to one server ---------------------------
+  // Event stream: one tab listens for all, because browsers limit connections per server ---------------------------
 
   const channel = "BroadcastChannel" in window ? new BroadcastChannel(key("changes")) : null;
   if (channel) channel.onmessage = ({ data: [kind, data] }) => ({ again: () => again(false), offline: () => offline(data) }[kind] ?? (() => handle(kind, data)))();
@@ -316,19 +316,19 @@ function start() {
     if (tell) channel?.postMessage(["again"]);
   }
 
-  // A server that cannot be reached is seen: what the page shows may be of yesterday.
+  // Shows that the server is unreachable and the page may be out of date.
   function offline(since) {
     const line = document.querySelector("[data-offline]");
     if (!since === line.hidden) return;
     line.hidden = !since;
     document.body.classList.toggle("stale", Boolean(since));
     const time = since && new Date(since).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-    line.firstElementChild.textContent = since ? `No connection since ${time}. What is shown here may have changed.` : "";
+    line.firstElementChild.textContent = since ? `Offline since ${time}. This page may be out of date.` : "";
   }
 
-  const SILENCE = 40000; // the server says something every 15 seconds
+  const SILENCE = 40000; // milliseconds; the server sends a keepalive every 15 seconds
   async function listen() {
-    let seen = document.body.dataset.seen || null; // what happened between drawing the page and listening comes first then
+    let seen = document.body.dataset.seen || null; // events since the page was rendered come first
     let known = Boolean(seen);
     let since = null;
     for (;;) {
@@ -342,7 +342,7 @@ function start() {
       const options = { headers: { Accept: "text/event-stream", ...resuming }, signal: silent.signal };
       const response = await ask(`${base}/api/events`, options).catch(() => null);
       if (response?.ok) {
-        if (!known) again(true); // what happened meanwhile is told to nobody
+        if (!known) again(true); // reload, because events were missed
         known = false;
         since = null;
         seen = await hear(response.body.pipeThrough(new TextDecoderStream()).getReader(), seen, heard);
@@ -387,11 +387,11 @@ function start() {
   if (navigator.locks && channel) navigator.locks.request(key("listening"), listen);
   else listen();
 
-  // Calling -------------------------------------------------------------------------------------------------------------------
+  // Sound and notifications -------------------------------------------------------------------------------------------------------------------
 
   const bell = document.querySelector("[data-bell]");
   const notify = document.querySelector("[data-notify]");
-  let subscribed = false; // at a push service, which tells when the page is closed
+  let subscribed = false; // whether the browser has a push subscription
 
   const isOn = (name) => (localStorage.getItem(key(name)) ?? (name === "keys" ? "on" : "off")) === "on";
   function toggle(button, name, words, switched) {
@@ -417,14 +417,14 @@ function start() {
   function notifications() {
     if (Notification.permission === "denied") return "Notifications: blocked by the browser";
     if (!isOn("notify") || Notification.permission !== "granted") return "Notifications: off";
-    return subscribed ? "Notifications: on" : "Notifications: while this page is open";
+    return subscribed ? "Notifications: on" : "Notifications: only while this tab is open";
   }
 
-  // Notifications while the page is closed: only where its address stays, so that the server offers them
+  // Push notifications, if the server offers them
 
   const pushKey = document.body.dataset.push;
   const worker = pushKey && "serviceWorker" in navigator ? navigator.serviceWorker.register(`${base}/worker.js`, { scope: `${base}/` }) : null;
-  worker?.then(() => { if (isOn("notify")) subscribe(false); }, () => {}); // without it the page calls while it is open
+  worker?.then(() => { if (isOn("notify")) subscribe(false); }, () => {}); // without a worker, notifications work only while the page is open
 
   async function subscribe(fresh) {
     const manager = await worker?.then((registration) => registration.pushManager).catch(() => null);
@@ -517,7 +517,7 @@ function start() {
   }
   dress();
 
-  function offset(moment) { // of this browser's zone at that time
+  function offset(moment) { // the browser's UTC offset at that time
     const at = new Date(moment);
     const minutes = -(Number.isNaN(at.getTime()) ? new Date() : at).getTimezoneOffset();
     const two = (number) => String(number).padStart(2, "0");
@@ -542,11 +542,11 @@ function start() {
     }
   }, 20000);
 
-  // Answers from the list: after a moment of quiet, and taken back for a few seconds --------------------------------------------
+  // Quick answers in the list: ignored right after the list has moved, and undone within a few seconds --------------------------------------------
 
   const QUIET = 300;
   const UNDO = 5000;
-  function stir(element, name) { // marks it until nothing has stirred for a moment
+  function stir(element, name) { // marks the element until nothing has changed for QUIET milliseconds
     clearTimeout(stir[name]);
     element.dataset[name] = "";
     stir[name] = setTimeout(() => { delete element.dataset[name]; }, QUIET);
@@ -568,7 +568,7 @@ function start() {
     body.append(button.name, button.value);
     const words = button.firstChild.textContent;
     const buttons = [...form.childNodes];
-    const line = Object.assign(document.createElement("span"), { textContent: `${words}: it is sent in a few seconds.` });
+    const line = Object.assign(document.createElement("span"), { textContent: `Answering ${words}…` });
     const undo = Object.assign(document.createElement("button"), { type: "button", textContent: "Undo" });
     const back = () => {
       clearTimeout(timer);
@@ -578,7 +578,7 @@ function start() {
     };
     const now = () => deliver(form, body, { words, back, timer, now });
     const timer = setTimeout(now, UNDO);
-    addEventListener("pagehide", now); // who leaves has decided
+    addEventListener("pagehide", now); // leaving the page sends the answer at once
     undo.addEventListener("click", back);
     form.replaceChildren(line, undo);
     said.textContent = line.textContent;
@@ -588,23 +588,23 @@ function start() {
   async function deliver(form, body, { words, back, timer, now }) {
     clearTimeout(timer);
     removeEventListener("pagehide", now);
-    form.replaceChildren(`${words}: sending…`);
+    form.replaceChildren(`Sending ${words}…`);
     const to = form.getAttribute("action");
     const response = await ask(to, { method: "POST", body, headers: { Accept: "text/html" }, keepalive: true }).catch(() => null);
     if (response?.redirected) {
-      said.textContent = `${words}: recorded.`;
+      said.textContent = `${words}: saved.`;
       return removeQuestion(form.closest("[data-question]")?.dataset.question ?? "");
     }
     if (response?.status === 401) signedOut(true);
     const why = response && parsed(await response.text()).querySelector("[role=alert]:not([hidden] *), .problem")?.textContent.trim();
-    const text = response ? why || "It was not recorded. Open the question to see why." : "The server cannot be reached. It may not have arrived.";
+    const text = response ? why || "Couldn't save your answer. Open the question for details." : "Connection lost. Your answer may not have been saved.";
     const repeat = Object.assign(document.createElement("button"), { type: "button", textContent: `Send ${words} again` });
     repeat.addEventListener("click", () => deliver(form, body, { words, back, timer, now }));
     form.replaceChildren(Object.assign(document.createElement("span"), { className: "problem", textContent: text }), ...(response ? [] : [repeat]));
     said.textContent = text;
   }
 
-  // Keys: j and k move, y and n answer, / searches; they are dead until no key has been pressed for a moment ----------------------
+  // Keyboard shortcuts: j and k move, y and n answer, / searches. y and n are ignored while keys are being typed ----------------------
 
   stir(document.body, "pressed");
   const keysOff = () => localStorage.getItem(key("keys")) === "off";
@@ -634,9 +634,9 @@ function start() {
     const at = items.indexOf(focused ?? list?.querySelector("[aria-current]"));
     items[at < 0 ? 0 : Math.min(items.length - 1, Math.max(0, at + by))].focus();
   }
-  toggle(document.querySelector("[data-keys]"), "keys", () => `Keys: ${keysOff() ? "off" : "on"}`, (on) => on);
+  toggle(document.querySelector("[data-keys]"), "keys", () => `Keyboard shortcuts: ${keysOff() ? "off" : "on"}`, (on) => on);
 
-  // What was typed into a question outlives a reload of this tab; a secret does not ---------------------------------------------
+  // Drafts: input survives a reload of the tab, except secrets ---------------------------------------------
 
   const draftKey = () => key(`draft:${openQuestion}:${document.querySelector("main .place")?.textContent ?? ""}`);
   const fields = () => [...document.querySelectorAll("main form :is(input, textarea, select)")].filter(
@@ -669,6 +669,11 @@ function start() {
     addEventListener("input", (event) => { if (event.target.closest?.("main form")) keepDraft(); });
   }
 
+  const shortTime = (at) => at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  for (const time of document.querySelectorAll("time[data-deadline]")) {
+    const at = new Date(time.dateTime);
+    time.textContent = at.toDateString() === new Date().toDateString() ? shortTime(at) : `${at.toLocaleDateString()} ${shortTime(at)}`;
+  }
   for (const time of document.querySelectorAll("time[title]")) time.title = new Date(time.dateTime).toLocaleString();
   if (side && isShown) {
     side.hidden = false;

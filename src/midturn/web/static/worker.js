@@ -1,14 +1,14 @@
-// What runs where the page is closed: it shows notifications, sends what their buttons stand for, and says when the server is away.
+// Service worker: shows push notifications, sends their button presses, and replaces the page while the server is unreachable.
 "use strict";
 
 const OFFLINE = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark"><meta http-equiv="refresh" content="10"><title>Offline · midturn</title></head>
-<body><h1>The server cannot be reached</h1><p>Nothing is lost. This page looks again every ten seconds.</p></body></html>`;
+<body><h1>The server cannot be reached</h1><p>Nothing is lost. This page tries again every ten seconds.</p></body></html>`;
 const HEADERS = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": "default-src 'none'", "Cache-Control": "no-store" };
 
 addEventListener("install", () => skipWaiting());
 
-// Nothing is kept here: a page comes from the server, or is this one.
+// Nothing is cached. Without a connection, the only page is OFFLINE.
 addEventListener("fetch", (event) => {
   const { request } = event;
   if (request.mode !== "navigate" || request.method !== "GET") return;
@@ -32,11 +32,11 @@ function post(path, body) {
   return fetch(new URL(path, registration.scope), { method: "POST", body: JSON.stringify(body), headers }).catch(() => null);
 }
 
-// A button is good once. Whatever else becomes of it is said in its place.
+// A button works once. A new notification shows why a press failed.
 async function press({ title, tag, data }, token) {
   const response = await post("api/push/press", { token });
   if (response?.ok) return null;
-  const unknown = "The server cannot be reached. Whether this arrived is not known: open the page to see.";
+  const unknown = "The server cannot be reached. Your answer may not have been saved. Open the page to check.";
   const said = response && (await response.json().catch(() => null))?.message;
   return show({ title, body: said ?? unknown, tag, url: data.url, silent: true });
 }

@@ -1,1 +1,1 @@
-"""Prompts that answer to single keys and redraw their last rows: presenters, key in, rows out."""
+"""Rich prompts: single keys and redrawn rows. The presenters need no terminal."""

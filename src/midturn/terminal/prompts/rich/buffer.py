@@ -1,4 +1,4 @@
-"""A text that is being typed: the cursor, and what editing keys do to both."""
+"""An editable text with a cursor, and its editing keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNDO_STEPS = 200
 
 
 class Buffer:
-    """Text, cursor, what was cut last, and what it was before. Every key that edits one line edits it the way shells do."""
+    """Text, cursor, cut text and undo history. Keys edit a line as in a shell."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
@@ -26,7 +26,7 @@ class Buffer:
         self._moves = self._moving_keys()
 
     def press(self, key: str) -> bool:
-        """Move or edit; False where the key does neither."""
+        """Handle a key that edits or moves. Return False for any other key."""
         if move := self._moves.get(key):
             self.cursor = move()
         elif edit := self._edits.get(key):
@@ -37,26 +37,26 @@ class Buffer:
         return True
 
     def type(self, char: str) -> None:
-        """Insert a character; a run of them is undone at once."""
+        """Insert a character. A run of characters is one undo step."""
         if not self._typing:
             self._remember()
         self._replace(self.cursor, self.cursor, char)
         self._typing = True
 
     def insert(self, text: str) -> None:
-        """Insert a text."""
+        """Insert text."""
         self._remember()
         self._replace(self.cursor, self.cursor, text)
         self._typing = False
 
     def replace(self, text: str) -> None:
-        """Replace everything; the cursor goes to the end."""
+        """Replace the text and move the cursor to the end."""
         self._remember()
         self._replace(0, len(self.text), text)
         self._typing = False
 
     def rows(self, width: int) -> list[Range]:
-        """Return where each row begins and ends when lines are cut at `width` cells."""
+        """Return the range of each row at `width` cells."""
         if self._seen[:2] != (self.text, width):
             self._seen = (self.text, width, self._cut_rows(width))
         return self._seen[2]
@@ -67,18 +67,20 @@ class Buffer:
         for line in self.text.split("\n"):
             ranges = [(start + first, start + last) for first, last in cut_ranges(line, width)]
             full = cells(self.text[ranges[-1][0] : ranges[-1][1]]) >= width
-            found += [*ranges, (start + len(line), start + len(line))] if full else ranges  # room for the cursor behind the last cell
+            found += (
+                [*ranges, (start + len(line), start + len(line))] if full else ranges
+            )  # an extra row for the cursor after the last cell
             start += len(line) + 1
         return found
 
     def place(self, width: int) -> tuple[int, int]:
-        """Return the row and the column of the cursor."""
+        """Return row and column of the cursor."""
         rows = self.rows(width)
         at = max(index for index, (start, _) in enumerate(rows) if start <= self.cursor)
         return at, cells(self.text[rows[at][0] : self.cursor])
 
     def move_rows(self, by: int, width: int) -> bool:
-        """Move up or down by rows as they are seen; False at the edge."""
+        """Move the cursor by displayed rows. Return False at the first or last row."""
         rows = self.rows(width)
         at, column = self.place(width)
         if not 0 <= at + by < len(rows):
@@ -99,7 +101,9 @@ class Buffer:
             "m-backspace": lambda: self._kill(self._word_left(), self.cursor),
             "m-d": lambda: self._kill(self.cursor, self._word_right()),
             "c-u": lambda: self._kill(self._line_start(), self.cursor),
-            "c-k": lambda: self._kill(self.cursor, self._line_end() if self._line_end() > self.cursor else self._right()),
+            "c-k": lambda: self._kill(
+                self.cursor, self._line_end() if self._line_end() > self.cursor else self._right()
+            ),
             "c-y": lambda: self.insert(self._cut),
             "c-_": self._undo,
         }
@@ -125,7 +129,7 @@ class Buffer:
         }
 
     def _left(self) -> int:
-        """Return the place before the character left of the cursor, marks on it and what is joined to it included."""
+        """Return the position before the cluster left of the cursor."""
         return cluster_start(self.text, self.cursor)
 
     def _right(self) -> int:

@@ -1,6 +1,7 @@
-"""Pasted text that the terminal does not mark: several keys in one read, or keys that arrive faster than hands type.
+"""Detection of pasted text that the terminal does not mark.
 
-A key of such a burst decides nothing. Where text is written, a burst is text, its line ends included.
+Several keys in one read, or keys faster than a person can type, are a burst. A key in a burst never
+answers a prompt. In a text field, a burst is inserted as text, including its line ends.
 """
 
 from __future__ import annotations
@@ -13,23 +14,31 @@ from msgspec import Struct
 from midturn.terminal.prompts.rich.keyboard import ENTER, Key, Paste, Press
 
 HOLD: Final = 0.05
-"""Seconds for which a key that can decide is held, because a paste may arrive in pieces."""
-_FASTEST: Final = 0.02
-"""Seconds between two keys of a hand, at least. A key that is held down repeats after 0.03."""
+"""Seconds for which a key that would answer is held back, because a paste can arrive in pieces."""
+_MIN_KEY_INTERVAL: Final = 0.02
+"""Minimum seconds between two keys of a person. While a key is held down, it repeats every 0.03
+seconds.
+"""
 PAUSE: Final = 0.3
-"""Seconds without a key that end a paste at a choice."""
+"""Seconds without a key that end a paste in a choice."""
 _ENTER_PAUSE: Final = 0.1
-"""Seconds without a key after which Enter submits a text of which several characters arrived at once."""
+"""Seconds without a key after which Enter submits a text that arrived in a burst."""
 
 NOTHING_CHOSEN: Final = "That looked like pasted text; nothing was chosen."
-NOT_SUBMITTED: Final = "That looked like pasted text; it was not submitted: press Enter to submit it."
+NOT_SUBMITTED: Final = (
+    "That looked like pasted text; it was not submitted: press Enter to submit it."
+)
 
 TimedKey: TypeAlias = tuple[Key, float]
-"""A key, and when it was pressed."""
+"""A key and the time when it was pressed, in seconds."""
 
 
 class KeyMode(Struct, frozen=True):
-    """What keys do now. `writes`: characters are text, and only the keys in `decides` decide. Else every key decides except `moves`."""
+    """Interpretation of keys.
+
+    If `writes` is true, characters are text, and only the keys in `decides` answer. Otherwise all
+    keys except `moves` answer.
+    """
 
     writes: bool = False
     moves: frozenset[str] = frozenset()
@@ -38,27 +47,33 @@ class KeyMode(Struct, frozen=True):
 
 _LINE_ENDS = {"enter": "\n", "c-j": "\n", "tab": "\t"}
 _LEAVES = frozenset({"c-c", "c-d", "c-z", "c-x", "escape", "f1"})
-"""Keys that leave a text or open something: not in a burst."""
+"""Keys that leave a text field or open another view. They have no effect in a burst."""
 
 
 class TypingSpeed:
-    """Tells whether keys arrive faster than hands type; the caller gives the time of each read in seconds."""
+    """Detects keys that arrive faster than a person can type.
+
+    The caller passes the time of each read in seconds.
+    """
 
     def __init__(self) -> None:
         self._last = float("-inf")
         self._several = False
 
     def is_paste(self, count: int, now: float) -> bool:
-        """Return whether `count` keys in one read, or the time since the read before, show a paste."""
-        was_fast = now - self._last < (_ENTER_PAUSE if self._several else _FASTEST)
+        """Return whether the number of keys in one read, or the time since the last read,
+        indicates a paste.
+        """
+        was_fast = now - self._last < (_ENTER_PAUSE if self._several else _MIN_KEY_INTERVAL)
         self._last, self._several = now, count > 1 or (self._several and was_fast)
         return count > 1 or was_fast
 
 
 class Bursts:
-    """Tells keys that a hand has pressed from those of a paste; the caller gives the time of each read in seconds.
+    """Separates typed keys from pasted keys. The caller passes the time of each read in seconds.
 
-    Also keys right behind a paste that the terminal has marked belong to it: its text may contain the mark of its end.
+    Keys right after a paste that the terminal marked count as a part of the paste, because the
+    pasted text can contain the end marker.
     """
 
     def __init__(self) -> None:
@@ -70,13 +85,22 @@ class Bursts:
 
     @property
     def holds(self) -> bool:
-        """Whether a key is held: call `release` after `HOLD` seconds without another one."""
+        """Whether a key is held back. Call `release` after `HOLD` seconds without another key."""
         return bool(self._held)
 
     def feed(self, keys: Sequence[Key], now: float, entry: KeyMode) -> list[TimedKey]:
-        """Return the keys of one read that count; a paste comes as one `Paste`."""
+        """Return the keys of one read that have an effect. A paste is one `Paste`.
+
+        At a choice, a key that is still held back is combined with the keys of this read. The time
+        between the two reads does not matter, because a busy program may have read both late. A
+        pasted key must not answer.
+        """
         typed = [key for key in keys if _is_text(key)]
-        late = self.release(entry) if not typed or now - self._held_at >= HOLD else []
+        late = (
+            self.release(entry)
+            if not typed or (entry.writes and now - self._held_at >= HOLD)
+            else []
+        )
         if not typed:
             return [*late, *((key, now) for key in keys)]
         found = [*(self._written if entry.writes else self._chosen)(keys, typed, now, entry)]
@@ -84,7 +108,10 @@ class Bursts:
         return [*late, *((key, now) for key in found)]
 
     def release(self, entry: KeyMode) -> list[TimedKey]:
-        """Return the keys that were held: nothing followed them. A line end at the end of a paste submits nothing."""
+        """Return the keys that were held back, because no key followed them.
+
+        A line end at the end of a paste does not submit the text.
+        """
         held, self._held = self._held, []
         if not held:
             return []
@@ -92,23 +119,31 @@ class Bursts:
             return [(Paste("", marked=False), self._held_at)]
         return [(key, self._held_at) for key in held]
 
-    def _chosen(self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: KeyMode) -> Iterator[Key]:
-        """Yield the keys at a choice."""
+    def _chosen(
+        self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: KeyMode
+    ) -> Iterator[Key]:
+        """Yield the keys in a choice."""
         after = now - self._last
         if self._pasting and after < PAUSE:
             return
         self._pasting = False
         if not self._held and all(_name(key) in entry.moves for key in typed):
             yield from keys
-        elif self._held or len(typed) > 1 or isinstance(typed[0], Paste) or after < _FASTEST:
+        elif (
+            self._held or len(typed) > 1 or isinstance(typed[0], Paste) or after < _MIN_KEY_INTERVAL
+        ):
             self._pasting, self._held = True, []
             yield Paste(_text(typed), marked=False)
         else:
             yield from self._hold(keys, typed[0], now)
 
-    def _written(self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: KeyMode) -> Iterator[Key]:
-        """Yield the keys where text is written."""
-        was_fast = now - self._last < (_ENTER_PAUSE if self._several or self._pasting else _FASTEST)
+    def _written(
+        self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: KeyMode
+    ) -> Iterator[Key]:
+        """Yield the keys in a text field."""
+        was_fast = now - self._last < (
+            _ENTER_PAUSE if self._several or self._pasting else _MIN_KEY_INTERVAL
+        )
         self._several = len(typed) > 1
         held, self._held = self._held, []
         decides = next((key for key in typed if _name(key) in entry.decides), None)
@@ -125,7 +160,7 @@ class Bursts:
         yield from self._hold(keys, decides, now) if decides else keys
 
     def _hold(self, keys: Sequence[Key], first: Key, now: float) -> Sequence[Key]:
-        """Hold the keys from `first` on; return those before."""
+        """Hold back the keys from `first` on. Return the earlier keys."""
         place = keys.index(first)
         self._held, self._held_at = list(keys[place:]), now
         return keys[:place]
@@ -140,7 +175,7 @@ def _is_text(key: Key) -> bool:
 
 
 def _runs(keys: Sequence[Key]) -> Iterator[Key]:
-    """Yield text as pastes, and the keys between."""
+    """Yield runs of text as pastes, and the keys between them."""
     run: list[Key] = []
     for key in keys:
         if isinstance(key, Press) and _is_text(key):
@@ -155,7 +190,7 @@ def _runs(keys: Sequence[Key]) -> Iterator[Key]:
 
 
 def _text(keys: Sequence[Key]) -> str:
-    """Return what keys write; Enter and Ctrl-J together are one line end."""
+    """Return the text of keys. Enter followed by Ctrl-J is one line end."""
     found = ""
     for at, key in enumerate(keys):
         if isinstance(key, Paste):

@@ -1,4 +1,7 @@
-"""One press answers: yes or no, approvals, menus, the review step. The row that names the keys, and the help, which scrolls."""
+"""Prompts that are answered with a single key (yes/no, approvals, menus, the review of a form).
+
+They have a row of keys and a help that scrolls.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,30 @@ from midturn.terminal.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.terminal.prompts.keys import BackTo, Command, Commands, KeyStep, is_remembered
 from midturn.terminal.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.terminal.prompts.rich.keyboard import ENTER, Key, Paste, Press
-from midturn.terminal.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
+from midturn.terminal.prompts.rich.screen import (
+    Frame,
+    Pressed,
+    Row,
+    Sign,
+    Size,
+    Span,
+    Style,
+    clipped,
+    joined,
+    row,
+    row_cells,
+)
 
-_BESIDES = "prb-evsl"
-"""Keys that only the help names where the row is too narrow for them; those that come first here have their place first."""
-_LEAST = 2
-"""Keys that every row names, such as yes and no."""
+_KEYS_LEFT_OUT_FIRST = "prb-evsl"
+"""Keys to remove if the row of keys is too narrow, in order. The help lists all keys."""
+_MIN_KEYS_SHOWN = 2
+"""Minimum number of keys in the row, such as yes and no."""
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
 _PAGES = {"pageup": -1, "pagedown": 1, " ": 1}
 
 
 class Help:
-    """Whether the help is open, and from which row on it is seen."""
+    """State of the help: open or closed, and its scroll position."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -33,12 +48,15 @@ class Help:
         self._room = 1
 
     def toggle(self) -> None:
-        """Open it at its beginning, or close it."""
+        """Open the help at its start, or close it."""
         self.is_open = not self.is_open
         self._first = 0
 
     def scrolls(self, key: str) -> bool:
-        """Move by a row or a page; False where the key is for something else, because all of the help is seen."""
+        """Scroll by a row or a page.
+
+        Return False if the key does not scroll the help, or if the whole help is visible.
+        """
         by = _STEPS.get(key) or _PAGES.get(key, 0) * max(1, self._room - 1)
         if not self.is_open or not by or self._count <= self._room:
             return False
@@ -46,21 +64,34 @@ class Help:
         return True
 
     def window(self, rows: Sequence[Row], room: int, scrolling: str = "↑↓ scrolls") -> list[Row]:
-        """Return as many rows as there is room for; what is left out is said."""
+        """Return the rows of the help that fit.
+
+        If some rows do not fit, the last row shows the position.
+        """
         self._count, self._room = len(rows), max(1, room)
         if self._count <= self._room:
             return [*rows]
         seen = max(1, self._room - 1)
         self._first = max(0, min(self._first, self._count - seen))
         end = self._first + seen
-        more = [row(f"  rows {self._first + 1}-{end} of {self._count} · {scrolling}", "key")] if self._room > 1 else []
+        more = (
+            [row(f"  rows {self._first + 1}-{end} of {self._count} · {scrolling}", "key")]
+            if self._room > 1
+            else []
+        )
         return [*rows[self._first : end], *more]
 
 
 class Keys(Struct, frozen=True):
-    """Keys of a choice: those it offers, the effects of Enter, Escape and Ctrl-C, and further help.
+    """Keys of a choice.
 
-    `below` stands below the row that names the keys.
+    Attributes:
+        offered: The commands.
+        enter: Command that Enter runs.
+        escape: Effect of Esc.
+        leaves: Description of the effect of Ctrl-C.
+        more: Additional rows of the help.
+        below: Text below the row of keys.
     """
 
     offered: Commands
@@ -71,8 +102,8 @@ class Keys(Struct, frozen=True):
     below: str = ""
 
 
-class Choice:
-    """A line and its keys."""
+class ChoiceView:
+    """A line of text and its keys."""
 
     submits = None
     empty = True
@@ -86,7 +117,7 @@ class Choice:
         self._message = ""
 
     def press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
-        """Answer with one key; help and messages come and go below."""
+        """Handle one key. Help and messages are displayed below."""
         self._message = ""
         if isinstance(key, Paste):
             return self._complain(NOTHING_CHOSEN)
@@ -98,7 +129,11 @@ class Choice:
             return self._keys.escape or self._complain("Esc does nothing here; press ? for help")
         command = self._by_key.get(key.key)
         if command is None:
-            name = f"{key.key.strip() or 'Space'} is not an option" if key.character else "that key does nothing here"
+            name = (
+                f"{key.key.strip() or 'Space'} is not an option"
+                if key.character
+                else "that key does nothing here"
+            )
             return self._complain(f"{name}; press ? for help")
         if command.does is KeyStep.HELP:
             self._help.toggle()
@@ -106,37 +141,54 @@ class Choice:
         return command
 
     def frame(self, size: Size) -> Frame:
-        """Draw the line, its keys and the default, then help or a message; the cursor stands behind the keys."""
+        """Draw the text, its keys and the default, then the help or a message.
+
+        The cursor is after the keys.
+        """
         return self._framed(size, self._message, "error")
 
     def retitle(self, title: str) -> None:
-        """Put another last row of the question above: the window has another width."""
+        """Replace the last row of the question after a resize."""
         self._text = title
 
     def kept(self, size: Size) -> list[Row]:
-        """Draw what stays to be seen while something else takes the keys."""
+        """Return the rows that stay visible under another view."""
         return [row(text) for text in hang(self._text, size.columns, "  ")]
 
     def _framed(self, size: Size, message: str, style: Style) -> Frame:
         rows = _line(self._text, self._keys, size.columns)
         cursor = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]))
         rows[-1] = (*rows[-1], Span(" "))
-        more = [row(text, "dim") for text in hang(self._keys.below, size.columns, "  ")] if self._keys.below else []
+        more = (
+            [row(text, "dim") for text in hang(self._keys.below, size.columns, "  ")]
+            if self._keys.below
+            else []
+        )
         below = [row(text, style) for text in wrap(message, size.columns)] if message else []
-        helped = self._help.window(self._help_rows(size), size.rows - len(rows) - len(more) - len(below)) if self._help.is_open else []
+        helped = (
+            self._help.window(self._help_rows(size), size.rows - len(rows) - len(more) - len(below))
+            if self._help.is_open
+            else []
+        )
         return Frame(joined(rows, more, helped, below), cursor)
 
     def _enter(self) -> Pressed:
         if self._keys.enter is not None:
             return self._keys.enter
-        return self._complain(f"no default: press one of {','.join(command.key for command in self._keys.offered)}")
+        keys = [command.key for command in self._keys.offered]
+        expected = "y or n, or ? for help" if {"y", "n"} <= {*keys} else f"one of {','.join(keys)}"
+        return self._complain(f"no default: press {expected}")
 
     def _complain(self, message: str) -> Sign:
         self._message = message
         return Sign.RING
 
     def _help_rows(self, size: Size) -> list[Row]:
-        return help_rows(self._keys.offered, [*self._keys.more, f"Enter - {self._enter_help()}; Ctrl-C - {self._keys.leaves}"], size)
+        return help_rows(
+            self._keys.offered,
+            [*self._keys.more, f"Enter - {self._enter_help()}; Ctrl-C - {self._keys.leaves}"],
+            size,
+        )
 
     def _enter_help(self) -> str:
         enter = self._keys.enter
@@ -146,10 +198,16 @@ class Choice:
 
 
 def help_rows(offered: Commands, more: list[str], size: Size) -> list[Row]:
-    """Say what every key does."""
-    lines = [f"{_NAMED.get(command.key, command.key)} - {_helped(command)}" for command in offered]
+    """Return one row for each key."""
+    lines = [
+        f"{_KEY_NAMES.get(command.key, command.key)} - {_helped(command)}" for command in offered
+    ]
     return [
-        *(row(f"  {text}", "dim") for line in lines for text in hang(line, size.columns - 2, "    ")),
+        *(
+            row(f"  {text}", "dim")
+            for line in lines
+            for text in hang(line, size.columns - 2, "    ")
+        ),
         *(row(f"  {text}", "dim") for line in more for text in hang(line, size.columns - 2, "  ")),
     ]
 
@@ -158,12 +216,12 @@ def _helped(command: Command) -> str:
     return "hide this help" if command.does is KeyStep.HELP else command.help
 
 
-_NAMED = {"-": "- (minus)"}
-"""Names of keys that could be taken for the dash behind them."""
+_KEY_NAMES = {"-": "- (minus)"}
+"""Display names of keys that could be mistaken for the dash after them."""
 
 
 def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
-    """Name keys in words, as many as there is room for."""
+    """Return the row of keys, with as many keys as fit."""
     spans: list[Span] = []
     for command in _shortened(_fitting(offered, width, enter), width, enter):
         key, _, words = _named(command, enter).partition(" ")
@@ -173,7 +231,7 @@ def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
 
 
 def _line(text: str, keys: Keys, columns: int) -> list[Row]:
-    """Put the keys behind the text where all of them can be named there, else below."""
+    """Return the text and the keys. The keys are on the same row if all of them fit, else below."""
     *above, last = hang(text, columns, "  ")
     enter = keys.enter if keys.enter in keys.offered else None
     named = tuple(command for command in keys.offered if not is_remembered(command))
@@ -185,27 +243,36 @@ def _line(text: str, keys: Keys, columns: int) -> list[Row]:
 
 
 def _named(command: Command, enter: Command | None = None) -> str:
-    """Name a key and what it does; what Enter does as well says so."""
+    """Return a key with its words. The key is marked if Enter has the same effect."""
     words = f"{command.key} {command.word or command.title}".rstrip()
     return f"{words} (Enter)" if command == enter else words
 
 
 def _fitting(offered: Commands, width: int, enter: Command | None = None) -> Commands:
-    """Return the keys that a row of `width` cells can name: those that answer and the help, then what else there is room for."""
-    kept = [command for command in offered if command.key not in _BESIDES or command == enter]
-    for key in _BESIDES:
+    """Return the keys that fit in `width` cells. Answers and help have priority over other keys."""
+    kept = [
+        command
+        for command in offered
+        if command.key not in _KEYS_LEFT_OUT_FIRST or command == enter
+    ]
+    for key in _KEYS_LEFT_OUT_FIRST:
         more = [command for command in offered if command in kept or command.key == key]
         kept = more if _width(more, enter) <= width else kept
     return tuple(kept)
 
 
 def _shortened(offered: Commands, width: int, enter: Command | None) -> Commands:
-    """Return the keys of a row that is too narrow even for those that answer: the help says that there are more."""
+    """Return the keys of a row that is too narrow for all answers.
+
+    The help key then shows that there are more keys.
+    """
     if _width([*offered], enter) <= width:
         return offered
     kept = [command for command in offered if command.does is not KeyStep.HELP]
-    help_key = [replace(command, word="more") for command in offered if command.does is KeyStep.HELP]
-    while len(kept) > _LEAST and _width([*kept, *help_key], enter) > width:
+    help_key = [
+        replace(command, word="more") for command in offered if command.does is KeyStep.HELP
+    ]
+    while len(kept) > _MIN_KEYS_SHOWN and _width([*kept, *help_key], enter) > width:
         kept.pop()
     if _width([*kept, *help_key], enter) > width:
         help_key = [replace(command, word="") for command in help_key]
@@ -216,42 +283,57 @@ def _width(offered: list[Command], enter: Command | None) -> int:
     return cells(BETWEEN.join(_named(command, enter) for command in offered))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The answers of a form before they are sent: Enter sends them, the number of a row goes back to it
+# --------------------------------------------------------------------------------------------------
+# The review of a form: Enter sends the answers, the number of a row goes back to its question
 
 
-_AT_ONCE = 9
-_SAID: dict[str, Reply] = {"y": Submitted(), "n": WentBack()}
-"""What a yes and a no say to the question whether the answers are sent: no row names them, for Enter and `b` are the same."""
+_MAX_SINGLE_DIGIT = 9
+_REVIEW_REPLIES: dict[str, Reply] = {"y": Submitted(), "n": WentBack()}
+"""Replies of the keys `y` and `n` in a review. They are not displayed, because Enter and `b` have
+the same effects.
+"""
 
 
-class ReviewChoice(Choice):
-    """A choice that takes numbers, too, and a yes or a no; where there are ten rows or more, Enter ends a number."""
+class ReviewChoice(ChoiceView):
+    """A choice that also accepts row numbers, and yes or no.
+
+    If there are ten rows or more, the person types a number and presses Enter.
+    """
 
     def __init__(self, text: str, keys: Keys, prompt: Prompt) -> None:
         super().__init__(text, keys)
-        self._places = reviewed_places(prompt.subject) if isinstance(prompt.subject, FormSubject) else []
+        self._places = (
+            reviewed_places(prompt.subject) if isinstance(prompt.subject, FormSubject) else []
+        )
         self._number = ""
         count = len(self._places)
-        self._about = f"1-{count} goes back to that row" if count > 1 else "1 goes back to it" if count else ""
+        self._about = (
+            f"1-{count} to change an answer"
+            if count > 1
+            else "1 to change the answer"
+            if count
+            else ""
+        )
 
     def press(self, key: Key) -> Pressed:
-        """Collect digits; everything else is a choice."""
+        """Collect digits; other keys are handled as in any choice."""
         number, self._number = self._number, ""
         if isinstance(key, Press) and key.key.isdecimal() and self._places:
             self._message = ""
             self._number = number + key.key
-            return self._chosen() if len(self._places) <= _AT_ONCE else None
+            return self._chosen() if len(self._places) <= _MAX_SINGLE_DIGIT else None
         if number and isinstance(key, Press) and key.key in ENTER:
             self._number = number
             return self._chosen()
-        if isinstance(key, Press) and key.key in _SAID:
-            return _SAID[key.key]
+        if isinstance(key, Press) and key.key in _REVIEW_REPLIES:
+            return _REVIEW_REPLIES[key.key]
         return super().press(key)
 
     def frame(self, size: Size) -> Frame:
-        """Draw the question, the keys, and the number that is being typed."""
-        text = self._message or (f"row {self._number}: Enter goes back to it" if self._number else self._about)
+        """Draw the question, the keys and the number typed so far."""
+        text = self._message or (
+            f"row {self._number}: press Enter to change it" if self._number else self._about
+        )
         return self._framed(size, text, "error" if self._message else "dim")
 
     def _chosen(self) -> Pressed:

@@ -1,4 +1,4 @@
-"""A text field: for text, JSON, replies, reasons, other words, and what is edited before it is approved."""
+"""Text fields: for text, JSON, replies, reasons, free text, and edits of an approval's subject."""
 
 from __future__ import annotations
 
@@ -20,7 +20,19 @@ from midturn.terminal.prompts.rich.buffer import Buffer
 from midturn.terminal.prompts.rich.burst import KeyMode
 from midturn.terminal.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.terminal.prompts.rich.pager import json_spans
-from midturn.terminal.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size, Span, clipped, joined, parts_rows, row
+from midturn.terminal.prompts.rich.screen import (
+    POINTER,
+    Frame,
+    Pressed,
+    Row,
+    Sign,
+    Size,
+    Span,
+    clipped,
+    joined,
+    parts_rows,
+    row,
+)
 
 _NEW_LINE = frozenset({"m-enter", "s-enter", "c-enter", "c-j"})
 _WIDE = 72
@@ -29,11 +41,19 @@ _TAB = "⇥"
 
 
 class FieldSettings(Struct, frozen=True):
-    """Text above the field, kind of input (plain words or JSON), and the effect of Escape.
+    """Title, kind of input and keys of a field.
 
-    `shape` is a text to fill in: it is shown dimly, and is no answer until it was changed. `about` says what is expected. `as_json` opens
-    another field, in which everything is edited as JSON. `notes` describes what was typed, below it; `tab` changes something of that,
-    which `tab_word` names.
+    Attributes:
+        title: Text above the field.
+        kind: Plain text or JSON.
+        escape: Effect of Esc.
+        escape_hint: Description of Esc.
+        shape: A template, displayed dimly. It is not an answer until it is changed.
+        about: Description of the expected input.
+        as_json: Opens a field in which the whole value is edited as JSON.
+        notes: Returns a description of the typed text, displayed below the field.
+        tab: Function called for Tab. It changes what `notes` returns, such as the scope of a rule.
+        tab_word: Hint that names the effect of Tab.
     """
 
     title: str
@@ -49,7 +69,10 @@ class FieldSettings(Struct, frozen=True):
 
 
 class TextField:
-    """Text that is edited until `then` accepts it; errors appear below, and the text is kept."""
+    """A text field.
+
+    Errors are displayed below the text. The text is kept until `then` accepts it.
+    """
 
     submits = frozenset({"enter"})
     entry = KeyMode(writes=True, decides=submits)
@@ -77,25 +100,25 @@ class TextField:
 
     @property
     def text(self) -> str:
-        """Text typed so far."""
+        """The text typed so far."""
         return self._buffer.text
 
     @property
     def goes_back(self) -> bool:
-        """Whether Escape goes back to the question, without a menu."""
+        """Whether Esc returns to the question without a menu."""
         return self._settings.escape is Sign.LEAVE
 
     def edited(self, text: str) -> None:
-        """Take back what the editor wrote; it is not submitted by that."""
+        """Replace the text with the editor's text, without submitting it."""
         self._buffer.replace(text)
         self._shaped = self._shaped and text in ("", self._settings.shape)
 
     def say(self, *lines: str) -> None:
-        """Show something below the text until the next key."""
+        """Show a message below the text until the next key."""
         self._errors = list(lines)
 
     def press(self, key: Key) -> Pressed:
-        """Edit, submit, or leave."""
+        """Handle a key: edit, submit, or leave."""
         if self._settings.as_json and key == Press("m-j"):
             return self._settings.as_json()
         if self._settings.tab and key == Press("tab"):
@@ -116,7 +139,10 @@ class TextField:
             case "escape":
                 return self._settings.escape
             case "c-x":
-                return Edit(self.text or self._settings.shape, ".json" if self._settings.kind == "json" else ".txt")
+                return Edit(
+                    self.text or self._settings.shape,
+                    ".json" if self._settings.kind == "json" else ".txt",
+                )
             case "tab" | "right" | "down" if self._shaped and not self.text:
                 self._insert_shape()
             case "up" | "c-p" | "down" | "c-n":
@@ -132,15 +158,19 @@ class TextField:
         return None
 
     def _insert_shape(self) -> None:
-        """Begin with the shape; the cursor stands in its first empty text."""
+        """Insert the template and move the cursor to its first empty string."""
         self._buffer.replace(self._settings.shape)
         if (empty := self.text.find('""')) >= 0:
             self._buffer.cursor = empty + 1
 
     def frame(self, size: Size) -> Frame:
-        """Draw the title, as much of the text as there is room for, what is wrong with it, and the keys."""
+        """Draw the title, the visible part of the text, errors and keys."""
         title = self._title(size)
-        errors = [row(text, "error") for line in self._errors for text in hang(f"! {line}", size.columns, "  ")]
+        errors = [
+            row(text, "error")
+            for line in self._errors
+            for text in hang(f"! {line}", size.columns, "  ")
+        ]
         hint = parts_rows(self._hint(size).split(BETWEEN), size.columns)
         notes = self._notes(size)[: max(0, size.rows - len(title) - len(errors) - len(hint) - 1)]
         self._width = max(1, size.columns - len(POINTER))
@@ -151,22 +181,37 @@ class TextField:
         texts = [self._drawn(start, end, first=start == 0) for start, end in ranges]
         if self._shaped and not self.text:
             texts = self._shape_rows(room, size.columns)
-        return Frame(joined(title, texts, notes, errors, hint), (len(title) + at - self._first, column + len(POINTER)))
+        return Frame(
+            joined(title, texts, notes, errors, hint),
+            (len(title) + at - self._first, column + len(POINTER)),
+        )
 
     def retitle(self, title: str) -> None:
-        """Put another last row of the question above: the window has another width."""
+        """Replace the title after a resize."""
         self._settings = replace(self._settings, title=title)
 
     def kept(self, size: Size) -> list[Row]:
-        """Draw the title, what is expected, and what was typed so far, or the shape of what is to be typed."""
+        """Return the title, the description, and the typed text or the template."""
         room = max(1, size.rows // 3)
         ranges = self._buffer.rows(max(1, size.columns - len(POINTER)))[:room] if self.text else []
         typed = [self._drawn(start, end, first=start == 0) for start, end in ranges]
-        return [*self._title(size), *typed, *(self._shape_rows(room, size.columns) if self._shaped and not self.text else [])]
+        return [
+            *self._title(size),
+            *typed,
+            *(self._shape_rows(room, size.columns) if self._shaped and not self.text else []),
+        ]
 
     def _title(self, size: Size) -> list[Row]:
-        title = [row(text) for text in hang(self._settings.title, size.columns, "  ")] if self._settings.title else []
-        about = [row(text, "dim") for text in hang(self._settings.about, size.columns, "  ")] if self._settings.about else []
+        title = (
+            [row(text) for text in hang(self._settings.title, size.columns, "  ")]
+            if self._settings.title
+            else []
+        )
+        about = (
+            [row(text, "dim") for text in hang(self._settings.about, size.columns, "  ")]
+            if self._settings.about
+            else []
+        )
         return [*title, *about]
 
     def _notes(self, size: Size) -> list[Row]:
@@ -184,14 +229,17 @@ class TextField:
         return f"{_HINT} · {escape}" if size.columns >= _WIDE else _SHORT_HINT
 
     def _shape_rows(self, room: int, columns: int) -> list[Row]:
-        """Draw the shape that is asked for, dimly: it is no answer yet."""
+        """Draw the template dimly."""
         first, *more = (exact(line) for line in self._settings.shape.split("\n"))
-        rows: list[Row] = [(Span(POINTER, "pointer"), Span(first, "dim")), *(row(" " * len(POINTER) + line, "dim") for line in more)]
+        rows: list[Row] = [
+            (Span(POINTER, "pointer"), Span(first, "dim")),
+            *(row(" " * len(POINTER) + line, "dim") for line in more),
+        ]
         return [clipped(drawn, columns) for drawn in rows[:room]]
 
     def _submit(self) -> Pressed:
         if self._shaped:
-            self._errors = ["this is only the shape: fill it in"]
+            self._errors = ["this is only a template: fill it in"]
             return None
         try:
             return self._then(self.text)
@@ -205,31 +253,51 @@ class TextField:
         return None if self._buffer.move_rows(by, self._width) else Sign.RING
 
     def _indentation(self) -> str:
-        """Return the spaces that a new line of JSON begins with: those of the line before."""
+        """Return the indentation of the previous line, for a new line of JSON."""
         if self._settings.kind != "json":
             return ""
         line = self.text[self.text.rfind("\n", 0, self._buffer.cursor) + 1 : self._buffer.cursor]
         return line[: len(line) - len(line.lstrip(" "))]
 
     def _drawn(self, start: int, end: int, *, first: bool) -> Row:
-        """Draw a part of the text: what cannot be shown as it is becomes one reversed question mark."""
+        """Draw a part of the text.
+
+        Characters that cannot be displayed become a reversed question mark.
+        """
         before = Span(POINTER if first else " " * len(POINTER), "pointer")
         text, hidden = self.text[start:end], self._hidden_places()
         if not any(start <= place < end for place in hidden):
             spans = json_spans(text) if self._settings.kind == "json" else (Span(text),)
             return (before, *spans, Span(" "))
-        return (before, *(_character(char, is_hidden=place in hidden) for place, char in enumerate(text, start)), Span(" "))
+        return (
+            before,
+            *(
+                _character(char, is_hidden=place in hidden)
+                for place, char in enumerate(text, start)
+            ),
+            Span(" "),
+        )
 
     def _hidden_places(self) -> frozenset[int]:
-        """Return the places in the text that cannot be shown as they are."""
+        """Return the indexes of characters that cannot be displayed."""
         if self._judged[0] != self.text:
             self._judged = self.text, hidden_places(self.text)
         return self._judged[1]
 
 
 def _character(char: str, *, is_hidden: bool) -> Span:
-    """Draw one character: a tab as its sign, what cannot be shown as a reversed question mark."""
-    return Span(char) if not is_hidden else Span(_TAB, "dim") if char == "\t" else Span(_MARK, "hidden")
+    """Draw one character.
+
+    A tab is drawn as its sign. A character that cannot be displayed becomes a reversed question
+    mark.
+    """
+    return (
+        Span(char)
+        if not is_hidden
+        else Span(_TAB, "dim")
+        if char == "\t"
+        else Span(_MARK, "hidden")
+    )
 
 
 _SHAPE_HINT = "Tab inserts the template, Enter submits · Ctrl+X editor"
@@ -237,8 +305,8 @@ _HINT = "Enter submits · Alt+Enter newline · Ctrl+X editor"
 _SHORT_HINT = "Enter · Alt+Enter nl · ^X editor · Esc"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A secret: nothing is echoed, not even its length
+# --------------------------------------------------------------------------------------------------
+# Secret fields: neither the text nor its length is displayed
 
 
 def _hidden_hint(prompt: Prompt) -> str:
@@ -247,7 +315,7 @@ def _hidden_hint(prompt: Prompt) -> str:
 
 
 class SecretField:
-    """Keeps what is typed, and never shows a trace of it."""
+    """A field for a secret. Neither the text nor its length is displayed."""
 
     submits = ENTER
     entry = KeyMode(writes=True, decides=submits)
@@ -265,7 +333,7 @@ class SecretField:
         return not self._typed
 
     def press(self, key: Key) -> Pressed:
-        """Take a character, take one back (Backspace) or all (Ctrl-U), submit, or leave."""
+        """Insert a character, delete one (Backspace) or all (Ctrl-U), submit, or leave."""
         self._message = ""
         if isinstance(key, Paste):
             self._typed += key.text.removesuffix("\n")
@@ -290,21 +358,28 @@ class SecretField:
         return Answered(secret)
 
     def frame(self, size: Size) -> Frame:
-        """Draw the question and that nothing will be seen; the same however much was typed."""
+        """Draw the question and the hint. The result does not depend on the typed text."""
         *above, last = hang(self._tail, size.columns, "  ")
         if cells(last) + 1 + cells(self._hint) < size.columns:
             rows = [*map(row, above), (Span(f"{last} "), Span(self._hint, "key"))]
         else:
-            rows = [*map(row, (*above, last)), *(row(text, "key") for text in wrap(self._hint, size.columns - 1))]
+            rows = [
+                *map(row, (*above, last)),
+                *(row(text, "key") for text in wrap(self._hint, size.columns - 1)),
+            ]
         end = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]) + 1)
         rows[-1] = (*rows[-1], Span("  "))
-        message = [row(text, "error") for text in wrap(self._message, size.columns)] if self._message else []
+        message = (
+            [row(text, "error") for text in wrap(self._message, size.columns)]
+            if self._message
+            else []
+        )
         return Frame(joined(rows, message), end)
 
     def retitle(self, title: str) -> None:
-        """Put another last row of the question above: the window has another width."""
+        """Replace the last row of the question after a resize."""
         self._tail = title
 
     def kept(self, size: Size) -> list[Row]:
-        """Draw the question, and nothing of what was typed."""
+        """Return the question without the typed text."""
         return [row(text) for text in hang(self._tail, size.columns, "  ")]

@@ -1,27 +1,41 @@
-"""More than 20 options: typing filters, twelve rows are seen, Tab marks."""
+"""Lists of more than 20 options. Typed text filters the list, twelve rows are visible, and Tab
+selects.
+"""
 
 from __future__ import annotations
 
 from midturn.events.prompt import Prompt
-from midturn.terminal.prompts.accept import Finder, Hit
+from midturn.terminal.prompts.accept import Match, Matcher
 from midturn.terminal.prompts.cells import cells, hang
 from midturn.terminal.prompts.keys import OTHER, escape_hint, label, marked, one_line
 from midturn.terminal.prompts.rich.buffer import Buffer
 from midturn.terminal.prompts.rich.burst import KeyMode
 from midturn.terminal.prompts.rich.keyboard import ENTER, Key, Paste
 from midturn.terminal.prompts.rich.listing import OptionList
-from midturn.terminal.prompts.rich.screen import POINTER, Frame, OptionMark, Pressed, Row, Sign, Size, Span, joined, parts_rows, row
+from midturn.terminal.prompts.rich.screen import (
+    POINTER,
+    Frame,
+    OptionMark,
+    Pressed,
+    Row,
+    Sign,
+    Size,
+    Span,
+    joined,
+    parts_rows,
+    row,
+)
 
-MOST_ROWS = 12
+MAX_ROWS = 12
 
 _STEPS = {"up": -1, "c-p": -1, "s-tab": -1, "down": 1, "c-n": 1, "pageup": -10, "pagedown": 10}
 _TITLE = "filter: "
-_MOST_CHOSEN_ROWS = 3
-_MOST_KEPT = 6
+_MAX_SELECTED_ROWS = 3
+_MAX_KEPT_ROWS = 6
 
 
 class Filtering(OptionList):
-    """Pick one, or mark several, among the options that the typed words find."""
+    """Single or multiple choice among the options that match the typed text."""
 
     marks = "Tab"
     entry = KeyMode(writes=True, decides=ENTER | {"tab"})
@@ -29,9 +43,9 @@ class Filtering(OptionList):
     def __init__(self, prompt: Prompt, tail: str) -> None:
         super().__init__(prompt, tail)
         self._escape = escape_hint(prompt) if prompt.exit_leaves_open else "Esc menu"
-        self._finder = Finder(self._options)
+        self._matcher = Matcher(self._options)
         self._typed = Buffer()
-        self._found = self._finder.find("")
+        self._found = self._matcher.find("")
         on_own_words = self.other is not None and not self._several and not marked(prompt)
         self._at = len(self._found) if on_own_words else min(marked(prompt), default=0)
 
@@ -41,7 +55,7 @@ class Filtering(OptionList):
         return self._typed.text
 
     def press(self, key: Key) -> Pressed:
-        """Filter, move, pick or mark."""
+        """Handle a key: filter, move or select."""
         self._message = []
         if isinstance(key, Paste):
             self._typed.insert(one_line(key.text))
@@ -70,32 +84,44 @@ class Filtering(OptionList):
         return None
 
     def frame(self, size: Size) -> Frame:
-        """Draw the question's last row, the filter, the options around the highlighted one, and how many there are."""
+        """Draw the question's last row, the filter, the options around the highlighted one, and
+        their number.
+        """
         title = self._title(size)
         before = cells(_TITLE) + cells(one_line(self.words[: self._typed.cursor]))
         words = self._words_row()
         below = [*self._own_words(size), *self._chosen_rows(size)]
         message = self._said(size)
         longest = len(self._hint(size, len(self._options)))
-        room = max(1, min(MOST_ROWS, size.rows - len(title) - len(below) - len(message) - longest - 1))
+        room = max(
+            1, min(MAX_ROWS, size.rows - len(title) - len(below) - len(message) - longest - 1)
+        )
         listed, hidden = self._listed(size, room)
         hint = self._hint(size, hidden)
-        blank: list[Row] = [()] * (room - len(listed) + longest - len(hint))  # whatever is found, nothing below it moves
+        blank: list[Row] = [()] * (
+            room - len(listed) + longest - len(hint)
+        )  # a constant height keeps the rows below in place
         taken = len(title) + 1 + room + longest + len(below) + len(message)
         preview = self._previews.rows(self._place, size.columns, size.rows - taken)
-        return Frame(joined(title, [words], listed, blank, below, preview, hint, message), (len(title), before))
+        return Frame(
+            joined(title, [words], listed, blank, below, preview, hint, message),
+            (len(title), before),
+        )
 
     def kept(self, size: Size) -> list[Row]:
-        """Draw what stays to be seen while something else takes the keys."""
+        """Return the rows that stay visible under another view."""
         title = self._title(size)
         words = [self._words_row()] if self.words else []
         chosen = self._chosen_rows(size) if self._chosen else []
-        listed, _ = self._listed(size, max(1, min(_MOST_KEPT, size.rows // 3 - len(title) - len(words) - len(chosen))))
+        listed, _ = self._listed(
+            size,
+            max(1, min(_MAX_KEPT_ROWS, size.rows // 3 - len(title) - len(words) - len(chosen))),
+        )
         return [*title, *words, *listed, *chosen]
 
     @property
     def _place(self) -> int:
-        """Place of the highlighted option; -1 if none is."""
+        """Index of the highlighted option, or -1."""
         return self._found[self._at].place if self._at < len(self._found) else -1
 
     def _words_row(self) -> Row:
@@ -111,7 +137,7 @@ class Filtering(OptionList):
     def _filter(self) -> None:
         self._moved()
         at = self._found[self._at].place if self._at < len(self._found) else -1
-        self._found = self._finder.find(self.words)
+        self._found = self._matcher.find(self.words)
         places = [hit.place for hit in self._found]
         self._at = places.index(at) if at in places and not self.words else 0
 
@@ -119,10 +145,15 @@ class Filtering(OptionList):
         rows = len(self._found) + self._type.allow_other
         self._moved()
         if rows:
-            self._at = (self._at + by) % rows if abs(by) == 1 else max(0, min(rows - 1, self._at + by))
+            self._at = (
+                (self._at + by) % rows if abs(by) == 1 else max(0, min(rows - 1, self._at + by))
+            )
 
     def _mark(self) -> Pressed:
-        """Mark the highlighted option, and go on to the next; in a list to pick one from, Tab moves."""
+        """Select the highlighted option and move to the next.
+
+        In a single choice, Tab only moves.
+        """
         if self._several:
             if self._at == len(self._found) and self._type.allow_other:
                 return OTHER
@@ -144,7 +175,7 @@ class Filtering(OptionList):
         return OTHER if self.other is None else self._answer({"other": self.other})
 
     def _listed(self, size: Size, room: int) -> tuple[list[Row], int]:
-        """Return the rows of the options that are seen, and how many options are not."""
+        """Return the rows of the visible options, and the number of options that do not fit."""
         if not self._found:
             return [row("  nothing matches", "dim")], 0
         at = min(self._at, len(self._found) - 1)
@@ -153,15 +184,19 @@ class Filtering(OptionList):
         first = max(0, min(at - others // 2, len(self._found) - others - 1))
         rows: list[Row] = []
         for number in range(first, min(len(self._found), first + others + 1)):
-            rows += full if number == at else self._rows(self._found[number], size, highlighted=False)
+            rows += (
+                full if number == at else self._rows(self._found[number], size, highlighted=False)
+            )
         return rows, len(self._found) - min(len(self._found) - first, others + 1)
 
-    def _rows(self, hit: Hit, size: Size, *, highlighted: bool) -> list[Row]:
+    def _rows(self, hit: Match, size: Size, *, highlighted: bool) -> list[Row]:
         chosen = hit.place in self._chosen if self._several else None
-        return self._drawn.rows(hit.place, OptionMark(chosen=chosen), size, highlighted=highlighted, found=hit.letters)
+        return self._drawn.rows(
+            hit.place, OptionMark(chosen=chosen), size, highlighted=highlighted, found=hit.letters
+        )
 
     def _own_words(self, size: Size) -> list[Row]:
-        """Draw the row for words of the person's own."""
+        """Return the row for free text."""
         if not self._type.allow_other:
             return []
         highlighted = self._at >= len(self._found)
@@ -173,13 +208,19 @@ class Filtering(OptionList):
         return [(pointer, Span(rows[0], style)), *(row(f"  {more}", style) for more in rows[1:])]
 
     def _chosen_rows(self, size: Size) -> list[Row]:
-        """List what is marked: a filter may hide it."""
+        """Return the selected options, because the filter may hide them."""
         if not self._several:
             return []
-        names = ", ".join(label(self._options[place]) for place in sorted(self._chosen)) or "nothing yet"
+        names = (
+            ", ".join(label(self._options[place]) for place in sorted(self._chosen))
+            or "nothing yet"
+        )
         rows = hang(f"marked: {names}", size.columns, "  ")
-        rest = [] if len(rows) <= _MOST_CHOSEN_ROWS else ["  …"]
-        return [row(text, "chosen" if self._chosen else "dim") for text in (*rows[:_MOST_CHOSEN_ROWS], *rest)]
+        rest = [] if len(rows) <= _MAX_SELECTED_ROWS else ["  …"]
+        return [
+            row(text, "chosen" if self._chosen else "dim")
+            for text in (*rows[:_MAX_SELECTED_ROWS], *rest)
+        ]
 
     def _hint(self, size: Size, hidden: int = 0) -> list[Row]:
         chosen = [self._marked] if self._several else []

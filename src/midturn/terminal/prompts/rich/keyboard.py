@@ -1,6 +1,7 @@
-"""The bytes of a terminal's keyboard, read as keys.
+"""Decodes the bytes of a terminal's keyboard into keys.
 
-What is not a known key is dropped whole: the end of an unknown sequence, or of a terminal's late report, must never count as a `y`.
+Unknown sequences are discarded completely. The last character of an unknown sequence, or of a late
+report of the terminal, must never count as a key such as `y`.
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-# ----------------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Key presses
 
 
 class Press(Struct, frozen=True):
-    """One key: the character itself, or a name (`enter`, `escape`, `up`, `c-a` with Ctrl, `m-b` with Alt, `s-tab` with Shift)."""
+    """One key.
+
+    A character, or a name (`enter`, `escape`, `up`, `c-a` with Ctrl, `m-b` with Alt, `s-tab` with
+    Shift).
+    """
 
     key: str
 
     @property
     def character(self) -> str:
-        """The character that is typed, empty for every other key."""
+        """The typed character, or an empty string for other keys."""
         return self.key if len(self.key) == 1 else ""
 
 
 class Paste(Struct, frozen=True):
-    """Text from the clipboard, line ends as newlines. `marked`: the terminal said that it is a paste."""
+    """Pasted text with newlines as line ends. `marked` is true if the terminal marked the paste."""
 
     text: str
     marked: bool = True
@@ -35,7 +40,7 @@ class Paste(Struct, frozen=True):
 Key: TypeAlias = Press | Paste
 
 ENTER = frozenset({"enter", "c-j"})
-"""Keys that submit where no text is typed: programs that send lines send Ctrl-J."""
+"""Keys that submit outside of text fields. Ctrl-J is the line end that programs send."""
 
 
 _ESCAPE = "\x1b"
@@ -43,87 +48,125 @@ _PASTE_BEGINS = "\x1b[200~"
 _PASTE_ENDS = "\x1b[201~"
 _LINUX_F1 = "\x1b[[A"
 _INTERRUPT = "\x03"
-_LONGEST = 4_096  # of a sequence that never ends
+_MAX_SEQUENCE = 4_096  # maximum number of characters of an unterminated sequence
 
 _SEQUENCE = re.compile(
     r"\x1b(?:"
     r"\[\[.|"  # function keys of the Linux console
-    r"\[M...|"  # a mouse; both may arrive in pieces, so that what begins like them is nothing else
+    # mouse. This sequence and the one above can arrive in pieces, so the next rule excludes their
+    # beginnings
+    r"\[M...|"
     r"\[(?![\[M])(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])|"
     r"O(?P<keypad>[ -~])|"
-    r"[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*(?:\x07|\x1b\\)|"  # reports: titles, colours, settings
+    # responses of the terminal: title, colours, settings
+    r"[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*(?:\x07|\x1b\\)|"
     r"(?P<alt>[^\[\]OPX^_\x1b]))",
     re.DOTALL,
 )
 
-_CONTROLS = {"\r": "enter", "\n": "c-j", "\t": "tab", "\x7f": "backspace", "\x08": "backspace", "\x00": "c-space", "\x1f": "c-_"}
-_FINALS = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "M": "enter", "P": "f1"}
-_NUMBERS = {"1": "home", "2": "insert", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end", "11": "f1"}
+_CONTROLS = {
+    "\r": "enter",
+    "\n": "c-j",
+    "\t": "tab",
+    "\x7f": "backspace",
+    "\x08": "backspace",
+    "\x00": "c-space",
+    "\x1f": "c-_",
+}
+_FINALS = {
+    "A": "up",
+    "B": "down",
+    "C": "right",
+    "D": "left",
+    "H": "home",
+    "F": "end",
+    "M": "enter",
+    "P": "f1",
+}
+_NUMBERS = {
+    "1": "home",
+    "2": "insert",
+    "3": "delete",
+    "4": "end",
+    "5": "pageup",
+    "6": "pagedown",
+    "7": "home",
+    "8": "end",
+    "11": "f1",
+}
 _CODES = {"9": "tab", "13": "enter", "27": "escape", "127": "backspace"}
 
 
 class Keyboard:
-    """Keys come out as soon as they are whole; `flush` says that nothing followed for a while, so that Escape was just Escape."""
+    """Decodes each key as soon as its bytes are complete.
+
+    Call `flush` after a pause, which completes a single Esc.
+    """
 
     def __init__(self) -> None:
-        self._waiting = ""
+        self._pending = ""
         self._pasting = False
 
     @property
     def pasting(self) -> bool:
-        """Whether a paste has begun and is still arriving."""
+        """Whether a paste is still arriving."""
         return self._pasting
 
     def begin_anew(self, typed: str) -> None:
-        """Forget what was typed up to now, at last `typed`. Only a paste that is still arriving goes on: the rest of it is no keys."""
+        """Discard the keys that were typed before a prompt. `typed` is the input not yet decoded.
+
+        A paste that has begun but not ended continues, because its rest must not count as keys.
+        """
         self.feed(typed)
-        begins = len(self._waiting) > 1 and _PASTE_BEGINS.startswith(self._waiting)
+        begins = len(self._pending) > 1 and _PASTE_BEGINS.startswith(self._pending)
         if not typed or not (self._pasting or begins):
-            self._waiting, self._pasting = "", False
+            self._pending, self._pasting = "", False
 
     @property
     def undecided(self) -> bool:
-        """Whether an Escape waits for what may follow it."""
-        return not self._pasting and self._waiting.startswith(_ESCAPE)
+        """Whether an Esc byte is pending."""
+        return not self._pasting and self._pending.startswith(_ESCAPE)
 
     def feed(self, data: str) -> list[Key]:
-        """Take what was read."""
-        if self._pasting and data == _INTERRUPT:  # the end of a paste got lost: Ctrl-C still works
-            self._pasting, self._waiting = False, ""
-        self._waiting += data
+        """Decode input."""
+        if (
+            self._pasting and data == _INTERRUPT
+        ):  # if the end of a paste was lost, Ctrl-C still works
+            self._pasting, self._pending = False, ""
+        self._pending += data
         keys: list[Key] = []
-        while self._waiting and self._next(keys):
+        while self._pending and self._next(keys):
             pass
         return keys
 
     def flush(self) -> list[Key]:
-        """Decide: an Escape that nothing followed is the key; a sequence that stays incomplete is dropped."""
+        """Complete a pending Esc key. Discard an incomplete sequence."""
         if not self.undecided:
             return []
-        waiting, self._waiting = self._waiting, ""
+        waiting, self._pending = self._pending, ""
         return [Press("escape")] if waiting == _ESCAPE else []
 
     def _next(self, keys: list[Key]) -> bool:
-        """Take one key off; False where more must be read first."""
+        """Decode one key. Return False if more input is needed."""
         if self._pasting:
             return self._paste(keys)
-        if self._waiting[0] != _ESCAPE:
-            keys.extend(_typed(self._waiting[0]))
-            self._waiting = self._waiting[1:]
+        if self._pending[0] != _ESCAPE:
+            keys.extend(_typed(self._pending[0]))
+            self._pending = self._pending[1:]
             return True
-        if self._waiting.startswith(_ESCAPE * 2):
+        if self._pending.startswith(_ESCAPE * 2):
             keys.append(Press("escape"))
-            self._waiting = self._waiting[1:]
+            self._pending = self._pending[1:]
             return True
         return self._sequence(keys)
 
     def _sequence(self, keys: list[Key]) -> bool:
-        found = _SEQUENCE.match(self._waiting)
+        found = _SEQUENCE.match(self._pending)
         if found is None:
-            if len(self._waiting) > _LONGEST:
-                self._waiting = ""
+            if len(self._pending) > _MAX_SEQUENCE:
+                self._pending = ""
             return False
-        self._waiting = self._waiting[found.end() :]
+        self._pending = self._pending[found.end() :]
         if found[0] == _PASTE_BEGINS:
             self._pasting = True
         elif found[0] == _LINUX_F1:
@@ -137,16 +180,16 @@ class Keyboard:
         return True
 
     def _paste(self, keys: list[Key]) -> bool:
-        text, ends, rest = self._waiting.partition(_PASTE_ENDS)
+        text, ends, rest = self._pending.partition(_PASTE_ENDS)
         if not ends:
             return False
-        self._pasting, self._waiting = False, rest
+        self._pasting, self._pending = False, rest
         keys.append(Paste(text.replace("\r\n", "\n").replace("\r", "\n")))
         return True
 
 
 def _typed(char: str) -> list[Press]:
-    """Read one character outside of a sequence."""
+    """Decode one character outside of a sequence."""
     if char in _CONTROLS:
         return [Press(_CONTROLS[char])]
     if char < " ":
@@ -155,7 +198,9 @@ def _typed(char: str) -> list[Press]:
 
 
 def _csi(parameters: str, final: str) -> list[Press]:
-    """Read `ESC [ parameters final`: cursor keys, and keys by number or code, with modifiers."""
+    """Decode `ESC [ parameters final`: cursor keys, and keys with a number or a code, with
+    modifiers.
+    """
     numbers = parameters.split(";")
     match final:
         case "Z":
@@ -173,7 +218,10 @@ def _csi(parameters: str, final: str) -> list[Press]:
 
 
 def _named(name: str | None, modifiers: str) -> list[Press]:
-    """Put the modifiers before a key's name: one more than a sum of Shift 1, Alt 2, Ctrl 4."""
+    """Add the modifiers to the name of a key.
+
+    The terminal encodes modifiers as 1 plus the sum of Shift 1, Alt 2 and Ctrl 4.
+    """
     if name is None:
         return []
     digits = modifiers.partition(":")[0]

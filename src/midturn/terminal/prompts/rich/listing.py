@@ -1,4 +1,7 @@
-"""Up to 20 options: a key picks or toggles at once, arrows move; own words and skipping are rows like the others."""
+"""Lists of up to 20 options.
+
+The key of an option selects it at once, and arrows move. Free text and Skip are rows of the list.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,28 @@ from midturn.events.prompt import Prompt
 from midturn.question.answer_type import MultiSelectType, SelectType, folded
 from midturn.question.json_value import Json
 from midturn.question.reply import Answered
-from midturn.terminal.prompts.accept import NotAccepted, accept, bounds, chosen_values, unchosen, unchosen_once, unmarked, unmarked_once
+from midturn.terminal.prompts.accept import (
+    NotAccepted,
+    accept,
+    bounds,
+    chosen_values,
+    unchosen,
+    unchosen_once,
+    unmarked,
+    unmarked_once,
+)
 from midturn.terminal.prompts.answer_text import choice_text
 from midturn.terminal.prompts.cells import BETWEEN, cells, hang, wrap
-from midturn.terminal.prompts.keys import Command, Commands, KeyStep, first_other, label, leaves, marked, skipped
+from midturn.terminal.prompts.keys import (
+    Command,
+    Commands,
+    KeyStep,
+    first_other,
+    label,
+    leaves,
+    marked,
+    skipped,
+)
 from midturn.terminal.prompts.rich import screen
 from midturn.terminal.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.terminal.prompts.rich.choice import Help, help_rows, key_row
@@ -22,19 +43,21 @@ from midturn.terminal.prompts.rich.preview import PreviewPane
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "s-tab": -1, "down": 1, "j": 1, "c-n": 1, "tab": 1}
 _PAGE = 10
 _BELOW = "o-"
-"""The keys that are rows below the options."""
+"""Keys of the commands that have their own row below the options."""
 
 
 class OptionList:
-    """Base of every list of options: the marked ones, the answer of Enter, and what Enter refuses once.
+    """Base of every list of options.
 
-    `other` are words of the person's own that are chosen.
+    It handles the selection, the answer that Enter gives, and answers that need confirmation.
+
+    `other` is the free text that is part of the selection.
     """
 
     submits = None
     entry = KeyMode(moves=frozenset({"j", "k", "tab"}))
     marks: ClassVar[str] = "Space"
-    """The key that marks the highlighted option."""
+    """Key that selects the highlighted option."""
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
         self._prompt = prompt
@@ -52,7 +75,7 @@ class OptionList:
 
     @property
     def words(self) -> str:
-        """Text of the filter, where there is one."""
+        """Text of the filter, or an empty string."""
         return ""
 
     @property
@@ -62,19 +85,21 @@ class OptionList:
 
     @property
     def marked_values(self) -> list[Json]:
-        """The marked options, and words of the person's own that join them."""
+        """Values of the selected options, and the free text."""
         return chosen_values(self._options, self._chosen, self.other) if self._several else []
 
     def retitle(self, title: str) -> None:
-        """Put another last row of the question above: the window has another width."""
+        """Replace the last row of the question after a resize."""
         self._tail = title
 
     def _title(self, size: screen.Size) -> list[screen.Row]:
         return [screen.row(text) for text in hang(self._tail, size.columns, "  ")]
 
     def _said(self, size: screen.Size) -> list[screen.Row]:
-        """Draw what there is to say about the last key."""
-        return [screen.row(text, "error") for line in self._message for text in wrap(line, size.columns)]
+        """Return the rows of the message that the last key press caused."""
+        return [
+            screen.row(text, "error") for line in self._message for text in wrap(line, size.columns)
+        ]
 
     def _complain(self, *lines: str) -> screen.Sign:
         self._message = list(lines)
@@ -87,36 +112,39 @@ class OptionList:
             return self._complain(*error.lines)
 
     def _submit(self) -> screen.Pressed:
-        """Answer with all that is marked."""
+        """Answer with all selected options."""
         values = chosen_values(self._options, self._chosen, self.other)
         if not values and self._refuses.now():
             return self._complain(unmarked(self.marks))
         return self._answer(values)
 
     def _moved(self) -> None:
-        """Take note of a move: in a list to pick one from, what is highlighted counts as chosen from now on."""
+        """After a move, treat the highlighted option of a single choice as selected."""
         if not self._several:
             self._refuses.not_any_more()
 
     def _take(self, place: int) -> screen.Pressed:
-        """Answer with the highlighted option, unless no one has chosen it yet."""
+        """Answer with the highlighted option, unless it must be confirmed first."""
         if self._refuses.now():
             return self._complain(unchosen(label(self._options[place])))
         return self._answer(self._options[place].value)
 
     @property
     def _marked(self) -> str:
-        """Count of chosen options, and of those allowed."""
+        """Number of selected options, and the minimum and maximum."""
         limits = f" ({limited})" if (limited := bounds(cast("MultiSelectType", self._type))) else ""
         return f"{len(self._chosen) + (self.other is not None)} chosen{limits}"
 
 
 class Listing(OptionList, ABC):
-    """Common part of a list to pick one from and a list to mark several in."""
+    """Base of the single-choice and the multiple-choice list."""
 
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
         super().__init__(prompt, tail)
-        keys = {*_STEPS, *screen.KEYS[: len(self._options)]}  # commands with one of these are in the menu behind Escape
+        keys = {
+            *_STEPS,
+            *screen.KEYS[: len(self._options)],
+        }  # a command with one of these keys is only in the menu that Esc opens
         self._offered = offered = tuple(command for command in offered if command.key not in keys)
         self._by_key = {command.key: command for command in self._offered}
         self._below = tuple(command for command in offered if command.key in _BELOW)
@@ -126,7 +154,7 @@ class Listing(OptionList, ABC):
         self._help = Help()
 
     def press(self, key: Key) -> screen.Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
-        """Move, pick, toggle, or do what a key says."""
+        """Handle a key: move, select, toggle, or run a command."""
         self._message = []
         if isinstance(key, Paste):
             return self._complain(NOTHING_CHOSEN)
@@ -149,36 +177,59 @@ class Listing(OptionList, ABC):
         return self._other_key(key.key)
 
     def frame(self, size: screen.Size) -> screen.Frame:
-        """Draw the question's last row, the options, the keys; the cursor stands on the highlighted row."""
+        """Draw the question's last row, the options and the keys.
+
+        The cursor is on the highlighted row.
+        """
         title = self._title(size)
         hint = screen.parts_rows(self._hint().split(BETWEEN), size.columns)
-        keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
+        keys = key_row(
+            tuple(command for command in self._offered if command not in self._below), size.columns
+        )
         message = self._said(size)
-        drawn = [self._row(place, size, highlighted=place == self._at) for place in range(self._rows)]
-        listed, cursor = _window(drawn, self._at, size.rows - len(title) - len(hint) - 1 - len(message))
+        drawn = [
+            self._row(place, size, highlighted=place == self._at) for place in range(self._rows)
+        ]
+        listed, cursor = _window(
+            drawn, self._at, size.rows - len(title) - len(hint) - 1 - len(message)
+        )
         cursor += len(title)
         steady = self._steady(size) - len(listed)
         helped = self._helped(size) if self._help.is_open else []
         others = len(title) + len(listed) + len(hint) + 1 + len(message)
-        if helped and others + len(helped) > size.rows:  # it takes the place of the list
+        if (
+            helped and others + len(helped) > size.rows
+        ):  # the help replaces the list if both do not fit
             window = self._help.window(helped, size.rows - len(title) - 1 - len(message))
             return screen.Frame(screen.joined(title, window, [keys], message), (len(title) - 1, 0))
         self._help.window(helped, len(helped))
         blank: list[screen.Row] = [()] * max(0, min(steady, size.rows - others - len(helped)))
         left = size.rows - others - len(helped) - len(blank)
         preview = [] if helped else self._previews.rows(self._at, size.columns, left)
-        return screen.Frame(screen.joined(title, listed, blank, preview, hint, [keys], helped, message), (cursor, 2))
+        return screen.Frame(
+            screen.joined(title, listed, blank, preview, hint, [keys], helped, message), (cursor, 2)
+        )
 
     def kept(self, size: screen.Size) -> list[screen.Row]:
-        """Draw what stays to be seen while something else takes the keys: the question and the options, one row each."""
-        return [*self._title(size), *(drawn for place in range(self._rows) for drawn in self._row(place, size, highlighted=False))]
+        """Return the question and the options, one row each.
+
+        They stay visible under another view.
+        """
+        return [
+            *self._title(size),
+            *(
+                drawn
+                for place in range(self._rows)
+                for drawn in self._row(place, size, highlighted=False)
+            ),
+        ]
 
     @property
     def _rows(self) -> int:
         return len(self._options) + len(self._below)
 
     def _start(self) -> int:
-        """Return the row that is highlighted first: what Enter would answer with."""
+        """Return the row that is highlighted at the start. Enter answers with this row."""
         keys = [command.key for command in self._below]
         if "-" in keys and skipped(self._prompt):
             return len(self._options) + keys.index("-")
@@ -187,18 +238,24 @@ class Listing(OptionList, ABC):
         return min(marked(self._prompt), default=0)
 
     def _below_at(self) -> Command | None:
-        """Return what the highlighted row does, if it is no option."""
+        """Return the command of the highlighted row, or None if it is an option."""
         place = self._at - len(self._options)
         return self._below[place] if place >= 0 else None
 
     def _row(self, place: int, size: screen.Size, *, highlighted: bool) -> list[screen.Row]:
         if place < len(self._options):
             return self._drawn.rows(place, self._mark(place), size, highlighted=highlighted)
-        return self._row_below(self._below[place - len(self._options)], size, highlighted=highlighted)
+        return self._row_below(
+            self._below[place - len(self._options)], size, highlighted=highlighted
+        )
 
-    def _row_below(self, command: Command, size: screen.Size, *, highlighted: bool) -> list[screen.Row]:
+    def _row_below(
+        self, command: Command, size: screen.Size, *, highlighted: bool
+    ) -> list[screen.Row]:
         chosen = command.key == "o" and self.other is not None
-        mark = screen.OptionMark(command.key, chosen=chosen if self._several and command.key == "o" else None).text
+        mark = screen.OptionMark(
+            command.key, chosen=chosen if self._several and command.key == "o" else None
+        ).text
         text = choice_text({"other": self.other}) if chosen else _IN_WORDS[command.key]
         first, *more = hang(text, max(1, size.columns - 2 - cells(mark)), "")
         pointer = screen.Span(screen.POINTER if highlighted else "  ", "pointer")
@@ -211,7 +268,9 @@ class Listing(OptionList, ABC):
     def _move(self, key: str) -> bool:
         match key:
             case "pageup" | "pagedown":
-                self._at = max(0, min(self._rows - 1, self._at + (_PAGE if key == "pagedown" else -_PAGE)))
+                self._at = max(
+                    0, min(self._rows - 1, self._at + (_PAGE if key == "pagedown" else -_PAGE))
+                )
             case "home" | "end":
                 self._at = 0 if key == "home" else self._rows - 1
             case _ if key in _STEPS:
@@ -221,20 +280,32 @@ class Listing(OptionList, ABC):
         return True
 
     def _goes_to(self, letter: str) -> bool:
-        """Go to the next option that begins with a letter."""
+        """Move to the next option that begins with the letter."""
         count = len(self._options)
-        ahead = [(self._at + by) % count for by in range(1, count + 1)] if self._at < count else range(count)
-        place = next((place for place in ahead if letter and self._initials[place] == _initial(letter)), None)
+        ahead = (
+            [(self._at + by) % count for by in range(1, count + 1)]
+            if self._at < count
+            else range(count)
+        )
+        place = next(
+            (place for place in ahead if letter and self._initials[place] == _initial(letter)), None
+        )
         if place is None:
             return False
         self._at = place
         return True
 
     def _steady(self, size: screen.Size) -> int:
-        """Return how many rows the list has where the longest of its options is highlighted: it keeps them wherever one moves."""
+        """Return the number of rows of the list when its longest option is highlighted.
+
+        With this height, the list does not change its height during moves.
+        """
         if self._tallest[:2] != (size.columns, self.other):
             low = [len(self._row(place, size, highlighted=False)) for place in range(self._rows)]
-            more = max(len(self._row(place, size, highlighted=True)) - low[place] for place in range(self._rows))
+            more = max(
+                len(self._row(place, size, highlighted=True)) - low[place]
+                for place in range(self._rows)
+            )
             self._tallest = (size.columns, self.other, sum(low) + more)
         return self._tallest[2]
 
@@ -242,9 +313,12 @@ class Listing(OptionList, ABC):
         return screen.OptionMark(screen.KEYS[place])
 
     def _helped(self, size: screen.Size) -> list[screen.Row]:
-        """Say what the keys do: first those that move and choose, then those that leave."""
+        """Return the help: the keys that move and select, then the keys that leave."""
         lines = [*self._help_lines(), *([] if self._previews.is_empty else [_SCROLLS])]
-        return [*help_rows((), lines, size), *help_rows(self._offered, [f"Ctrl-C - {leaves(self._prompt)}"], size)]
+        return [
+            *help_rows((), lines, size),
+            *help_rows(self._offered, [f"Ctrl-C - {leaves(self._prompt)}"], size),
+        ]
 
     @property
     def _escape_help(self) -> str:
@@ -252,19 +326,19 @@ class Listing(OptionList, ABC):
 
     @abstractmethod
     def _pick(self) -> screen.Pressed:
-        """Do what the key of the highlighted row does."""
+        """Run the command of the highlighted row."""
 
     @abstractmethod
     def _other_key(self, key: str) -> screen.Pressed:
-        """Do what the keys of this kind of list do."""
+        """Handle a key that is specific to this kind of list."""
 
     @abstractmethod
     def _hint(self) -> str:
-        """Say in one row how to choose, and within which limits."""
+        """Return one row about how to select, and how many options to select."""
 
     @abstractmethod
     def _help_lines(self) -> list[str]:
-        """Say what the keys that move and choose do."""
+        """Return the help for the keys that move and select."""
 
 
 _IN_WORDS = {"o": "something else, in your own words", "-": "none of this: skip the question"}
@@ -274,7 +348,9 @@ _SCROLLS = "← → - scroll the preview of the highlighted option"
 
 
 def _window(drawn: list[list[screen.Row]], at: int, room: int) -> tuple[list[screen.Row], int]:
-    """Return the rows of as many options around the highlighted one as there is room for, and where that one begins in them."""
+    """Return the rows of the options that fit around the highlighted option, and the offset of
+    the highlighted option in these rows.
+    """
     if sum(map(len, drawn)) <= room:
         return [found for rows in drawn for found in rows], sum(map(len, drawn[:at]))
     room = max(1, room - 1)
@@ -299,21 +375,21 @@ def _initial(text: str) -> str:
     return folded(text)[:1]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Picking one of up to 20 options, and marking several of them
+# --------------------------------------------------------------------------------------------------
+# Single choice and multiple choice of up to 20 options
 
 
 _MOVES = (
     "↑↓, j/k, Tab, PgUp/PgDn - move",
-    "a letter - go to the next option that begins with it; where it is a key, with Shift",
+    "a letter - go to the next option that begins with it; if the letter is a key, with Shift",
 )
 
 
 class PickOne(Listing):
-    """Exactly one: its key answers at once, Enter takes the highlighted one."""
+    """Single choice: an option's key answers at once, Enter answers with the highlighted option."""
 
     def press(self, key: Key) -> screen.Pressed:
-        """Take a key; after a move, the highlighted option counts as chosen."""
+        """Handle a key. After a move, the highlighted option counts as selected."""
         before = self._at
         pressed = super().press(key)
         if self._at != before:
@@ -337,11 +413,20 @@ class PickOne(Listing):
         return f"{screen.key_names(len(self._options))} or Enter picks"
 
     def _help_lines(self) -> list[str]:
-        return [*_MOVES, f"an option's key - pick it at once; Enter - pick the highlighted one; Esc - {self._escape_help}"]
+        return [
+            *_MOVES,
+            (
+                "an option's key - pick it at once; Enter - pick the highlighted one; Esc -"
+                f" {self._escape_help}"
+            ),
+        ]
 
 
 class MarkSeveral(Listing):
-    """Any number: Space or an option's key toggles, Enter submits; words of the person's own may join them."""
+    """Multiple choice.
+
+    Space or an option's key toggles, Enter submits. Free text can be part of the answer.
+    """
 
     def _pick(self) -> screen.Pressed:
         below = self._below_at()
@@ -371,9 +456,16 @@ class MarkSeveral(Listing):
     def _help_lines(self) -> list[str]:
         return [
             *_MOVES,
-            f"Space or an option's key - mark it or not; Ctrl-A - all or none; Enter - submit; Esc - {self._escape_help}",
+            (
+                "Space or an option's key - select or deselect it; Ctrl-A - all or none; Enter - submit;"
+                f" Esc - {self._escape_help}"
+            ),
         ]
 
 
 def _no_option(key: str) -> str:
-    return f"{key} is not an option; press ? for help" if len(key) == 1 else "that key does nothing here; press ? for help"
+    return (
+        f"{key} is not an option; press ? for help"
+        if len(key) == 1
+        else "that key does nothing here; press ? for help"
+    )

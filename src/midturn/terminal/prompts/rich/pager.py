@@ -1,4 +1,6 @@
-"""The body of a question: coloured character by character, diffs with their line numbers; and on a screen of its own, the pager."""
+"""The rows above a question (context, diffs with line numbers), and the pager that shows them on
+the full screen.
+"""
 
 from __future__ import annotations
 
@@ -33,22 +35,23 @@ from midturn.terminal.prompts.rich.screen import (
     wrapped,
 )
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A diff line by line: its line numbers beside it, and what has changed within a line marked in it
+# --------------------------------------------------------------------------------------------------
+# Diffs: line numbers in the margin, and the changed parts of a line highlighted
 
 
 _HUNK = re.compile(r"@@ -(\d{1,7})(?:,(\d{1,7}))? \+(\d{1,7})(?:,(\d{1,7}))? @@")
 _HUNK_BEGINS = re.compile(r"@@ ")
 _SIGNS = {"add": "+", "del": "-", "same": " "}
-_LEAST = 24  # cells; where a line has less room than this beside its number, it has none
+_MIN_COLUMNS_WITH_NUMBERS = 24  # minimum width in cells of a window with line numbers
 _CHANGES: dict[str, Style] = {"+": "added", "-": "removed"}
 _WITHIN: dict[str, Style] = {"+": "inserted", "-": "deleted"}
 
 
 class ContextLine(Struct, frozen=True):
-    """One line of a context. `kept` lines are broken at the edge of the screen with every character, others between words.
+    """One line of a context.
 
-    `margin` stands before the line, and is no part of it: a number.
+    If `kept` is true, the line is broken at any character, else between words. `margin` is
+    displayed before the line and is not part of its text: the line number.
     """
 
     spans: Row
@@ -56,9 +59,9 @@ class ContextLine(Struct, frozen=True):
     margin: str = ""
 
     def rows(self, width: int) -> list[Row]:
-        """Return the rows of the line at a width."""
+        """Return the rows of the line at this width."""
         room = width - len(self.margin)
-        if not self.margin or room < _LEAST:
+        if not self.margin or room < _MIN_COLUMNS_WITH_NUMBERS:
             return (cut if self.kept else wrapped)(self.spans, width)
         first, *more = cut(self.spans, room)
         beside = [Span(self.margin, "dim"), Span(" " * len(self.margin))]
@@ -66,22 +69,31 @@ class ContextLine(Struct, frozen=True):
 
 
 def diff_lines(lines: Sequence[str]) -> list[ContextLine]:
-    """Return the lines of a diff, fit to be shown: every character is, and the numbers are those that its hunks name."""
+    """Return the lines of a diff with every character visible.
+
+    Hunk headers give the line numbers.
+    """
     read = list(_numbered(lines))
     margin = max((len(str(line.number)) for line in read if line.number), default=0)
     marked = _marked(read)
-    return [ContextLine(spans, kept=True, margin=_margin(line, margin)) for line, spans in zip(read, marked, strict=True)]
+    return [
+        ContextLine(spans, kept=True, margin=_margin(line, margin))
+        for line, spans in zip(read, marked, strict=True)
+    ]
 
 
 def change_lines(rows: Sequence[ChangeRow]) -> list[ContextLine]:
-    """Return the rows of a change to a file, as `diff_lines` does."""
+    """Return the rows of a change to a file in the format of `diff_lines`."""
     read = [_Line(row.line, _SIGNS.get(row.kind, ""), row.new or row.old) for row in rows]
     margin = max((len(str(line.number)) for line in read if line.number), default=0)
-    return [ContextLine(spans, kept=True, margin=_margin(line, margin)) for line, spans in zip(read, _marked(read), strict=True)]
+    return [
+        ContextLine(spans, kept=True, margin=_margin(line, margin))
+        for line, spans in zip(read, _marked(read), strict=True)
+    ]
 
 
 class _Line(Struct, frozen=True):
-    """A line as it is shown; `sign` is its first column where it belongs to a hunk, and else empty."""
+    """A displayed line. `sign` is its first column if the line is part of a hunk, else empty."""
 
     shown: str
     sign: str = ""
@@ -95,7 +107,10 @@ def _margin(line: _Line, digits: int) -> str:
 
 
 def _numbered(lines: Sequence[str]) -> Iterator[_Line]:
-    """Tell the lines of hunks from those around them, as `hunk_end` counts them: a removed line may begin as a header does."""
+    """Yield each line with its sign and number.
+
+    The lines of a hunk are counted, because a removed line can look like a file header.
+    """
     old = new = end = 0
     for at, line in enumerate(lines):
         shown = diff_line(line)
@@ -113,7 +128,11 @@ def _numbered(lines: Sequence[str]) -> Iterator[_Line]:
 
 
 def _marked(lines: Sequence[_Line]) -> list[Row]:
-    """Colour the lines; where as many were added as were removed before them, each is compared with its own."""
+    """Return coloured rows.
+
+    If a removed block is followed by an added block of the same length, the blocks are compared
+    line by line.
+    """
     rows = [_coloured(line) for line in lines]
     at = 0
     while at < len(lines):
@@ -128,7 +147,7 @@ def _marked(lines: Sequence[_Line]) -> list[Row]:
 
 
 def _run(lines: Sequence[_Line], start: int, sign: str) -> int:
-    """Return where the lines with this sign end that begin at `start`."""
+    """Return the end of the run of lines with this sign that begins at `start`."""
     end = start
     while end < len(lines) and lines[end].sign == sign:
         end += 1
@@ -144,28 +163,40 @@ def _coloured(line: _Line) -> Row:
 
 
 def _compared(old: _Line, new: _Line) -> tuple[Row, Row]:
-    """Mark what lies between what two lines begin and end with alike; nothing where they have hardly anything in common."""
+    """Mark the different part of two lines, between their common start and their common end.
+
+    Mark nothing if the lines have little in common.
+    """
     before, after = old.shown[1:], new.shown[1:]
     start = _alike(before, after)
     end = _alike(before[start:][::-1], after[start:][::-1])
     if not (before[:start].strip() or before[len(before) - end :].strip()):
         return _coloured(old), _coloured(new)
-    return _split(old, start + 1, len(old.shown) - end), _split(new, start + 1, len(new.shown) - end)
+    return _split(old, start + 1, len(old.shown) - end), _split(
+        new, start + 1, len(new.shown) - end
+    )
 
 
 def _alike(one: str, other: str) -> int:
-    """Return with how many characters both begin."""
-    return next((at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its), min(len(one), len(other)))
+    """Return the length of the common start."""
+    return next(
+        (at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its),
+        min(len(one), len(other)),
+    )
 
 
 def _split(line: _Line, start: int, end: int) -> Row:
     style, within = _CHANGES[line.sign], _WITHIN[line.sign]
-    spans = (Span(line.shown[:start], style), Span(line.shown[start:end], within), Span(line.shown[end:], style))
+    spans = (
+        Span(line.shown[:start], style),
+        Span(line.shown[start:end], within),
+        Span(line.shown[end:], style),
+    )
     return tuple(span for span in spans if row_cells([span]))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# All of it on a screen of its own
+# --------------------------------------------------------------------------------------------------
+# The full-screen pager
 
 
 _CLOSE = frozenset({"q", "escape", "v"})
@@ -175,17 +206,25 @@ _PAGES = KeyMode(moves=frozenset({*_NEXT, *_BACK, "j", "k", "g", "G", "n", "N"})
 _WORDS = KeyMode(writes=True, decides=ENTER)
 _KEYS = (
     " · Space next · b back · ↑↓ j k · / search · q back to the question",
-    " · Space next · b back · / search · q leave",
-    " · Space · b · / · q leave",
-    " · q leave",
+    " · Space next · b back · / search · q close",
+    " · Space · b · / · q close",
+    " · q close",
 )
-"""From all words to few: the first that fit stand in the bar."""
+"""Hints of the bar, longest first. The first hint that fits is displayed."""
 
 
 class Pager:
-    """A window on many rows, which are laid out for each width; it knows how many rows were never in it."""
+    """A full-screen view of many rows, laid out for each width.
 
-    def __init__(self, layout: Callable[[int], Sequence[Row]], first: int = 0, exit_reply: Reply | None = None) -> None:
+    The pager counts the rows that were never displayed.
+    """
+
+    def __init__(
+        self,
+        layout: Callable[[int], Sequence[Row]],
+        first: int = 0,
+        exit_reply: Reply | None = None,
+    ) -> None:
         self._layout = layout
         self._exit_reply = exit_reply or EndedTurn()
         self._columns = 0
@@ -200,16 +239,19 @@ class Pager:
 
     @property
     def unseen(self) -> int:
-        """Number of rows not seen, including those printed above the question."""
+        """Number of rows that were not displayed so far.
+
+        Rows printed above the question count as displayed.
+        """
         return len(self._unseen) if self._unseen is not None else len(self._rows)
 
     @property
     def entry(self) -> KeyMode:
-        """What keys do now."""
+        """Mode that says how keys are interpreted now."""
         return _WORDS if self._search is not None else _PAGES
 
     def press(self, key: Key, now: float) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
-        """Turn the page, move by a row, search, or close."""
+        """Handle a key: turn the page, move by one row, search, or close."""
         del now
         self._note = ""
         if isinstance(key, Press) and key.key == "c-c":
@@ -235,7 +277,7 @@ class Pager:
         return None
 
     def frame(self, size: Size) -> Frame:
-        """Draw as many rows as there is room for, and where we are."""
+        """Draw the rows that fit, and the bar with the position."""
         if size.columns != self._columns:
             self._lay_out(size.columns)
         self._room = max(1, size.rows - 1)
@@ -246,10 +288,20 @@ class Pager:
             self._unseen -= set(range(self._first, end))
         blank: list[Row] = [()] * (self._room - len(shown))
         bar = self._bar(end, size)
-        return fitted(Frame(joined(shown, blank, [row(bar, "key")]), (self._room, min(len(bar), size.columns - 1))), size)
+        return fitted(
+            Frame(
+                joined(shown, blank, [row(bar, "key")]),
+                (self._room, min(len(bar), size.columns - 1)),
+            ),
+            size,
+        )
 
     def _lay_out(self, columns: int) -> None:
-        """Lay out for a new width; who has seen all has seen all, and else only what was printed above counts."""
+        """Lay out the rows for a new width.
+
+        If all rows were displayed before, all rows still count as displayed. Otherwise only the
+        rows printed above the question count as displayed.
+        """
         all_seen = self._unseen is not None and not self._unseen
         before = self._rows[self._first : self._first + 1]
         self._rows, self._columns = self._layout(columns), columns
@@ -281,7 +333,9 @@ class Pager:
         return None
 
     def _find(self, step: int) -> Pressed:
-        """Go to the next row that has the words in it, from the end on from the beginning."""
+        """Go to the next row that contains the search text. After the last row, search from the
+        first.
+        """
         wanted = self._words.casefold()
         count = len(self._rows)
         for by in range(1, count + 1):
@@ -289,7 +343,7 @@ class Pager:
             if wanted in row_text(self._rows[at]).casefold():
                 self._first = at
                 return None
-        self._note = f"nothing has {one_line(self._words)} in it"
+        self._note = f"no row contains {one_line(self._words)}"
         return Sign.RING
 
     def _step(self, key: str) -> int | None:
@@ -298,11 +352,20 @@ class Pager:
         if key in _BACK:
             return -self._room
         count = len(self._rows)
-        return {"down": 1, "j": 1, "up": -1, "k": -1, "home": -count, "g": -count, "end": count, "G": count}.get(key)
+        return {
+            "down": 1,
+            "j": 1,
+            "up": -1,
+            "k": -1,
+            "home": -count,
+            "g": -count,
+            "end": count,
+            "G": count,
+        }.get(key)
 
 
 ContextRows: TypeAlias = Callable[[str, int], Sequence[Row]]
-"""Lays a context out as rows of a width."""
+"""Function that lays out a context in rows of a given width."""
 
 _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?P<text>.*)")
@@ -329,17 +392,17 @@ _DIFF_LINES = (
 
 
 def markdown_lines(text: str) -> list[ContextLine]:
-    """Return the lines of a context, fit to be shown."""
+    """Return the lines of a context with every character visible."""
     return list(_read(text.rstrip("\n").split("\n"))) if text else []
 
 
 def plain_context(text: str, width: int) -> list[Row]:
-    """Return the rows of a context at a width."""
+    """Return the rows of a context at this width."""
     return [found for line in markdown_lines(text) for found in line.rows(width)]
 
 
 def json_spans(line: str) -> Row:
-    """Colour one line of JSON that is fit to be shown."""
+    """Return a displayable line of JSON with colours."""
     spans: list[Span] = []
     at = 0
     for found in _JSON.finditer(line):
@@ -350,7 +413,10 @@ def json_spans(line: str) -> Row:
 
 
 def argument_spans(line: str) -> Row:
-    """Colour the name of an argument; a text that stands below its name is indented, and stays as it is."""
+    """Colour the name of an argument.
+
+    Indented lines belong to a multi-line value and stay uncoloured.
+    """
     name, colon, rest = line.partition(":")
     if line.startswith(" ") or not colon:
         return row(line)
@@ -358,11 +424,13 @@ def argument_spans(line: str) -> Row:
 
 
 def diff_spans(line: str) -> Row:
-    """Colour one line of a diff that is fit to be shown."""
+    """Return a displayable line of a diff with its colour."""
     return row(line, _CHANGES.get(line[:1], ""))
 
 
-_JSON = re.compile(r'(?P<name>"(?:\\.|[^"\\])*"(?=\s*:))|(?P<string>"(?:\\.|[^"\\])*"?)|(?P<number>-?\d[\d.eE+-]*|\b(?:true|false|null)\b)')
+_JSON = re.compile(
+    r'(?P<name>"(?:\\.|[^"\\])*"(?=\s*:))|(?P<string>"(?:\\.|[^"\\])*"?)|(?P<number>-?\d[\d.eE+-]*|\b(?:true|false|null)\b)'
+)
 _JSON_STYLES: dict[str, Style] = {"name": "name", "string": "string", "number": "number"}
 
 
@@ -371,7 +439,9 @@ def _read(lines: list[str]) -> Iterator[ContextLine]:
     language = ""
     diff = list[str]()
     for number, line in enumerate(lines):
-        begins = not fence and (begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES))))
+        begins = not fence and (
+            begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES)))
+        )
         if begins or (fence and language in DIFFS and not _closes(line, fence)):
             diff.append(line)
             continue
@@ -397,10 +467,12 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def begins_diff(lines: list[str], number: int) -> bool:
-    """Tell whether a diff starts here although nothing fences it in."""
+    """Return whether a diff without a code fence begins here."""
     line = lines[number]
     following = lines[number + 1] if number + 1 < len(lines) else ""
-    return line.startswith(_DIFF_BEGINS) or (line.startswith("--- ") and following.startswith("+++ "))
+    return line.startswith(_DIFF_BEGINS) or (
+        line.startswith("--- ") and following.startswith("+++ ")
+    )
 
 
 def _prose(line: str) -> Row:

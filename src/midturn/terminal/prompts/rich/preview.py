@@ -1,4 +1,4 @@
-"""The preview of the highlighted option, below the list: as many rows as there is room for, the rest with ← and →."""
+"""The preview of the highlighted option, below the list. ← and → scroll it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from midturn.terminal.prompts.rich.screen import Row, Span, cut, row
 
 _GUTTER = Span("│ ", "gutter")
 _STEPS = {"left": -1, "right": 1}
-_LEAST = 3
-"""Rows without which no preview is shown: one of it, and one that says how much there is."""
-_MOST = 24
+_MIN_ROWS = 3
+"""Minimum number of rows: one row of the preview, and one row with the position."""
+_MAX_ROWS = 24
 """Maximum number of rows, so that the list stays near the question on a tall screen."""
 
 
 class PreviewPane:
-    """Previews of options, and the first row that is seen of the one that is shown."""
+    """Previews of options, and the scroll position."""
 
     def __init__(self, options: Sequence[SelectOption]) -> None:
         self._lines = [preview_lines(option) for option in options]
@@ -34,7 +34,10 @@ class PreviewPane:
         return not any(self._lines)
 
     def scrolls(self, key: str) -> bool:
-        """Scroll by most of what is seen; False if the key does something else, or all of the preview is seen."""
+        """Scroll by about one page.
+
+        Return False if the key does not scroll, or if the whole preview is visible.
+        """
         by = _STEPS.get(key, 0) * max(1, self._seen - 1)
         if not by or self._count <= self._seen:
             return False
@@ -42,7 +45,10 @@ class PreviewPane:
         return True
 
     def rows(self, place: int, columns: int, room: int) -> list[Row]:
-        """Draw the preview of the option at `place` in at most `room` rows. All previews of a list get rows of the same number."""
+        """Draw the preview of an option in at most `room` rows.
+
+        All previews of a list have the same height.
+        """
         height = self._height(columns, room)
         if place != self._place:
             self._place, self._first = place, 0
@@ -63,9 +69,13 @@ class PreviewPane:
         if columns != self._columns:
             self._columns, self._rows = columns, [_drawn(lines, columns) for lines in self._lines]
         tallest = max(map(len, self._rows), default=0)
-        height = min(tallest, room, _MOST)
-        return height if height >= min(tallest, _LEAST) else 0
+        height = min(tallest, room, _MAX_ROWS)
+        return height if height >= min(tallest, _MIN_ROWS) else 0
 
 
 def _drawn(lines: Sequence[str], columns: int) -> list[Row]:
-    return [(_GUTTER, *spans) for line in lines for spans in cut(row(line), max(1, columns - len(_GUTTER.text)))]
+    return [
+        (_GUTTER, *spans)
+        for line in lines
+        for spans in cut(row(line), max(1, columns - len(_GUTTER.text)))
+    ]

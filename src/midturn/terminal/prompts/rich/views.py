@@ -1,4 +1,4 @@
-"""Faces of a prompt: the first one, and those that its keys open."""
+"""The views of a prompt: the first view, and the views that keys open."""
 
 from __future__ import annotations
 
@@ -12,25 +12,50 @@ from midturn.question import answer_type as answers
 from midturn.question.json_value import Json, JsonObject
 from midturn.question.reply import Answered, Edited, Replied, Submitted
 from midturn.terminal.prompts import accept as accepting, keys as keyboard
-from midturn.terminal.prompts.answer_text import expected, number_text, shape, wanted, wants_number, wants_text
-from midturn.terminal.prompts.rich.choice import Choice, Keys, ReviewChoice, help_rows
+from midturn.terminal.prompts.answer_text import (
+    expected,
+    number_text,
+    shape,
+    wanted,
+    wants_number,
+    wants_text,
+)
+from midturn.terminal.prompts.rich.choice import ChoiceView, Keys, ReviewChoice, help_rows
 from midturn.terminal.prompts.rich.field import FieldSettings, SecretField, TextField
 from midturn.terminal.prompts.rich.filtering import Filtering
 from midturn.terminal.prompts.rich.listing import MarkSeveral, OptionList, PickOne
-from midturn.terminal.prompts.rich.screen import MOST_WITH_KEYS, Face, Opened, Pressed, Row, Sign, Size
+from midturn.terminal.prompts.rich.screen import (
+    MAX_WITH_KEYS,
+    Opened,
+    Pressed,
+    PromptView,
+    Row,
+    Sign,
+    Size,
+)
 
 
-def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  # noqa: PLR0911 (one for each type)
-    """Return the face that takes the first key; `tail` is the last row of the question."""
+def first_view(prompt: Prompt, tail: str, offered: keyboard.Commands) -> PromptView:  # noqa: PLR0911 (one for each type)
+    """Return the first view of a prompt. `tail` is the last row of the question."""
     if prompt.kind == "review":
         enter = keyboard.Command("Enter", "send the answers", Submitted(), word="send")
-        return ReviewChoice(tail, Keys(offered, enter, leaves=keyboard.leaves(prompt), more=(_REVIEW_HELP,)), prompt)
+        return ReviewChoice(
+            tail, Keys(offered, enter, leaves=keyboard.leaves(prompt), more=(_REVIEW_HELP,)), prompt
+        )
     match prompt.question.answer_type:
         case answers.BooleanType():
-            return Choice(
-                tail, Keys(offered, _default(prompt, offered), leaves=keyboard.leaves(prompt), below=keyboard.remembering(prompt))
+            return ChoiceView(
+                tail,
+                Keys(
+                    offered,
+                    _default(prompt, offered),
+                    leaves=keyboard.leaves(prompt),
+                    below=keyboard.remembering(prompt),
+                ),
             )
-        case answers.SelectType(options=options) | answers.MultiSelectType(options=options) if len(options) > MOST_WITH_KEYS:
+        case answers.SelectType(options=options) | answers.MultiSelectType(options=options) if (
+            len(options) > MAX_WITH_KEYS
+        ):
             return Filtering(prompt, tail)
         case answers.SelectType():
             return PickOne(prompt, tail, offered)
@@ -45,17 +70,28 @@ def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  
 
 
 def text_field(prompt: Prompt, tail: str) -> TextField:
-    """Return the field of a text or of JSON, with the default (or the shape of what is asked for) in it."""
+    """Return the field for text or JSON, with the default or a template as its content."""
     start = keyboard.initial(prompt)
     escape = keyboard.escape_hint(prompt)
     match prompt.question.answer_type:
         case answers.SchemaType(schema) if wants_number(schema):
-            settings = FieldSettings(tail, escape=Sign.MENU, escape_hint=escape, about=expected(schema))
-            return TextField(settings, number_text(start), lambda typed: Answered(accepting.accept_number(prompt, typed)))
+            settings = FieldSettings(
+                tail, escape=Sign.MENU, escape_hint=escape, about=expected(schema)
+            )
+            return TextField(
+                settings,
+                number_text(start),
+                lambda typed: Answered(accepting.accept_number(prompt, typed)),
+            )
         case answers.SchemaType(schema) if not wants_text(schema):
             example = shape(schema) if start is UNSET else ""
             settings = FieldSettings(
-                tail, "json", Sign.MENU, escape, example, about="" if example or start is not UNSET else wanted(schema)
+                tail,
+                "json",
+                Sign.MENU,
+                escape,
+                example,
+                about="" if example or start is not UNSET else wanted(schema),
             )
             return TextField(
                 settings,
@@ -63,13 +99,16 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
                 lambda typed: Answered(accepting.accept_json(prompt, typed)),
             )
         case answers.SchemaType(schema):
-            return _text(prompt, FieldSettings(tail, escape=Sign.MENU, escape_hint=escape, about=expected(schema)))
+            return _text(
+                prompt,
+                FieldSettings(tail, escape=Sign.MENU, escape_hint=escape, about=expected(schema)),
+            )
         case _:
             return _text(prompt, FieldSettings(tail, escape=Sign.MENU, escape_hint=escape))
 
 
 def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
-    """Return a field of plain words; an empty answer that is not called for is refused once."""
+    """Return a field for plain text. An unintended empty text must be confirmed."""
     start = keyboard.initial(prompt)
     empty = accepting.empty_once(prompt)
 
@@ -82,65 +121,112 @@ def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
     return TextField(settings, start if isinstance(start, str) else "", answered)
 
 
-def text_menu(offered: keyboard.Commands, *, secret: bool = False) -> Choice:
-    """Return the row of keys of a text field: `a` goes (back) to the text."""
-    answer = keyboard.Command("a", "answer: to the text", keyboard.KeyStep.ANSWER, word="answer")
-    return Choice("What next?", Keys((answer, *offered), answer, Sign.LEAVE, more=(_HIDDEN_HELP if secret else _TEXT_HELP,)))
+def text_menu(offered: keyboard.Commands, *, secret: bool = False) -> ChoiceView:
+    """Return the menu that Esc opens in a text field. Its key `a` returns to the text."""
+    answer = keyboard.Command("a", "return to the text", keyboard.KeyStep.ANSWER, word="answer")
+    return ChoiceView(
+        "What next?",
+        Keys(
+            (answer, *offered), answer, Sign.LEAVE, more=(_HIDDEN_HELP if secret else _TEXT_HELP,)
+        ),
+    )
 
 
-def cancel_menu(offered: keyboard.Commands, *, filters: bool = False) -> Choice:
-    """Return the ways out of a list; Escape goes back to it."""
-    return Choice("Leave the list? (Esc goes back to it)", Keys(offered, escape=Sign.LEAVE, more=(_FILTER_HELP,) if filters else ()))
+def cancel_menu(offered: keyboard.Commands, *, filters: bool = False) -> ChoiceView:
+    """Return the menu that Esc opens in a list. Esc in the menu returns to the list."""
+    return ChoiceView(
+        "Leave the list? (Esc goes back to it)",
+        Keys(offered, escape=Sign.LEAVE, more=(_FILTER_HELP,) if filters else ()),
+    )
 
 
-def field_help(face: Face, prompt: Prompt, offered: keyboard.Commands, size: Size) -> list[Row]:
-    """Say what the keys do in a field that takes letters: those of the field, then those that follow Escape, which opens a menu of them."""
-    if isinstance(face, TextField) and face.goes_back:
-        return help_rows((), [_TEXT_HELP, "Esc - go back to the question; F1 - hide this help"], size)
-    within = _HIDDEN_HELP if isinstance(face, SecretField) else _FILTER_HELP if isinstance(face, Filtering) else _TEXT_HELP
+def field_help(
+    view: PromptView, prompt: Prompt, offered: keyboard.Commands, size: Size
+) -> list[Row]:
+    """Return the help for a text field: the keys of the field, then the keys of the menu that Esc
+    opens.
+    """
+    if isinstance(view, TextField) and view.goes_back:
+        return help_rows(
+            (), [_TEXT_HELP, "Esc - go back to the question; F1 - hide this help"], size
+        )
+    within = (
+        _HIDDEN_HELP
+        if isinstance(view, SecretField)
+        else _FILTER_HELP
+        if isinstance(view, Filtering)
+        else _TEXT_HELP
+    )
     after = [one for one in offered if one.does is not keyboard.KeyStep.HELP]
     return [
-        *help_rows((), [within, f"F1 - hide this help; Ctrl-C - {keyboard.leaves(prompt)}", "Esc, then one of these keys:"], size),
+        *help_rows(
+            (),
+            [
+                within,
+                f"F1 - hide this help; Ctrl-C - {keyboard.leaves(prompt)}",
+                "Esc, then one of these keys:",
+            ],
+            size,
+        ),
         *help_rows(tuple(after), [], size),
     ]
 
 
 _REVIEW_HELP = "y - send the answers; n - back to the last question"
 _TEXT_HELP = "in the text - Enter submits, Alt+Enter begins a new line, Ctrl+X opens your editor"
-_HIDDEN_HELP = "in the field - Enter submits, Backspace takes one back, Ctrl+U all of them"
-_FILTER_HELP = "in the list - letters filter, ↑↓ move, Tab marks where several may be chosen, Enter answers"
+_HIDDEN_HELP = "in the field - Enter submits, Backspace deletes one, Ctrl+U all of them"
+_FILTER_HELP = (
+    "in the list - letters filter, ↑↓ move, Tab selects if several can be chosen, Enter answers"
+)
 
 
 def reply_field() -> TextField:
-    """Return the field for words to the assistant; none are needed."""
-    return TextField(FieldSettings("Your reply to the assistant (may be empty):"), "", lambda typed: Replied(typed.strip() or None))
+    """Return the field for a reply to the assistant, which may be empty."""
+    return TextField(
+        FieldSettings("Your reply to the assistant (optional):"),
+        "",
+        lambda typed: Replied(typed.strip() or None),
+    )
 
 
 def reason_field() -> TextField:
-    """Return the field for the reason of a no; none is needed."""
-    return TextField(FieldSettings("Why not? (may be empty)"), "", lambda typed: Answered(False, reason=typed.strip() or None))
+    """Return the field for the reason of a denial, which may be empty."""
+    return TextField(
+        FieldSettings("Reason (optional):"),
+        "",
+        lambda typed: Answered(False, reason=typed.strip() or None),
+    )
 
 
-def other_field(prompt: Prompt, face: Face) -> TextField:
-    """Return the field for words of the person's own: the answer itself, or one more of several."""
+def other_field(prompt: Prompt, view: PromptView) -> TextField:
+    """Return the field for free text. The text is the whole answer, or one more selected value."""
     settings = FieldSettings("In your own words:")
-    typed_so_far = face.words if isinstance(face, OptionList) else ""
-    if isinstance(face, OptionList) and isinstance(prompt.question.answer_type, answers.MultiSelectType):
+    typed_so_far = view.words if isinstance(view, OptionList) else ""
+    if isinstance(view, OptionList) and isinstance(
+        prompt.question.answer_type, answers.MultiSelectType
+    ):
 
         def keep(typed: str) -> Pressed:
-            face.other = typed.strip() or None
+            view.other = typed.strip() or None
             return Sign.LEAVE
 
-        return TextField(settings, face.other or typed_so_far, keep)
+        return TextField(settings, view.other or typed_so_far, keep)
 
     def answer(typed: str) -> Pressed:
-        return Answered(accepting.accept(prompt, {"other": typed.strip()})) if typed.strip() else Sign.LEAVE
+        return (
+            Answered(accepting.accept(prompt, {"other": typed.strip()}))
+            if typed.strip()
+            else Sign.LEAVE
+        )
 
     return TextField(settings, keyboard.first_other(prompt) or typed_so_far, answer)
 
 
 def subject_field(prompt: Prompt) -> TextField | None:
-    """Return the field in which the arguments or the result are edited; what is submitted runs, or is given to the model."""
+    """Return the field that edits the arguments or the result.
+
+    When arguments are submitted, the call runs with them. A submitted result is sent to the model.
+    """
 
     def changed(value: Json) -> Pressed:
         return Edited(value)
@@ -151,19 +237,30 @@ def subject_field(prompt: Prompt) -> TextField | None:
                 return _argument_field(prompt, arguments, cast("JsonObject", call.arguments))
             return _json_field(prompt, call.arguments)
         case ResultSubject(content=content):
-            return TextField(FieldSettings("The result, as the model will read it:"), content, changed)
+            return TextField(
+                FieldSettings("The result, as the model will read it:"), content, changed
+            )
         case _:
             return None
 
 
-def _argument_field(prompt: Prompt, arguments: Sequence[accepting.Argument], so_far: JsonObject, place: int = 0) -> TextField:
-    """Return the field of one argument; the field of the next one comes on top, and what the last one accepts runs."""
+def _argument_field(
+    prompt: Prompt, arguments: Sequence[accepting.Argument], so_far: JsonObject, place: int = 0
+) -> TextField:
+    """Return the field for one argument.
+
+    The field for the next argument opens on top. Submitting the last argument runs the call.
+    """
     argument = arguments[place]
 
     def accepted(typed: str) -> Pressed:
         changed = accepting.accept_argument(prompt, so_far, argument, typed)
         last = place == len(arguments) - 1
-        return Edited(changed) if last else Opened(_argument_field(prompt, arguments, changed, place + 1))
+        return (
+            Edited(changed)
+            if last
+            else Opened(_argument_field(prompt, arguments, changed, place + 1))
+        )
 
     title = f"[{place + 1}/{len(arguments)}] " if len(arguments) > 1 else ""
     settings = FieldSettings(
@@ -176,18 +273,29 @@ def _argument_field(prompt: Prompt, arguments: Sequence[accepting.Argument], so_
 
 def _json_field(prompt: Prompt, arguments: Json) -> TextField:
     settings = FieldSettings("The arguments, as they will run:", "json")
-    return TextField(settings, keyboard.pretty(arguments), lambda typed: Edited(accepting.accept_arguments(prompt, typed)))
+    return TextField(
+        settings,
+        keyboard.pretty(arguments),
+        lambda typed: Edited(accepting.accept_arguments(prompt, typed)),
+    )
 
 
 def rule_field(prompt: Prompt) -> TextField | None:
-    """Return the field in which a rule for such calls is edited, with its scope. Submitting it writes the rule, and the call runs."""
+    """Return the field for a rule and its scope.
+
+    Submitting the rule stores it and runs the call.
+    """
     draft = prompt.rule
     if draft is None:
         return None
     chosen = accepting.ChosenScope(draft)
     tab = chosen.change if chosen.can_change else None
-    settings = FieldSettings("The rule for such calls:", notes=chosen.said, tab=tab, tab_word="Tab changes the scope")
-    return TextField(settings, draft.text, lambda typed: accepting.by_rule(draft, typed, chosen.scope))
+    settings = FieldSettings(
+        "The rule for such calls:", notes=chosen.said, tab=tab, tab_word="Tab changes the scope"
+    )
+    return TextField(
+        settings, draft.text, lambda typed: accepting.by_rule(draft, typed, chosen.scope)
+    )
 
 
 def _default(prompt: Prompt, offered: keyboard.Commands) -> keyboard.Command | None:

@@ -1,0 +1,268 @@
+"""The ASGI application: routes, access checks and body limits."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from a2a.auth.user import User
+from a2a.server.context import ServerCallContext
+from a2a.server.routes import (
+    create_agent_card_routes,
+    create_jsonrpc_routes,
+    create_rest_routes,
+)
+from a2a.server.routes.common import DefaultServerCallContextBuilder
+from a2a.types.a2a_pb2 import AgentCard
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from midturn.agent.agent import Agent
+from midturn.errors import ConfigError
+from midturn.http_body import Bodies, BodyLimits, BodyRefused, admit, again, whole_body
+from midturn.http_server import connection_of
+from midturn.integrations.a2a.card import CARD_CACHE, CARD_PATH, REST_PATH, RPC_PATHS, agent_card
+from midturn.integrations.a2a.handler import PERSON, TaskHandler
+from midturn.integrations.a2a.questions import OutOfBand
+from midturn.integrations.a2a.turns import AgentTurns, RunningTurns, TurnSource
+from midturn.question.json_value import JsonObject
+from midturn.question.text import canonical_name, check_text_or_none
+from midturn.stores.authorization import MayAnswer
+
+_LOG = logging.getLogger(__name__)
+MAX_BODY_BYTES: Final = 2 * 1024 * 1024
+"""Maximum size of a request in bytes."""
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_PRINCIPAL: Final = "midturn.a2a.principal"
+_PERSON: Final = "midturn.a2a.person"
+WhoIsIt: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
+"""Returns the name of the principal who sent a request, or None for a stranger."""
+PersonOf: TypeAlias = Callable[[str], "str | None"]
+"""Returns the person for whom a principal answers, or None if it answers on its own behalf."""
+
+
+def app(
+    agent: Agent,
+    *,
+    user: WhoIsIt,
+    card: AgentCard | JsonObject,
+    people: PersonOf | None = None,
+    may_answer: MayAnswer | None = None,
+    out_of_band: OutOfBand = "auth_required",
+    deps: object = None,
+    work: bool = True,
+    push: bool = False,
+) -> ASGIApp:
+    """Return an ASGI application that serves an agent over A2A, to mount in Starlette, FastAPI or
+    Django.
+
+    It serves the agent card at `/.well-known/agent-card.json`, JSON-RPC at `/rpc` and `/`, and the
+    HTTP binding at `/v1`. Clients of the protocol's versions 1.0 and 0.3 (JSON-RPC) can use it.
+
+    Args:
+        agent: The agent. Its store has to keep keys of conversations.
+        user: Returns the name of the principal who sent a request, or None for a stranger. A
+            stranger gets status 401, and sees only the card. May be a coroutine function. A
+            principal reaches only its own tasks.
+        card: The agent card, or its members as in the JSON of a card: `name`, `description`, `url`
+            (the address of the application), and `version`, `skills`, `provider` and so on.
+        people: Returns the person for whom a principal answers, or None if it answers on its own
+            behalf. Without it, every client is a program: it may answer only questions that are
+            not reserved for people. Approvals, exclusive questions and questions of certain people
+            are answered in midturn's own interfaces.
+        may_answer: Final check whether a user may answer a question, as in `Agent`.
+        out_of_band: State of a task that waits only for people. `input_required` is for clients
+            that show nothing of `auth_required`.
+        deps: Value of `ctx.deps` in the tools of every turn.
+        work: Whether the application continues the turns that clients have begun, after an answer
+            in another interface or after the server was killed. If False, turns are continued by
+            requests and by other workers only.
+        push: Not supported yet. Must be False.
+
+    Raises:
+        ConfigError: The card is not valid, or `push` is true.
+    """
+    if push:
+        raise ConfigError(
+            "`push=True` is not supported yet: this version sends no push notifications. Clients"
+            " can subscribe to a task instead."
+        )
+    if may_answer is not None:
+        agent = agent.with_store(agent.store.with_authorizer(may_answer))
+    return application(
+        AgentTurns(agent, deps),
+        user=user,
+        card=agent_card(card),
+        people=people,
+        out_of_band=out_of_band,
+        work=work,
+    )
+
+
+def application(
+    source: TurnSource,
+    *,
+    user: WhoIsIt,
+    card: AgentCard,
+    people: PersonOf | None = None,
+    out_of_band: OutOfBand = "auth_required",
+    work: bool = True,
+) -> ASGIApp:
+    """Return the application for the turns of `source`. The other arguments are those of `app`."""
+    if out_of_band not in ("auth_required", "input_required"):
+        raise ConfigError(
+            f"`out_of_band` must be 'auth_required' or 'input_required', not {out_of_band!r:.80}."
+        )
+    turns = RunningTurns(source)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        if work:
+            turns.work()
+        yield
+        await turns.stop()
+
+    served = Starlette(routes=[*_routes(TaskHandler(turns, out_of_band), card)], lifespan=lifespan)
+    return _Gate(served, user, people, turns, work=work)
+
+
+def _routes(handler: TaskHandler, card: AgentCard) -> Iterator[BaseRoute]:
+    builder = _ContextBuilder()
+    yield from create_agent_card_routes(card, cache_control=CARD_CACHE)
+    for path in RPC_PATHS:
+        yield from create_jsonrpc_routes(
+            handler, path, context_builder=builder, enable_v0_3_compat=True
+        )
+    rest = create_rest_routes(handler, context_builder=builder, path_prefix=REST_PATH)
+    yield from (route for route in rest if isinstance(route, Route))  # without tenants
+
+
+# Access
+# --------------------------------------------------------------------------------------------------
+
+
+class _Principal(User):
+    """The sender of a request."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether the sender is known. Strangers do not get this far."""
+        return True
+
+    @property
+    def user_name(self) -> str:
+        """Name of the principal."""
+        return self._name
+
+
+class _ContextBuilder(DefaultServerCallContextBuilder):
+    """Adds the principal to the SDK's context of a call."""
+
+    def build(self, request: Request) -> ServerCallContext:
+        """Return the context of a call."""
+        context = super().build(request)
+        context.state[PERSON] = request.scope[_PERSON]
+        return context
+
+    def build_user(self, request: Request) -> User:
+        """Return the principal."""
+        return _Principal(str(request.scope[_PRINCIPAL]))
+
+
+class _Gate:
+    """Admits requests of known principals, with bodies of a limited size. The card is public."""
+
+    def __init__(
+        self,
+        served: ASGIApp,
+        user: WhoIsIt,
+        people: PersonOf | None,
+        turns: RunningTurns,
+        *,
+        work: bool,
+    ) -> None:
+        self._app = served
+        self._user = user
+        self._people = people
+        self._turns = turns
+        self._works = work
+        self._bodies = Bodies(BodyLimits(bytes=MAX_BODY_BYTES))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._works:  # a mounted application gets no lifespan events
+            self._turns.work()
+        async with self._bodies.limited(scope, receive) as limited:
+            try:
+                response = await self._admit(scope, Request(scope))
+                if response is not None:
+                    await response(scope, limited, send)
+                    return
+                body = await whole_body(limited)
+            except BodyRefused as refused:
+                response = _error(refused.status, refused.error, refused.message)
+                response.headers["Connection"] = "close"
+                await response(scope, limited, send)
+                return
+            await self._app(scope, again(body, limited), send)
+
+    async def _admit(self, scope: Scope, request: Request) -> Response | None:
+        """Add the principal to a request. Return a response if the request is refused."""
+        origin = request.headers.get("origin")
+        if origin is not None and not _is_own(origin, request.headers.get("host", "")):
+            return _error(403, "another_site", "Pages of this site may not send requests.")
+        if _is_card(scope):
+            return None
+        said = self._user(request)
+        name = await said if inspect.isawaitable(said) else said
+        check_text_or_none("user(request)", name)
+        if name is None or not _is_name(name):
+            response = _error(401, "unauthorized", "Sign in first.")
+            response.headers["WWW-Authenticate"] = "Bearer"
+            return response
+        person = None if self._people is None else self._people(name)
+        check_text_or_none("people(principal)", person)
+        scope[_PRINCIPAL], scope[_PERSON] = name, person
+        admit(scope)
+        if connection := connection_of(scope):
+            connection.release()
+        return None
+
+
+def _is_card(scope: Scope) -> bool:
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return scope["method"] in ("GET", "HEAD") and path.removeprefix(root) == (CARD_PATH)
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Return whether an origin is this server. Programs send no origin."""
+    try:
+        return urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False
+
+
+def _is_name(name: str) -> bool:
+    try:
+        canonical_name(name)
+    except ValueError as error:
+        _LOG.warning("a principal was rejected: %s", error)
+        return False
+    return True
+
+
+def _error(status: int, error: str, message: str) -> Response:
+    return JSONResponse({"error": error, "message": message}, status, _HEADERS)

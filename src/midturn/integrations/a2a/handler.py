@@ -1,0 +1,332 @@
+"""The requests of the protocol, as the SDK passes them from JSON-RPC and HTTP.
+
+Every request is answered from the log. The SDK's own task store and executor are not used, because
+they would be a second record that differs from the log after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
+from typing import Any, Final, TypeVar
+
+from a2a.server.context import ServerCallContext
+from a2a.server.events.event_queue import Event
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    ListTasksResponse,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskStatusUpdateEvent,
+)
+from a2a.utils.errors import (
+    A2AError,
+    InternalError,
+    InvalidParamsError,
+    PushNotificationNotSupportedError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+from a2a.utils.proto_utils import validate_proto_required_fields
+from google.protobuf.message import Message as ProtobufMessage
+from msgspec import Struct
+
+from midturn.errors import (
+    ConfigError,
+    NotAllowed,
+    NotOpen,
+    StoreLocked,
+    TurnOpen,
+)
+from midturn.integrations.a2a.answers import AnswerRecorder
+from midturn.integrations.a2a.contexts import Contexts, known_message
+from midturn.integrations.a2a.following import TaskFollower
+from midturn.integrations.a2a.listing import TaskLister
+from midturn.integrations.a2a.messages import GivenMessage, read_message
+from midturn.integrations.a2a.questions import EXTENSION, VIA, Client, OutOfBand
+from midturn.integrations.a2a.tasks import TaskReader, TaskSnapshot, request_metadata
+from midturn.integrations.a2a.turns import RunningTurns
+from midturn.integrations.a2a.unsupported import NO_PUSH, PartialHandler
+from midturn.question.text import single_line
+
+_LOG = logging.getLogger(__name__)
+_MAX_WAIT_SECONDS: Final = 600.0  # of a send that waits for the task
+_CANCEL_SECONDS: Final = 30.0  # in which another process ends its turn
+_MAX_LOCK_SECONDS: Final = 30.0  # for a lock of another program
+_LOCK_RETRY_DELAY: Final = 0.1
+_FAILED: Final = "The server cannot process this request. The error was logged."
+PERSON: Final = "midturn_person"
+"""Key of the call context's state with the person for whom a client answers."""
+
+Update = TypeVar("Update", bound=Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent)
+
+
+@contextmanager
+def _reported() -> Generator[None]:
+    """Let only errors of the protocol pass. Other errors are logged, and the client gets a text
+    without details.
+    """
+    try:
+        yield
+    except A2AError:
+        raise
+    except Exception as error:  # noqa: BLE001  the program's own code may raise anything
+        _LOG.exception("a request failed: %r", error)
+        raise InternalError(_FAILED) from None
+
+
+class _Accepted(Struct, frozen=True, kw_only=True):
+    """A message that was accepted.
+
+    Args:
+        task: ID of the task.
+        problems: The reasons why its answers were not recorded, by address.
+    """
+
+    task: str
+    problems: dict[str, str] = {}
+
+
+class TaskHandler(PartialHandler):
+    """Answers requests from the log.
+
+    Args:
+        turns: The turns that run in this application.
+        out_of_band: The state of a task that waits only for people.
+    """
+
+    def __init__(self, turns: RunningTurns, out_of_band: OutOfBand) -> None:
+        self._turns = turns
+        self._store = turns.source.store
+        self._reader = TaskReader(self._store, out_of_band)
+        self._follower = TaskFollower(turns, self._reader)
+        self._contexts = Contexts(self._store)
+        self._answers = AnswerRecorder(self._store)
+        self._lister = TaskLister(self._contexts, self._reader)
+
+    # Messages
+    # ----------------------------------------------------------------------------------------------
+
+    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task:
+        """Begin or continue a task. Wait until it has ended or waits for an answer, unless the
+        client wants the task at once.
+        """
+        client = _client(params, context)
+        with _reported():
+            accepted = await self._accept(params, client)
+            if params.configuration.return_immediately:
+                snapshot = await self._resumed(accepted.task, client)
+            else:
+                snapshot = await self._follower.until_paused(
+                    accepted.task, client, seconds=_MAX_WAIT_SECONDS
+                )
+            history = _history_length(params.configuration)
+            task = _found(snapshot).task(client, problems=accepted.problems, history=history)
+        return self._shown(task, client)
+
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event]:
+        """Begin or continue a task. Yield it, and its changes until it has ended or waits for an
+        answer.
+        """
+        client = _client(params, context)
+        with _reported():
+            accepted = await self._accept(params, client)
+            updates = self._follower.updates(
+                accepted.task,
+                client,
+                problems=accepted.problems,
+                history=_history_length(params.configuration),
+                ends_when_paused=True,
+            )
+            async with aclosing(updates):
+                async for update in updates:
+                    yield self._shown(update, client)
+
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event]:
+        """Yield a task, and its changes until it ends."""
+        client = _client(params, context)
+        with _reported():
+            snapshot = _found(await self._reader.snapshot(params.id, client))
+            if snapshot.is_over:
+                raise UnsupportedOperationError("The task has ended. Get it instead.")
+            updates = self._follower.updates(
+                params.id, client, problems={}, history=None, ends_when_paused=False
+            )
+            async with aclosing(updates):
+                async for update in updates:
+                    yield self._shown(update, client)
+
+    async def _accept(self, params: SendMessageRequest, client: Client) -> _Accepted:
+        """Record a message."""
+        if params.configuration.HasField("task_push_notification_config"):
+            raise PushNotificationNotSupportedError(NO_PUSH)
+        message = read_message(params.message)
+        if message.task:
+            return await self._continue(message, client)
+        if message.answers is not None:
+            raise InvalidParamsError("Answers need the `taskId` of the task that asks.")
+        return await self._begin(message, client)
+
+    async def _continue(self, message: GivenMessage, client: Client) -> _Accepted:
+        """Record the answers in a message to a task."""
+        snapshot = _found(await self._reader.snapshot(message.task, client))
+        if message.context and message.context != snapshot.turn.context:
+            raise InvalidParamsError("`contextId` is not the context of this task.")
+        if message.id == snapshot.turn.message:
+            return _Accepted(task=snapshot.turn.id)
+        if snapshot.is_over and await self._answers.is_known(snapshot.turn.id, message.id):
+            return _Accepted(task=snapshot.turn.id)
+        if snapshot.is_over:
+            raise UnsupportedOperationError(
+                f"The task is {snapshot.state}. Send a message without `taskId` to begin the next"
+                " task of this context."
+            )
+        if not snapshot.asked:
+            raise UnsupportedOperationError("The task is working and asks nothing.")
+        problems = await self._answers.record(snapshot.turn.id, message, snapshot.asked, client)
+        return _Accepted(task=snapshot.turn.id, problems=problems)
+
+    async def _begin(self, message: GivenMessage, client: Client) -> _Accepted:
+        """Begin a task. A message that was sent before finds its task."""
+        conversation = await self._contexts.open(
+            message.context, client.name, title=single_line(message.text), message=message.id
+        )
+        context = message.context or conversation
+        started_at = asyncio.get_running_loop().time()
+        while True:
+            tasks = await self._contexts.tasks(conversation)
+            known = known_message(tasks, message.id, client.name)
+            if known is not None:
+                return _Accepted(task=known.id)
+            if tasks and tasks[-1].is_open:
+                raise UnsupportedOperationError(
+                    f"The task {tasks[-1].id} of this context is open. Send its `taskId` to answer"
+                    " it."
+                )
+            try:
+                await self._turns.start(
+                    conversation,
+                    message.text,
+                    key=message.id,
+                    metadata=request_metadata(client.name, context, message.id),
+                    author=client.name,
+                )
+            except (StoreLocked, TurnOpen):  # another request was faster, or a program holds it
+                if asyncio.get_running_loop().time() - started_at > _MAX_LOCK_SECONDS:
+                    raise UnsupportedOperationError(
+                        "Another program is writing this context. Try again later."
+                    ) from None
+                await asyncio.sleep(_LOCK_RETRY_DELAY)
+            except ConfigError as error:
+                raise InvalidParamsError("The message cannot begin a task.") from error
+
+    async def _resumed(self, task: str, client: Client) -> TaskSnapshot | None:
+        """Return the state of a task. Resume its turn if no process runs it although it can
+        continue.
+        """
+        snapshot = await self._reader.snapshot(task, client)
+        if snapshot is not None and snapshot.can_continue:
+            await self._turns.resume(snapshot.turn.conversation)
+        return snapshot
+
+    def _shown(self, update: Update, client: Client) -> Update:
+        """Remember which question a plain client is asked."""
+        if not client.has_extension and not isinstance(update, TaskArtifactUpdateEvent):
+            task = update.id if isinstance(update, Task) else update.task_id
+            self._answers.note_shown(task, update.status.message.message_id)
+        return update
+
+    # Tasks
+    # ----------------------------------------------------------------------------------------------
+
+    async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
+        """Return a task."""
+        client = _client(params, context)
+        with _reported():
+            snapshot = _found(await self._resumed(params.id, client))
+            return self._shown(snapshot.task(client, history=_history_length(params)), client)
+
+    async def on_list_tasks(
+        self, params: ListTasksRequest, context: ServerCallContext
+    ) -> ListTasksResponse:
+        """Return a page of the tasks of the principal, newest first."""
+        client = _client(params, context)
+        with _reported():
+            return await self._lister.page(params, client, _history_length(params))
+
+    async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
+        """End the turn of a task."""
+        client = _client(params, context)
+        with _reported():
+            snapshot = _found(await self._reader.snapshot(params.id, client))
+            if snapshot.is_over:
+                raise TaskNotCancelableError(f"The task is already {snapshot.state}.")
+            await self._end(snapshot, client)
+            ended = await self._until_over(params.id, client)
+            if ended.is_over and ended.state != "canceled":
+                raise TaskNotCancelableError(f"The task is already {ended.state}.")
+            return ended.task(client)
+
+    async def _end(self, snapshot: TaskSnapshot, client: Client) -> None:
+        try:
+            await self._store.end(
+                snapshot.turn.conversation,
+                user=client.who.user,
+                via=VIA,
+                answered_by="agent" if client.who.by == "agent" else "user",
+            )
+        except NotAllowed as error:
+            raise TaskNotCancelableError(str(error)) from None
+        except NotOpen:  # it has ended meanwhile
+            pass
+
+    async def _until_over(self, task: str, client: Client) -> TaskSnapshot:
+        """Return the state of a task when it is over; after a while, the state that it has then."""
+        snapshot = _found(await self._reader.snapshot(task, client))
+        try:
+            async with (
+                asyncio.timeout(_CANCEL_SECONDS),
+                aclosing(self._follower.snapshots(task, client)) as snapshots,
+            ):
+                async for snapshot in snapshots:
+                    if snapshot.is_over:
+                        break
+        except TimeoutError:
+            pass
+        return snapshot
+
+
+def _client(params: ProtobufMessage, context: ServerCallContext) -> Client:
+    """Return the client of a request.
+
+    Raises:
+        InvalidParamsError: A required member of the request is missing.
+    """
+    validate_proto_required_fields(params)
+    return Client.of(
+        context.user.user_name,
+        context.state.get(PERSON),
+        has_extension=EXTENSION in context.requested_extensions,
+    )
+
+
+def _found(snapshot: TaskSnapshot | None) -> TaskSnapshot:
+    if snapshot is None:
+        raise TaskNotFoundError("There is no such task.")
+    return snapshot
+
+
+def _history_length(request: Any) -> int | None:
+    """Return the maximum number of messages that a request asks for; None for no limit."""
+    return request.history_length if request.HasField("history_length") else None

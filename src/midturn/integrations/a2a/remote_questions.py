@@ -1,0 +1,217 @@
+"""Questions of a remote agent as questions of midturn.
+
+A remote agent asks in one of three ways: with midturn's extension, with a call part of Google ADK,
+or with a text. In each way, only a person may answer, the answer is not remembered, and a secret is
+never asked: midturn gives no secret to another agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from a2a.types.a2a_pb2 import Part
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.errors import QuestionError
+from midturn.integrations.a2a.remote_agent import RemoteError, RemoteTask
+from midturn.integrations.a2a.wire import data_of, data_part, metadata, metadata_of, text_part
+from midturn.protocol_fields import clipped
+from midturn.question.answer_type import SecretType
+from midturn.question.json_value import Json, JsonObject, canonical, members
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.question.question import Question
+from midturn.question.text import sha256, single_line
+
+MAX_QUESTIONS: Final = 20
+"""Maximum number of questions that a remote agent may ask at once."""
+_NO_SECRETS: Final = "Another agent asks this. Do not enter passwords or keys."
+_ADK_TYPE: Final = "adk_type"
+_ADK_LONG_RUNNING: Final = "adk_is_long_running"
+
+
+class RemoteQuestion(Struct, frozen=True, kw_only=True):
+    """A question of a remote agent.
+
+    Args:
+        question: The question for a person.
+        address: Its ID at a midturn server; empty for others.
+        answered: Returns the answer for the remote agent.
+        takes_replies: Whether the remote agent accepts words instead of an answer.
+    """
+
+    question: Question[Any]
+    answered: Callable[[Json, str | None], Json]
+    address: str = ""
+    takes_replies: bool = False
+
+
+def remote_questions(task: RemoteTask, prefix: str) -> list[RemoteQuestion]:
+    """Return the questions of a task.
+
+    Args:
+        task: The task, which needs input.
+        prefix: Beginning of the question IDs.
+
+    Raises:
+        RemoteError: The task asks only for secrets, or questions that cannot be read.
+    """
+    structured = [*_structured(task.parts, prefix)]
+    if structured:
+        return structured[:MAX_QUESTIONS]
+    if any(_is_structured(part) for part in task.parts):
+        raise RemoteError(
+            "The remote agent asks for a secret, or in an unknown form. midturn gives no secret to"
+            " another agent."
+        )
+    calls = [*_adk_calls(task.parts, prefix)]
+    if calls:
+        return calls[:1]
+    return [_text_question(task.status_text, prefix)]
+
+
+def answer_parts(asked: Sequence[RemoteQuestion], answers: Sequence[Json]) -> list[Part]:
+    """Return the parts of the message with the answers."""
+    if asked[0].address:
+        by_id: dict[str, Json] = {
+            each.address: answer for each, answer in zip(asked, answers, strict=True)
+        }
+        part = data_part({"midturn": "answers", "answers": by_id})
+        return [] if part is None else [part]
+    answer = answers[0]
+    if isinstance(answer, str):
+        return [text_part(answer)]
+    part = data_part(answer)
+    if part is None:
+        return []
+    part.metadata.CopyFrom(metadata({_ADK_TYPE: "function_response"}))
+    return [part]
+
+
+# Text
+# --------------------------------------------------------------------------------------------------
+
+
+def _text_question(text: str, prefix: str) -> RemoteQuestion:
+    """Return a question for a text. The last line is the question, because context comes first."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    first = single_line(lines[0]) if lines else "The remote agent needs input."
+    context = text if len(lines) > 1 or first != text.strip() else ""
+    return RemoteQuestion(question=_asked_as_text(prefix, first, context), answered=_as_text)
+
+
+def _asked_as_text(id: str, text: str, context: str) -> Question[Any]:
+    return Question.text(
+        id,
+        text,
+        context=clipped("\n\n".join(filter(None, (context, _NO_SECRETS)))),
+        exclusive=True,
+        persistence="none",
+    )
+
+
+def _as_text(value: Json, reason: str | None) -> Json:
+    del reason  # a text has no place for it
+    return value
+
+
+# midturn's extension
+# --------------------------------------------------------------------------------------------------
+
+
+def _structured(parts: Sequence[Part], prefix: str) -> Iterator[RemoteQuestion]:
+    for part in filter(_is_structured, parts):
+        data = members(data_of(part))
+        found = _structured_question(data, f"{prefix}_{_short(data.get('id'))}")
+        if found is not None:
+            yield found
+
+
+def _short(address: Json) -> str:
+    """Return a part of a question ID that is the same whenever the remote question is read."""
+    return sha256(str(address).encode())[:10]
+
+
+def _is_structured(part: Part) -> bool:
+    """Return whether a part is a question of midturn's extension that may be answered here."""
+    if part.WhichOneof("content") != "data":
+        return False
+    data = members(data_of(part))
+    return data.get("midturn") == "question" and data.get("answerable") is True
+
+
+def _structured_question(data: JsonObject, id: str) -> RemoteQuestion | None:
+    """Return a structured question. None if it asks for a secret, or if it is not readable."""
+    address = data.get("id")
+    try:
+        given = PersistedQuestion.from_json(data.get("question"))
+    except msgspec.ValidationError:
+        return None
+    if not isinstance(address, str) or not address or isinstance(given.answer_type, SecretType):
+        return None
+    context = clipped("\n\n".join(filter(None, (given.context, *_subject(data), _NO_SECRETS))))
+    shown = replace(
+        given,
+        text=single_line(given.text) or "The remote agent needs input.",
+        context=context,
+        exclusive=True,
+        persistence="none",
+    )
+    is_approval = data.get("kind") in ("run", "deliver", "review")
+    digest = data.get("digest")
+    try:
+        question = shown.asked(id)
+    except QuestionError:
+        question = _asked_as_text(id, shown.text, context)
+
+    def answered(value: Json, reason: str | None) -> Json:
+        more: dict[str, Json] = {} if reason is None else {"reason": reason}
+        if not is_approval:
+            return {"answer": value, **more}
+        shown_digest: dict[str, Json] = {"digest": digest} if isinstance(digest, str) else {}
+        return {"approved": value is True, **shown_digest, **more}
+
+    return RemoteQuestion(
+        question=question, answered=answered, address=address, takes_replies=not is_approval
+    )
+
+
+def _subject(data: JsonObject) -> Iterator[str]:
+    if data.get("kind") == "run":
+        yield f"{data.get('tool')} {canonical(data.get('arguments')).decode()}"
+    content = data.get("content")
+    if isinstance(content, str):
+        yield content
+    problem = data.get("problem")
+    if isinstance(problem, str):
+        yield problem
+
+
+# Google ADK
+# --------------------------------------------------------------------------------------------------
+
+
+def _adk_calls(parts: Sequence[Part], prefix: str) -> Iterator[RemoteQuestion]:
+    """Yield the long-running calls with which an ADK agent asks."""
+    for part in parts:
+        marks = metadata_of(part)
+        if part.WhichOneof("content") != "data" or marks.get(_ADK_TYPE) != "function_call":
+            continue
+        call = members(data_of(part))
+        name, id = call.get("name"), call.get("id")  # noqa: A001  the name in the protocol
+        if marks.get(_ADK_LONG_RUNNING) is not True or not isinstance(name, str):
+            continue
+        yield _adk_question(name, id, call.get("args"), prefix)
+
+
+def _adk_question(name: str, call: Json, arguments: Json, prefix: str) -> RemoteQuestion:
+    context = f"{single_line(name)} {canonical(arguments).decode()}"
+    text = f"{single_line(name)} needs input."
+
+    def answered(value: Json, reason: str | None) -> Json:
+        del reason
+        return {"id": call, "name": name, "response": {"result": value}}
+
+    return RemoteQuestion(question=_asked_as_text(prefix, text, context), answered=answered)

@@ -1,0 +1,283 @@
+"""A remote agent as a tool.
+
+The call keeps the number of its messages, the remote task, and the message that it is about to send
+(`ToolContext.keep`). If its process dies, the next run of the call continues the remote task
+instead of beginning another one. The answers of people are recorded before they are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import Part
+from google.protobuf.json_format import MessageToDict, ParseDict
+from msgspec import Struct
+
+from midturn.errors import ConfigError
+from midturn.integrations.a2a.questions import EXTENSION
+from midturn.integrations.a2a.remote_agent import (
+    MessageRefused,
+    RemoteAgent,
+    RemoteError,
+    RemoteTask,
+    check_url,
+    connected,
+)
+from midturn.integrations.a2a.remote_questions import (
+    RemoteQuestion,
+    answer_parts,
+    remote_questions,
+)
+from midturn.integrations.a2a.wire import message_of, text_part
+from midturn.protocol_fields import clipped
+from midturn.question.json_value import Json, members
+from midturn.question.question import Question
+from midturn.question.text import single_line
+from midturn.tools.asking import ToolContext, Unanswered
+from midturn.tools.function import FunctionTool, tool as function_tool
+from midturn.tools.returned import Rejected
+
+MAX_ROUNDS: Final = 50
+"""Maximum number of messages that a call sends."""
+_KEPT: Final = "a2a"
+_MIN_POLL_INTERVAL: Final = 0.2  # seconds
+_MAX_POLL_INTERVAL: Final = 30.0
+_ATTEMPTS: Final = 3  # of a request that fails
+_RETRY_DELAY: Final = 1.0
+_REQUEST_SECONDS: Final = 660.0  # remote agents may hold a request for ten minutes
+
+
+def tool(
+    url: str,
+    *,
+    name: str,
+    description: str,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 3600.0,
+) -> FunctionTool[Any, Any]:
+    """Return a tool that sends a message to a remote agent and returns its answer.
+
+    Questions of the remote agent become questions of this call. Only a person may answer them, and
+    they are never asked for secrets. They can be answered in every interface, and the call continues
+    after a restart.
+
+    Args:
+        url: Address of the remote agent. Its card is read from `/.well-known/agent-card.json`.
+            Use `https`, except for agents on this machine.
+        name: Name of the tool, and of the agent that asks.
+        description: Description for the model: what the remote agent can do.
+        headers: Headers of each request, such as `Authorization`. They are not recorded.
+        timeout: Maximum time in seconds that the remote agent may work without asking.
+
+    Raises:
+        ConfigError: The address, the name or the timeout is not valid.
+    """
+    check_url(url)
+    if not timeout > 0:
+        raise ConfigError(f"`timeout` must be a positive number of seconds, not {timeout!r:.80}.")
+    given = dict(headers or {})
+
+    async def ask_remote(ctx: ToolContext, message: str) -> str:
+        async with connected(url, given, seconds=_REQUEST_SECONDS) as agent:
+            return await _RemoteCall(ctx, agent, name, timeout).run(message)
+
+    return function_tool(name=name, description=description)(ask_remote)
+
+
+class _Progress(Struct):
+    """What a call keeps.
+
+    Args:
+        sent: Number of messages that were sent.
+        task: ID of the remote task.
+        context: ID of the remote context.
+        message: The parts of the message that is about to be sent; None if it has arrived.
+    """
+
+    sent: int = 0
+    task: str = ""
+    context: str = ""
+    message: list[Json] | None = None
+
+    @classmethod
+    def of(cls, kept: Json) -> _Progress:
+        """Return the progress that was kept."""
+        given = members(kept)
+        parts = given.get("message")
+        sent = given.get("sent")
+        return cls(
+            sent=sent if isinstance(sent, int) else 0,
+            task=str(given.get("task") or ""),
+            context=str(given.get("context") or ""),
+            message=[*parts] if isinstance(parts, list) else None,
+        )
+
+    def to_json(self) -> Json:
+        """Return the progress as JSON."""
+        return {
+            "sent": self.sent,
+            "task": self.task,
+            "context": self.context,
+            "message": self.message,
+        }
+
+
+class _RemoteCall:
+    """One call of the tool."""
+
+    def __init__(self, ctx: ToolContext, agent: RemoteAgent, name: str, timeout: float) -> None:
+        self._ctx = ctx
+        self._agent = agent
+        self._name = name
+        self._timeout = timeout
+        self._progress = _Progress.of(ctx.kept(_KEPT))
+        self._confirmations = 0
+
+    async def run(self, message: str) -> str:
+        """Send the message, answer the questions, and return the answer.
+
+        Raises:
+            Rejected: The remote agent refuses, fails, or gets no answer.
+        """
+        try:
+            task = await self._first_task(message)
+            while True:
+                match task.state:
+                    case "completed":
+                        return task.answer or task.status_text
+                    case "failed" | "canceled" | "rejected":
+                        reason = task.status_text or "It gave no reason."
+                        raise Rejected(f"The task of {self._name} is {task.state}: {reason}")
+                    case "working":
+                        task = await self._until_changed(task)
+                    case "auth_required":
+                        task = await self._confirm(task)
+                    case _:
+                        task = await self._answer(task)
+        except RemoteError as error:
+            raise Rejected(str(error)) from None
+
+    async def _first_task(self, message: str) -> RemoteTask:
+        """Begin the remote task, or continue the one of an earlier run."""
+        if self._progress.message is not None:
+            return await self._deliver()
+        if self._progress.task:
+            return await self._get()
+        return await self._send([text_part(message)])
+
+    # Messages
+    # ----------------------------------------------------------------------------------------------
+
+    async def _send(self, parts: Sequence[Part]) -> RemoteTask:
+        """Keep a message, and send it."""
+        if self._progress.sent >= MAX_ROUNDS:
+            raise Rejected(f"{self._name} has asked more than {MAX_ROUNDS} times.")
+        self._progress.sent += 1
+        self._progress.message = [_part_json(part) for part in parts]
+        await self._keep()
+        return await self._deliver()
+
+    async def _deliver(self) -> RemoteTask:
+        """Send the kept message, and keep the result."""
+        parts = [_part_of(part) for part in self._progress.message or ()]
+        message = message_of(
+            f"{self._ctx.idempotency_key}.{self._progress.sent}",
+            parts,
+            task=self._progress.task,
+            context=self._progress.context,
+            is_user=True,
+            extensions=[EXTENSION],
+        )
+        try:
+            task = await self._attempted(lambda: self._agent.send(message))
+        except MessageRefused:
+            if not self._progress.task:
+                raise
+            task = await self._get()  # the message had arrived, or the question is closed
+        self._progress.message = None
+        self._progress.task = task.id or self._progress.task
+        self._progress.context = task.context or self._progress.context
+        await self._keep()
+        return task
+
+    async def _get(self) -> RemoteTask:
+        return await self._attempted(lambda: self._agent.get(self._progress.task))
+
+    async def _attempted(self, request: Any) -> RemoteTask:
+        """Repeat a request that fails. The ID of a message tells the remote agent that it is the
+        same.
+        """
+        for attempt in range(1, _ATTEMPTS):
+            try:
+                return await request()
+            except MessageRefused:
+                raise
+            except RemoteError:
+                await asyncio.sleep(_RETRY_DELAY * attempt)
+        return await request()
+
+    async def _keep(self) -> None:
+        await self._ctx.keep(_KEPT, self._progress.to_json())
+
+    async def _until_changed(self, task: RemoteTask) -> RemoteTask:
+        """Poll a task until it stops working."""
+        until, pause = time.monotonic() + self._timeout, _MIN_POLL_INTERVAL
+        while task.state == "working":
+            if time.monotonic() > until:
+                raise Rejected(f"{self._name} has not finished after {self._timeout:.0f} s.")
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _MAX_POLL_INTERVAL)
+            task = await self._get()
+        return task
+
+    # Questions
+    # ----------------------------------------------------------------------------------------------
+
+    async def _answer(self, task: RemoteTask) -> RemoteTask:
+        """Ask people the questions of a task, and send their answers."""
+        asked = remote_questions(task, f"ask_{self._progress.sent}")
+        answers = await asyncio.gather(*map(self._ask, asked))
+        return await self._send(answer_parts(asked, answers))
+
+    async def _ask(self, each: RemoteQuestion) -> Json:
+        """Ask one question. Return the answer for the remote agent.
+
+        Raises:
+            Rejected: There is no answer.
+        """
+        answer = await self._ctx.try_ask(each.question, on_behalf_of=self._name)
+        if not isinstance(answer, Unanswered):
+            return each.answered(answer.value, answer.reason)
+        if answer.reason == "reply" and each.takes_replies:
+            return {"reply": answer.reply or ""}
+        words = f" The user said: {answer.reply}" if answer.reply else ""
+        raise Rejected(f"The question of {self._name} was not answered ({answer.reason}).{words}")
+
+    async def _confirm(self, task: RemoteTask) -> RemoteTask:
+        """Ask whether a person has done what the remote agent waits for, and look again."""
+        self._confirmations += 1
+        if self._confirmations > MAX_ROUNDS:
+            raise Rejected(f"{self._name} still waits for a person.")
+        question = Question.boolean(
+            f"done_{self._progress.sent}_{self._confirmations}",
+            f"{single_line(self._name)} waits for a person. Is it done there?",
+            context=clipped(task.status_text),
+            exclusive=True,
+            persistence="none",
+        )
+        answer = await self._ctx.try_ask(question, on_behalf_of=self._name)
+        if isinstance(answer, Unanswered) or answer.value is not True:
+            raise Rejected(f"Nobody has done what {self._name} waits for: {task.status_text}")
+        return await self._get()
+
+
+def _part_json(part: Part) -> Json:
+    return MessageToDict(part)
+
+
+def _part_of(part: Json) -> Part:
+    given: Any = part
+    return ParseDict(given, Part())

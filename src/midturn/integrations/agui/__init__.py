@@ -1,0 +1,23 @@
+"""AG-UI: `app()` serves an agent to chat front ends such as CopilotKit.
+
+AG-UI is a protocol between front ends and agents: a run is one HTTP request whose response is a
+stream of events. The front end needs `@ag-ui/client` or anything that speaks the protocol; this
+package needs no SDK. It needs the extra `agui`.
+"""
+
+try:
+    from midturn.integrations.agui.app import app
+except (
+    ModuleNotFoundError
+) as error:  # the extra is missing; if a module of midturn itself is missing, that is a bug
+    if error.name is None or error.name.partition(".")[0] == "midturn":
+        raise
+    from midturn.extras import install_command
+
+    raise ModuleNotFoundError(
+        f"The AG-UI server needs the package {error.name!r}, which is not installed. Install the"
+        f" extra `agui`: {install_command('agui')}",
+        name=error.name,
+    ) from error
+
+__all__ = ["app"]
