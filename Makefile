@@ -122,11 +122,11 @@ clean:
 $(READY): requirements.txt pyproject.toml
 ifdef UV
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
-	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --require-hashes -r requirements.txt
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --require-hashes -r requirements.txt
 	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation -e .
 else
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 endif
 	@touch $@
@@ -135,18 +135,18 @@ $(DEMO)/.ready: tools/demo-requirements.txt pyproject.toml
 	@echo "Setting up $(DEMO) (once): a virtual environment ..."
 	@$(PYTHON) -m venv $(DEMO)
 	@echo "... $$(grep -c == $<) packages ..."
-	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	@echo "... and midturn."
 	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(AUDIT)/.ready: tools/audit-requirements.txt
 	@$(PYTHON) -m venv $(AUDIT)
-	@$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r $<
 	@touch $@
 
 # A Matrix server.
 $(HOMESERVER)/.ready: tools/homeserver-requirements.txt
 	@$(PYTHON) -m venv $(HOMESERVER)
-	@$(HOMESERVER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@$(HOMESERVER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r $<
 	@touch $@
