@@ -7,9 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import midturn as mt
+from midturn.cli.conversation.ls import ls_command
 from midturn.security.process_ancestry import marked
+from midturn.stores import directories
 from midturn.stores.opening import open_store
 from midturn.testing import tell_people_sync
 from support.cli import CommandLine, asks, calls
@@ -61,6 +64,27 @@ def test_ls_lists_them_oldest_first_and_marks_the_current_one(talk: CommandLine)
         ("Ship it", True, False, 0),
         ("Another one", False, True, 1),
     ]
+
+
+def test_ls_reads_the_directory_of_the_conversations_once(
+    talk: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory has just changed, so that no saved list can be used."""
+    read: list[Path] = []
+    names = directories._names
+
+    def counted(folder: Path) -> list[str]:
+        if folder.is_relative_to(tmp_path):  # threads of earlier tests list other stores
+            read.append(folder)
+        return names(folder)
+
+    monkeypatch.setattr(directories, "_names", counted)
+    for arguments in (["--limit", "5"], []):
+        read.clear()
+        options = [*arguments, "--store", str(talk.store), "--json"]
+        shown = CliRunner().invoke(ls_command, options, standalone_mode=False)
+        assert json.loads(shown.stdout)[-1]["current"] is True
+        assert read == [talk.store]
 
 
 def test_ls_with_a_limit_lists_the_newest(talk: CommandLine) -> None:

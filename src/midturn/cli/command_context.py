@@ -244,10 +244,13 @@ class CommandContext(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def current(self) -> str | None:
         """ID of the current conversation: the selected conversation, or else the newest."""
+        return self.selected or next(iter(self.run(self.port.newest(1))), None)
+
+    @property
+    def selected(self) -> str | None:
+        """ID of the conversation that was selected with `conversation use`, if it exists."""
         known = chosen(self._current_folder) if self._current_folder else None
-        if known and self.files.directories.has(known):
-            return known
-        return next(iter(self.run(self.port.newest(1))), None)
+        return known if known and self.files.directories.has(known) else None
 
     def set_current(self, id: str) -> None:
         """Make a conversation the current one."""

@@ -106,17 +106,17 @@ def _fields(row: Listed) -> dict[str, Json]:
 
 def _rows(place: CommandContext, limit: int | None) -> list[Listed]:
     rows: list[Listed] = []
-    current = place.current
+    newest = ""
     for number, metadata, turn_open, waiting in (
         _on_disk(place, limit) if place.is_on_disk else _in_database(place, limit)
     ):
+        newest = number
         try:
-            row = _row(place, number, metadata, turn_open, waiting)
+            rows.append(_row(place, number, metadata, turn_open, waiting))
         except StoreError as error:
             note(line("midturn: {}", block(str(error))))
-        else:
-            rows.append(replace(row, current=number == current))
-    return rows
+    current = place.selected or newest
+    return [replace(row, current=row.id == current) for row in rows]
 
 
 _Found: TypeAlias = tuple[str, Metadata | None, bool, int]
