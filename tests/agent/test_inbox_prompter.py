@@ -87,6 +87,7 @@ def test_second_answer_is_told_who_was_first(store: ConversationStore) -> None:
         with pytest.raises(mt.AlreadyAnswered) as raised:
             await agent.store.answer(first, False, user="bob")
         assert "ada" in raised.value.by
+        await until(lambda: drive(agent.store.pending()))
         await agent.store.answer((await agent.store.pending())[0].id, cancel=True)
         assert (await run).status == "ended_by_user"
 
