@@ -235,7 +235,9 @@ def test_thread_of_another_user_is_another_thread(user: str, thread: str) -> Non
             seen = await other.run()
             assert seen.messages == []
             refused = await other.answer(asked.interrupt, "prod")
-            assert refused.not_taken == [{"interruptId": asked.interrupt["id"], "why": "unknown"}]
+            ((id, why, message),) = (tuple(each.values()) for each in refused.not_taken)
+            assert (id, why) == (asked.interrupt["id"], "unknown")
+            assert message == f"This thread has no question '{id}'."
             assert len(await store.pending()) == 1
 
     asyncio.run(scene())

@@ -46,7 +46,7 @@ class Peer:
         path: str = "/rpc",
         prefix: str = "m",
     ) -> None:
-        self._client = client
+        self.client = client
         self._path = path
         self._ids = count(1)
         self._prefix = prefix
@@ -56,7 +56,7 @@ class Peer:
 
     async def call(self, method: str, **params: Any) -> Any:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        response = await self._client.post(self._path, json=body, headers=self._headers)
+        response = await self.client.post(self._path, json=body, headers=self._headers)
         assert response.status_code == 200, response.text
         answer = response.json()
         if "error" in answer:
@@ -65,7 +65,7 @@ class Peer:
 
     async def stream(self, method: str, **params: Any) -> list[Json]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        response = await self._client.post(self._path, json=body, headers=self._headers)
+        response = await self.client.post(self._path, json=body, headers=self._headers)
         assert response.status_code == 200, response.text
         if response.headers["content-type"].startswith("application/json"):
             raise RpcError(response.json()["error"])

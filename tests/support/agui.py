@@ -85,7 +85,7 @@ class FrontEnd:
     def __init__(
         self, client: httpx.AsyncClient, thread: str = "t1", user: str = "ada", version: str = "1.0"
     ) -> None:
-        self._client = client
+        self.client = client
         self.thread = thread
         self._headers = {"x-user": user}
         self._version = version
@@ -126,7 +126,7 @@ class FrontEnd:
         }
 
     async def post(self, body: object) -> httpx.Response:
-        return await self._client.post("/", json=body, headers=self._headers)
+        return await self.client.post("/", json=body, headers=self._headers)
 
 
 def resolved(interrupt: Event | str, payload: Any, **midturn: Any) -> Event:

@@ -40,6 +40,7 @@ from support.stories.askers import (
 from support.stories.mcp_interfaces import ConnectedClient
 from support.stories.people import Waiting
 from support.stories.phone_person import PhonePerson, with_phone
+from support.stories.protocol_clients import A2aTask, AguiThread, a2a_answer, agui_entry
 
 ANA = "ana"
 NO_EDIT = "messages cannot edit arguments; use the page or a terminal"
@@ -47,6 +48,7 @@ NOT_SENT = "messages go only to people who may decide"
 NO_NAMES = "a topic has no names, so calls for certain people are not sent"
 NO_REASSIGNMENT = "this interface cannot reassign questions"
 NO_KEYS = "no keys are typed here"
+OWN_TASK = "a client may cancel its own task, like the user of a chat"
 OWNER = "the owner of a local store may end every turn in it"
 
 
@@ -496,6 +498,64 @@ class OpenaiAgents(Adapter):
     loop = OpenaiLoop
 
 
+class AguiFrontEnd(Interface):
+    """Ana answers in a front end that speaks AG-UI."""
+
+    name = "front end with AG-UI"
+    lacks: ClassVar[Mapping[str, str]] = {"forged note": NO_REASSIGNMENT, "paste": NO_KEYS}
+
+    def begin(self, env: str) -> None:
+        """Let the front end start the turn."""
+        self.call = Call(self.directory, env)
+        self.thread = AguiThread(lambda: self.call.agent, ANA)
+        self.thread.say("Go")
+        self.call.conversation = self.thread.conversation
+
+    def look(self) -> None:
+        """Read the interrupt. Its ID contains the digest of the call that is shown."""
+        super().look()
+        self.interrupt = self.thread.interrupt(self.seen.id)
+
+    def _send(self, **said: Any) -> str:
+        return self.thread.send(agui_entry(self.interrupt, said))
+
+    def yes(self) -> str:
+        return self._send(approve=True)
+
+    def edit(self, env: str) -> str:
+        return self._send(arguments={"say": env})
+
+    def end(self) -> str:
+        return self._send(cancel=True)
+
+
+class A2aClient(Interface):
+    """A client that speaks A2A answers for ana."""
+
+    name = "client with A2A"
+    lacks: ClassVar[Mapping[str, str]] = {
+        "ineligible end": OWN_TASK,
+        "forged note": NO_REASSIGNMENT,
+        "paste": NO_KEYS,
+    }
+
+    def begin(self, env: str) -> None:
+        """Let the client start the task."""
+        self.call = Call(self.directory, env)
+        self.task = A2aTask(lambda: self.call.agent, ANA)
+        self.task.say("Go")
+        self.call.conversation = self.task.conversation
+
+    def _send(self, **said: Any) -> str:
+        return self.task.send(self.seen.id, a2a_answer(said, self.seen.digest))
+
+    def yes(self) -> str:
+        return self._send(approve=True)
+
+    def edit(self, env: str) -> str:
+        return self._send(arguments={"say": env})
+
+
 class ChannelInterface(Interface):
     """Ana answers on her phone."""
 
@@ -582,6 +642,8 @@ INTERFACES: tuple[type[Interface], ...] = (
     _channel("matrix", "channels"),
     ClaudeHook,
     McpPermission,
+    AguiFrontEnd,
+    A2aClient,
     Adapter,
     PydanticAi,
     Langgraph,

@@ -60,6 +60,7 @@ from support.stories.opencode import Opencode
 from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
 from support.stories.phone_person import with_phone
+from support.stories.protocol_clients import A2aPerson, A2aProgram, AguiPerson, AguiProgram
 from support.stories.scene import Asker, Pair, Person, Scene
 from support.stories.servers import LegacyServerAssistant, ModernServerAssistant, ServedAssistant
 from support.stories.stories import STORIES
@@ -779,6 +780,48 @@ class EditorInterface(Interface):
         return Pair(asker, asker.person)
 
 
+NO_SCHEMA = "a message of the protocol has no schema for the result"
+NO_BACK_IN_A_FORM = "the front end shows a form as a whole and sends it once"
+NO_SECRETS = "the protocol never carries secrets"
+CANCELS_TASK = "a client cancels the whole task, not one question"
+
+
+class AguiInterface(Interface):
+    """A person answers in a front end that speaks AG-UI."""
+
+    name = "front end with AG-UI"
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_OURS,
+        **_DELIVERY,
+        "typed result": NO_SCHEMA,
+        "asker in another PID namespace": WAITS_THERE,
+        "back": NO_BACK_IN_A_FORM,
+        "review": NO_BACK_IN_A_FORM,
+    }
+
+    def set_up(self, scene: Scene, directory: Path) -> Pair:
+        asker = AguiProgram(scene, directory)
+        return Pair(asker, AguiPerson(asker.store, asker.client))
+
+
+class A2aInterface(Interface):
+    """A client that speaks A2A answers for a person."""
+
+    name = "client with A2A"
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_OURS,
+        **_DELIVERY,
+        "typed result": NO_SCHEMA,
+        "asker in another PID namespace": WAITS_THERE,
+        "secret": NO_SECRETS,
+        "permission: cancelled": CANCELS_TASK,
+    }
+
+    def set_up(self, scene: Scene, directory: Path) -> Pair:
+        asker = A2aProgram(scene, directory)
+        return Pair(asker, A2aPerson(asker.store, asker.client))
+
+
 ANSWERERS: Sequence[type[Interface]] = (
     TerminalInterface,
     PlainTerminalInterface,
@@ -800,6 +843,8 @@ ANSWERERS: Sequence[type[Interface]] = (
     StoreInterface,
     McpDialogInterface,
     EditorInterface,
+    AguiInterface,
+    A2aInterface,
 )
 
 ASKERS: Sequence[type[Interface]] = (

@@ -23,6 +23,7 @@ from midturn.errors import (
     Problem,
 )
 from midturn.events.open_question import parse_address
+from midturn.inbox.closed_questions import why_not_open
 from midturn.integrations.a2a.messages import GivenMessage
 from midturn.integrations.a2a.questions import (
     VIA,
@@ -36,7 +37,6 @@ from midturn.question.json_value import JsonObject, SecretValue
 from midturn.stores.store import ConversationStore
 
 _PEOPLE_ONLY: Final = f"Only a person may answer this question, in {WHERE}."
-_NOT_OPEN: Final = "The question {!r:.100} is not open."
 _CLOSED: Final = "Nothing was recorded, because the question that you were asked is closed. This is the next one."
 _MAX_REMEMBERED: Final = 100
 """Maximum number of messages that are remembered for each task."""
@@ -67,6 +67,16 @@ class AnswerRecorder:
             StoreError: The store cannot be read.
         """
         return message in await self._known(task)
+
+    async def why_not_open(self, task: str, address: str) -> str:
+        """Return why an answer to a question of a task is not recorded: who answered the question
+        before, or why it was closed.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        conversation = task.partition("-")[0]
+        return str(await why_not_open(self._store, conversation, address, owner="task"))
 
     async def record(
         self, task: str, message: GivenMessage, asked: Sequence[AskedQuestion], client: Client
@@ -99,7 +109,7 @@ class AnswerRecorder:
             each = open_questions.get(address)
             if each is None or address not in allowed:
                 if not is_repeated:
-                    problems[address] = _NOT_OPEN.format(address)
+                    problems[address] = await self.why_not_open(task, address)
                 continue
             problem = await self._recorded(each, message, client)
             if problem:

@@ -190,12 +190,22 @@ class TaskHandler(PartialHandler):
         if snapshot.is_over:
             raise UnsupportedOperationError(
                 f"The task is {snapshot.state}. Send a message without `taskId` to begin the next"
-                " task of this context."
+                f" task of this context.{await self._why_closed(message)}"
             )
         if not snapshot.asked:
-            raise UnsupportedOperationError("The task is working and asks nothing.")
+            raise UnsupportedOperationError(
+                f"The task is working and asks nothing.{await self._why_closed(message)}"
+            )
         problems = await self._answers.record(snapshot.turn.id, message, snapshot.asked, client)
         return _Accepted(task=snapshot.turn.id, problems=problems)
+
+    async def _why_closed(self, message: GivenMessage) -> str:
+        """Return why the questions that a message answers are closed, as the end of an error."""
+        reasons = [
+            await self._answers.why_not_open(message.task, address)
+            for address in message.answers or {}
+        ]
+        return "".join(f" {reason}" for reason in reasons)
 
     async def _begin(self, message: GivenMessage, client: Client) -> _Accepted:
         """Begin a task. A message that was sent before finds its task."""

@@ -25,13 +25,11 @@ from midturn.errors import (
     PersonNeeded,
     Problem,
 )
-from midturn.events.open_question import Address, parse_address
-from midturn.events.types import TurnStart
+from midturn.inbox.closed_questions import why_not_open
 from midturn.integrations.agui.interrupts import VIA, AskedQuestion, parse_interrupt_id
 from midturn.integrations.agui.run_input import ResumeEntry
 from midturn.protocol_envelopes import Envelope
 from midturn.question.json_value import Json, JsonObject, SecretValue
-from midturn.stores.answer_service import too_late
 from midturn.stores.store import ConversationStore
 
 _REASONS: Final[Sequence[tuple[type[MidturnError], str]]] = (
@@ -115,7 +113,7 @@ class EntryTaker:
         address, digest = parse_interrupt_id(entry.id)
         asked = self._asked.get(address)
         if asked is None:
-            raise await self._why_not_open(address)
+            raise await why_not_open(self._store, self._conversation, address, owner="thread")
         if entry.refresh:
             return
         if entry.end_turn:
@@ -169,28 +167,6 @@ class EntryTaker:
         """
         return entry.decline or (len(self._asked) == 1 and asked.is_answerable)
 
-    async def _why_not_open(self, address: str) -> MidturnError:
-        """Return the error for a question that is not open. A question of another thread is
-        reported as unknown.
-        """
-        at = parse_address(address)
-        if at is not None and await self._belongs_to_thread(at):
-            return await too_late(self._store.port, at)
-        return NoSuchQuestion(f"This thread has no question {address!r}.", id=address)
-
-    async def _belongs_to_thread(self, at: Address) -> bool:
-        if self._conversation is None or at.conversation == self._conversation:
-            return self._conversation is not None
-        try:
-            events = (await self._store.read(at.conversation)).events
-        except MidturnError:  # the conversation does not exist
-            return False
-        return any(
-            event.parent is not None and event.parent.root == self._conversation
-            for event in events
-            if isinstance(event, TurnStart)
-        )
-
 
 def _envelope(asked: AskedQuestion) -> Envelope:
     """Return the envelope of a question.
@@ -215,7 +191,7 @@ def _refusal(asked: AskedQuestion, entry: ResumeEntry) -> dict[str, Any]:
 
 def _not_taken(entry_id: str, error: MidturnError) -> dict[str, Json]:
     why = next(why for kind, why in _REASONS if isinstance(error, kind))
-    found: dict[str, Json] = {"interruptId": entry_id, "why": why}
+    found: dict[str, Json] = {"interruptId": entry_id, "why": why, "message": str(error)}
     if isinstance(error, AlreadyAnswered) and error.answered_by is not None:
         by, via, when = error.answered_by
         optional = {"by": by, "via": via, "when": when}
