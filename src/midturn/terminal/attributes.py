@@ -15,7 +15,7 @@ Attributes: TypeAlias = list[Any]
 
 
 class _At(IntEnum):
-    """Indexes into the attributes of `tcgetattr`."""
+    """Indexes into the list that `tcgetattr` returns."""
 
     IFLAG = 0
     OFLAG = 1
@@ -24,8 +24,9 @@ class _At(IntEnum):
 
 
 def line_mode(found: Attributes, *, hidden: bool) -> Attributes:
-    """Return attributes for line editing by the terminal, where Ctrl-C and Ctrl-Z end the line
-    instead of raising signals.
+    """Return attributes for line mode: the terminal edits the line.
+
+    Ctrl-C and Ctrl-Z end the line instead of sending a signal.
     """
     wanted = _copy(found)
     wanted[_At.IFLAG] = (found[_At.IFLAG] | termios.ICRNL) & ~(
@@ -103,8 +104,8 @@ def _copy(found: Attributes) -> Attributes:
 
 
 # --------------------------------------------------------------------------------------------------
-# The controlling terminal. This part imports little, because it is also used to detect that
-# there is no terminal.
+# The controlling terminal. This part imports little, because programs that turn out to have no
+# terminal load it, too.
 
 
 _CANDIDATES = (2, 0, 1)
@@ -136,9 +137,9 @@ def open_by_path(path: str) -> int:
 
 
 def can_open_terminal() -> bool:
-    """Return whether a person can be asked at the controlling terminal.
+    """Return whether the process has a controlling terminal that can be opened.
 
-    This requires only that the terminal can be opened. Redirected streams do not matter.
+    Redirected streams do not matter.
     """
     try:
         fd = open_by_path(terminal_path())

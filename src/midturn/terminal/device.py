@@ -147,7 +147,7 @@ class Device:
     def put_back(self, settings: Attributes, farewell: str) -> None:
         """Restore settings, and write `farewell`, the sequence that resets the modes of a prompt.
 
-        A background job changes nothing, because the terminal belongs to another job.
+        In a background job, do nothing, because the terminal belongs to another job.
         """
         if self.in_foreground:
             with suppress(TerminalGone):  # a closed terminal has no settings to restore
@@ -191,7 +191,7 @@ def open_device() -> Generator[Device]:
     try:
         fd = open_by_path(path)
     except OSError as error:
-        raise NoTerminal(f"No terminal to ask at: {path}: {error.strerror}.") from error
+        raise NoTerminal(f"Cannot open the terminal {path}: {error.strerror}.") from error
     try:
         yield Device(fd, path)
     finally:
@@ -199,8 +199,7 @@ def open_device() -> Generator[Device]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Waiting for input in an asyncio loop, also in loops whose selector does not support
-# terminals
+# Waiting for input in an asyncio loop, including loops whose selector does not support terminals
 
 
 @contextmanager
@@ -296,10 +295,10 @@ def let_go(holder: Restorer) -> None:
 
 
 class Restored:
-    """Context manager that restores the terminal's settings.
+    """Context manager that restores the terminal's settings and writes `farewell`, the sequence
+    that switches off the modes of a prompt.
 
-    They are also restored if a signal ends the process with its default action. `farewell` is
-    written then, too: the sequence that switches off the modes of a prompt.
+    It also does so if a signal ends the process by its default action.
     """
 
     def __init__(self, device: Device, farewell: str = "") -> None:
@@ -375,7 +374,7 @@ def _go_on(number: int, frame: FrameType | None) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Restore the terminal, then end with the default action of the signal."""
+    """Restore the terminal, then let the signal's default action end the process."""
     del frame
     for holder in reversed(_HOLDERS):
         holder.restore()
@@ -484,7 +483,7 @@ class EchoSuppressor:
             self.restore()
 
     def _keep_quiet(self, quiet: Callable[[Attributes], Attributes]) -> None:
-        """Use other attributes while echo is off, from now on."""
+        """Change the attributes that apply while echo is off."""
         self._quiet = quiet
         found = self._found
         if found is not None:
@@ -508,7 +507,7 @@ class _Line:
         self._ahead = ahead
 
     def restore(self) -> None:
-        """Remove the line. The settings are restored by the restorers registered earlier."""
+        """Remove the line. Restorers that were registered earlier reset the terminal settings."""
         self._ahead.leave()
 
     def again(self) -> None:

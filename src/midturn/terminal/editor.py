@@ -28,18 +28,16 @@ _DEFAULT_SIGNALS = (
 
 
 class NoEdit(Exception):  # noqa: N818 (it says what the result is)
-    """The text was not edited: no editor was found, or the editor failed. The message has the
-    reason.
-    """
+    """The text was not edited: no editor was found, or the editor failed. The message says why."""
 
 
 async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> str:
-    """Let the person edit a text.
+    """Open `wanted.text` in the user's editor.
 
-    Return the edited text without the comment about the question and without the final line end.
+    Return the edited text without the comment about the question and the final line break.
 
     Raises:
-        NoEdit: No editor was found, or the editor ended with an error.
+        NoEdit: No editor was found, or the editor failed.
         TerminalGone: The terminal was closed during editing; the text is not submitted.
     """
     command = editor_command(os.environ)
@@ -49,7 +47,7 @@ async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> 
         status = await _run([*command, str(path)], device, restored)
         device.check()
         if status != 0:
-            raise NoEdit(f"{command[0]} ended with status {status}; the text is unchanged.")
+            raise NoEdit(f"{command[0]} exited with status {status}; the text is unchanged.")
         return without_comment(_edited(path, command[0]), comment)
 
 
@@ -154,7 +152,7 @@ def _wait(child: int, device: Device, restored: Restored) -> int:
         try:
             _, status = os.waitpid(child, os.WUNTRACED)
         except ChildProcessError:
-            return 0  # other code in this process has read the exit status, so it is unknown here
+            return 0  # other code in this process already read the exit status, so it is unknown
         if not os.WIFSTOPPED(status):
             return os.waitstatus_to_exitcode(status)
         if os.WSTOPSIG(status) == signal.SIGTSTP:

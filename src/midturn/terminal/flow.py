@@ -1,4 +1,4 @@
-"""Output of the assistant's text, unchanged or row by row. Written rows are never changed."""
+"""Writes the assistant's text, unchanged or wrapped into rows. Written rows are never redrawn."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ class Flow(Protocol):
 
 
 class Untouched:
-    """Output for files and pipes: the text unchanged, with a line end after an unfinished last
-    line.
-    """
+    """Output for files and pipes: the unchanged text. The last line always ends with a line break."""
 
     def __init__(self) -> None:
         self._in_line = False
@@ -49,7 +47,7 @@ class Untouched:
         return ""
 
     def finish(self) -> str:
-        """Return the line end that the last line lacks."""
+        """Return a line break if the last line has none."""
         in_line, self._in_line = self._in_line, False
         return "\n" if in_line else ""
 
@@ -132,7 +130,7 @@ class PlainFlow:
         return max(2, self._width() - 1 - cells(self._mark) - cells(self._hangs))
 
     def _row(self, row: str) -> str:
-        """Return one row. Further rows of the same line are indented to the list marker."""
+        """Return one row. Continuation rows are indented by the width of the list marker."""
         full = f"{self._mark}{self._hangs}{row}".rstrip(" ")
         if not self._hangs and not self._fence and (marker := re.match(_MARKER, row)):
             self._hangs = " " * min(cells(marker[0]), self._width() // 3)
@@ -148,10 +146,10 @@ def margin(row: str) -> str:
 
 
 def _safe_cut(raw: str) -> int:
-    """Return the position up to which the text can be escaped now.
+    """Return the position up to which the text can be escaped.
 
-    A joiner is escaped depending on the characters next to it, so the text is cut after white
-    space, which joined characters never contain.
+    Whether a joiner is escaped depends on the characters next to it, so the text is cut only after
+    whitespace.
     """
     cut = max(raw.rfind(" "), raw.rfind("\n")) + 1
     return len(raw) if len(raw) - cut > _MAX_WORD else cut

@@ -41,7 +41,7 @@ _DIM, _UNDIM = "\x1b[90m", "\x1b[0m"
 
 
 class StreamedMessage:
-    """Writes the final parts of a text that arrives in pieces."""
+    """Writes a message that arrives in pieces. A part is written when it can no longer change."""
 
     def __init__(self, page: OutputPair, kind: PartKind) -> None:
         self._page = page
@@ -120,7 +120,7 @@ class OutputSettings(Struct, frozen=True, kw_only=True):
     """Settings of the display.
 
     Attributes:
-        hidden: Tools whose calls are not mentioned, except a failed `ask_user`.
+        hidden: Tools whose calls are not displayed. A failed `ask_user` call is displayed anyway.
         reasoning: Whether to display the model's reasoning.
         mode: The value of `prompt.mode`.
     """
@@ -137,11 +137,11 @@ class TerminalDisplay:
     Args:
         settings: Settings of the display.
         gate: The gate of the prompter, so that output does not overwrite its prompts.
-        nobody_reads: Called once when the reader of stdout has closed it; the turn continues.
+        nobody_reads: Called once when the reader of stdout closes it. The turn continues.
         streams: Output streams. Default: stdout and stderr.
         clock: Clock in seconds.
 
-    Call `end` when the run is over, also after an error.
+    Call `end` when the run is over, even after an error.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class TerminalDisplay:
             case ports.ModelFinished():
                 self._finish(_MODEL)
             case ports.ConsultStarted(id, model):
-                self._begin(id, f"{exact(model or 'a model')} is asked")
+                self._begin(id, f"asking {exact(model or 'a model')}")
             case ports.ConsultFinished(id):
                 self._finish(id)
 

@@ -89,7 +89,7 @@ class Gate:
         self.answered: set[str] = set()
         """Event IDs of the requests that were answered on this screen."""
         self.asked: set[str] = set()
-        """Event IDs of the requests whose prompt, with its subject, was shown on this screen."""
+        """Event IDs of the requests that were shown as a complete prompt on this screen."""
 
     @property
     def closed(self) -> bool:
@@ -277,7 +277,7 @@ class OutputSink:
             self._gate.write(self, text)
 
     def write(self, text: str) -> None:
-        """Write at once. Called by the gate."""
+        """Write immediately. Called by the gate."""
         if self._stream is None:
             return
         try:
@@ -295,7 +295,7 @@ class OutputSink:
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def flush(self) -> None:
-        """Do nothing, because every write is sent at once."""
+        """Do nothing, because every write is sent immediately."""
 
     def isatty(self) -> bool:
         """Return whether this stream is the screen that shows prompts.
@@ -307,7 +307,8 @@ class OutputSink:
     def _query(self, question: Callable[[int], int]) -> int | None:
         """Query the terminal. Return None if the terminal is closed.
 
-        For a stream without a descriptor, its `isatty` decides whether it is a terminal.
+        Return 0 for a stream without a descriptor, so that its `isatty` decides whether it is a
+        terminal.
         """
         try:
             return question(self._stream.fileno()) if self._stream is not None else None
@@ -339,7 +340,7 @@ class OutputPair:
         self._prompts = 0
 
     def put(self, kind: PartKind, text: str) -> None:
-        """Write rows below the earlier output."""
+        """Write text, after an empty row if the earlier output is of another kind."""
         if not text:
             return
         outlet = self.out if kind == "words" else self.err

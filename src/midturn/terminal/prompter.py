@@ -82,7 +82,7 @@ class OwnRules(Protocol):
         ...
 
     def table(self, prompt: Prompt, rule: str) -> JsonObject:
-        """Return a typed rule as a table bound to the tool of the call."""
+        """Return a rule that the person typed, as a table that is bound to the call's tool."""
         ...
 
     def keep(self, prompt: Prompt, rule: str, scope: Scope) -> str:
@@ -300,7 +300,7 @@ def _collect_garbage() -> None:
 
 @cache
 def _freeze_loaded_objects() -> None:
-    """Exclude the objects that the first prompt has loaded from garbage collection.
+    """Exclude the objects that the first prompt loaded from garbage collection.
 
     The objects are frozen only once, because a later call would also keep the objects of a running
     turn forever.
@@ -317,7 +317,7 @@ TAKEN_AWAY = "(the question was closed)"
 
 
 async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
-    """Ask on `device` in plain lines and return the reply. The terminal is restored."""
+    """Ask on `device` in plain lines, restore the terminal, and return the reply."""
     scene = PromptBase(prompt, device.size.columns, device.size.rows)
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
         reader = LineReader(device, restored, settings.settle)
@@ -402,7 +402,7 @@ class _PromptState:
 async def ask_rich(
     prompt: Prompt, device: Device, settings: TerminalSettings, kept: _PromptState
 ) -> Reply:
-    """Ask on `device` with single keys and return the reply. The terminal is restored."""
+    """Ask on `device` with single keys, restore the terminal, and return the reply."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
         restored.set(key_mode(restored.found))
         if readable_now(device.fd):

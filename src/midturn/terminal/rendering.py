@@ -25,9 +25,9 @@ from midturn.terminal.prompts.rich.screen import Row, Span, Style
 
 
 class Drawing:
-    """Draws for one stream that is connected to a terminal.
+    """Draws rows for one stream that is connected to a terminal.
 
-    Each row is displayable, and its width is at most the requested width.
+    Rows contain only displayable characters and are at most as wide as requested.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -71,6 +71,6 @@ class Drawing:
 
 @cache
 def _ink(style: Style) -> Ink:
-    """Return a style in the syntax of rich."""
+    """Return a style in rich syntax."""
     words = STYLES.get(style, "").replace("ansibright", "bright_").replace("ansi", "")
     return Ink.parse(words.replace("brightblack", "bright_black"))

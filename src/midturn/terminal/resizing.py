@@ -46,8 +46,8 @@ def reflowed(rows: Sequence[Row], columns: int) -> list[int]:
 class SteadyApplication(Application[Result]):
     """An application that does not draw while the window is being resized.
 
-    prompt_toolkit redraws at every step of a resize. Its cursor position is outdated then, because
-    the terminal has moved the rows, so each redraw leaves a copy of the rows.
+    prompt_toolkit redraws at every step of a resize. By then, the terminal has moved the rows and
+    the known cursor position is outdated, so each redraw would leave a copy of the rows.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SteadyApplication(Application[Result]):
         else:
             super()._on_resize()
 
-    def _redraw(self, render_as_done: bool = False) -> None:  # noqa: FBT001, FBT002  prompt_toolkit calls it so
+    def _redraw(self, render_as_done: bool = False) -> None:  # noqa: FBT001, FBT002  prompt_toolkit's signature
         if render_as_done:
             self._stop_waiting()
         elif (

@@ -74,7 +74,7 @@ class StatusOutput:
     def is_news(self, call: ToolCall, error: str) -> bool:
         """Return whether the error of a call is new to the person.
 
-        An error is not new if the person ended the turn or decided about the call.
+        An error is not new if the person ended the turn or refused the call.
         """
         return _error_for_user(call, error) is None and not self._ledger.has_fate(call)
 
@@ -133,7 +133,7 @@ def _first_line(call: ToolCall, error: str) -> str:
 
     If a question could not be asked, return the first of the reasons.
     """
-    lines = [line for line in split_lines(error) if line.strip()] or ["it does not say why"]
+    lines = [line for line in split_lines(error) if line.strip()] or ["no reason given"]
     reasons = [line.removeprefix(_REASON) for line in lines[1:] if line.startswith(_REASON)]
     if call.name != ASK_USER or not reasons:
         return lines[0].removeprefix(f"{call.name}: ")
@@ -261,7 +261,7 @@ def _span(seconds: float) -> str:
 
 
 STEP = 0.1
-"""Seconds between two calls of `beat` in `Heartbeat`."""
+"""Seconds between two calls of `beat`."""
 
 
 class Heartbeat:

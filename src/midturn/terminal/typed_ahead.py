@@ -78,12 +78,12 @@ class Folds:
 
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 LEAVES = "/quit"
-"""Message that is queued by Ctrl-D in an empty line."""
+"""Message that Ctrl-D queues on an empty line."""
 _ESCAPE_TIMEOUT = 0.05
 _PASTE_TIMEOUT = 1.0  # seconds without further input after which a paste counts as complete
 _NEW_LINE = frozenset({"c-j", "m-enter", "s-enter"})
 _ENTRY = KeyMode(writes=True, decides=frozenset({"enter"}))
-# minimum width in cells for the full text of the row; a narrower row has fewer words
+# minimum width in cells for the full text of the row; narrower rows are abbreviated
 _WIDE_COLUMNS = 60
 
 
@@ -100,7 +100,7 @@ class TypedAhead:
     Enter queues the line as a message. Up moves the last queued message back into the line for
     editing.
 
-    The line never answers a prompt: while a prompt is open, no keys are read here.
+    The line never answers a prompt: while a prompt is open, the line does not read keys.
     """
 
     def __init__(self, folds: Folds, clock: Callable[[], float] = time.monotonic) -> None:

@@ -35,7 +35,7 @@ _MIN_WIDTH = 10
 
 
 class MarkdownFlow:
-    """Converts Markdown in pieces of any size to rows.
+    """Converts Markdown, which can arrive in pieces of any size, to rows.
 
     The rows do not depend on how the text is split.
     """
@@ -96,7 +96,7 @@ class MarkdownFlow:
         return shown
 
     def _show(self, *, is_open: bool) -> str:
-        """Return the rows of the lines so far that are final and not yet written.
+        """Return the rows that are final and not yet written.
 
         `is_open`: The last block can still change.
         """

@@ -73,7 +73,7 @@ def wrapped(text: Text, width: int) -> list[Text]:
 
 
 def cut(text: Text, width: int) -> list[Text]:
-    """Split a line at the given width, also inside words."""
+    """Split a line at the given width, even inside words."""
     return [text[start:end] for start, end in cut_ranges(text.plain, width)]
 
 
@@ -172,8 +172,8 @@ _LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")
 # minimum number of lines that are highlighted together; a passage ends before the next unindented
 # line
 _PASSAGE_LINES = 40
-# maximum number of characters of a line that is highlighted, because highlighting long lines takes
-# too long
+# maximum length of a highlighted line in characters, because highlighting long lines takes too
+# long
 _MAX_HIGHLIGHTED_LINE = 1_000
 
 

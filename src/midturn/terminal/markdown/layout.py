@@ -71,7 +71,7 @@ class RuleBlock(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table; `sides` has the alignment of each column (`left`, `right`, `center`)."""
+    """A table; `sides` contains the alignment of each column (`left`, `right`, `center`)."""
 
     lines: Lines
     sides: tuple[str, ...]
@@ -209,7 +209,7 @@ _GAP = "  "
 # minimum width of a table column in cells; if a column has less room, each row of the table is
 # drawn as a list
 _MIN_COLUMN = 3
-_MIN_TEXT_WIDTH = 12  # minimum width in cells that is left for text at any nesting depth
+_MIN_TEXT_WIDTH = 12  # minimum width of text in cells, at any nesting depth
 _MAX_UNDERLINED_LEVEL = 2  # headings up to this level are underlined
 _EMPTY = re.compile(r"[ \t>]*")
 
@@ -293,7 +293,7 @@ class Layout:
                 assert_never(other)
 
     def _behind(self, first: Text, edge: Text, block: Quote | ListItem, width: int) -> list[Text]:
-        """Lay out nested blocks, each row after `edge`.
+        """Lay out nested blocks, with `edge` before each row.
 
         The first row begins with `first` instead.
         """

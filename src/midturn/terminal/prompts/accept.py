@@ -183,7 +183,7 @@ def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Pr
 
 
 def _checked(prompt: Prompt, value: Json) -> Json:
-    """Check an answer. Secrets are not checked here."""
+    """Check an answer that is not a secret."""
     return cast("Json", prompt.question.check(value))
 
 
@@ -293,7 +293,8 @@ class Match(Struct, frozen=True):
 class Matcher:
     """Searches options without regard to case.
 
-    A search matches substrings. If no option contains the text, `mn` also matches `main`.
+    A search matches substrings. If no option contains the text, letters in the same order match, so
+    `mn` finds `main`.
     """
 
     def __init__(self, options: tuple[SelectOption, ...]) -> None:
@@ -339,17 +340,17 @@ class Matcher:
 
 
 def _by_letter(text: str) -> tuple[str, list[int]]:
-    """Return the label in lower case, and the index in the label for each of its characters."""
+    """Return the folded label, and the index in the label for each of its characters."""
     parts = [" " if letter == " " else folded(letter) for letter in text]
     return "".join(parts), [place for place, part in enumerate(parts) for _ in part]
 
 
 # --------------------------------------------------------------------------------------------------
-# Answers that may be unintended (an empty text, no option, the first option) must be confirmed with
-# a second Enter
+# Answers that may be unintended (empty text, no option, the first option) must be confirmed with a
+# second Enter
 
 
-EMPTY_TEXT = "that is an empty text: press Enter again to send it"
+EMPTY_TEXT = "the text is empty: press Enter again to send it"
 EMPTY_SECRET = "nothing was typed: press Enter again to send an empty secret"  # noqa: S105 (it is none)
 
 
@@ -371,7 +372,7 @@ class Once:
 
 def empty_once(prompt: Prompt) -> Once:
     """Require confirmation of an empty answer, unless the question is optional or its initial
-    answer is an empty text.
+    answer is empty text.
     """
     return Once(refuses=not prompt.question.optional and initial(prompt) != "")
 
@@ -414,7 +415,10 @@ def by_rule(draft: RuleDraft, typed: str, scope: Scope) -> Ruled:
 
 
 class ChosenScope:
-    """The scope of a rule while the rule is being written. The initial scope is the project."""
+    """The scope of a rule while the rule is being written.
+
+    The initial scope is the project if it is allowed, or else the first allowed scope.
+    """
 
     def __init__(self, draft: RuleDraft) -> None:
         self._draft = draft

@@ -99,7 +99,7 @@ def answered_text(prompt: Prompt, reply: Answered) -> str:
 def quoted(words: str) -> str:
     """Put text in quotation marks.
 
-    Of three kinds of quotation marks, the first kind that does not occur in the text is used.
+    The marks are the first of three kinds that do not occur in the text.
     """
     opening, closing = next(
         (marks for marks in _QUOTATION if not set(marks) & set(words)), _QUOTATION[0]
@@ -310,9 +310,9 @@ def written_out(schema: JsonObject) -> JsonObject:
 
 
 def options_of(schema: JsonObject) -> tuple[answers.SelectOption, ...]:
-    """Return the values of an `enum` as options, or nothing if a value is an object or a list.
+    """Return the values of an `enum` as options, or `()` if a value is null, an object or a list.
 
-    If two values look the same, the type of each value is its description.
+    If two values look the same, their options are described by the type of the value.
     """
     listed = items(schema.get("enum"))
     values = [value for value in listed if isinstance(value, bool | int | float | str)]
@@ -328,7 +328,7 @@ def options_of(schema: JsonObject) -> tuple[answers.SelectOption, ...]:
 
 def _type_name(value: Scalar) -> str:
     if isinstance(value, str):
-        return "a text"
+        return "text"
     return "yes or no" if isinstance(value, bool) else "a number"
 
 
@@ -350,7 +350,7 @@ def expected(schema: JsonObject) -> str:
     """Return the constraints of a number or a string in words, such as `a whole number, at least
     1, at most 10`.
     """
-    numbers = {"integer": "a whole number", "number": "a number", "string": "a text"}
+    numbers = {"integer": "a whole number", "number": "a number", "string": "text"}
     kind = numbers.get(str(schema.get("type")))
     if kind is None:
         return ""

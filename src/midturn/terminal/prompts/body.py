@@ -34,7 +34,7 @@ from midturn.terminal.prompts.keys import (
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "
 QUOTE = "> "
-"""Prefix of a text written by a reviewer model, after the gutter."""
+"""Prefix of the rows that a reviewer model wrote, after the gutter."""
 
 INDENT = "    "
 CREATES_FILES = "fs_create_file"
@@ -162,7 +162,7 @@ def _new_file(call: ToolCall) -> list[str]:
 def _argument(name: str, value: Json) -> list[str]:
     """Return one argument.
 
-    A multi-line text is displayed below the name, another value after it.
+    Multi-line text is displayed below the name, any other value on the same line.
     """
     if isinstance(value, str) and (_is_plain(value) or "\n" in value):
         if "\n" not in value:
@@ -254,7 +254,8 @@ def more_rows(sign: str, cut: int, keys: str, width: int) -> list[str]:
 def _is_plain(text: str) -> bool:
     """Return whether a text can be displayed without quotes.
 
-    A text needs quotes if spaces surround it or if it can be mistaken for a number or `true`.
+    Text needs quotes if it is empty, starts or ends with a space, or is valid JSON, such as `12` or
+    `true`.
     """
     if text != text.strip() or not text:
         return False

@@ -12,7 +12,7 @@ CONTINUED = "… "
 """Start of a row that continues the row above."""
 
 BETWEEN = " · "
-"""Separator of two short texts on a row."""
+"""Separator between two short texts on a row."""
 
 _MIN_MIDDLE_CUT = 5  # minimum width in cells to show both ends of a text
 
@@ -31,7 +31,7 @@ _MAX_CLUSTER_SEARCH = (
 )
 
 _GLUE = "\u00a0"
-"""A space at which no row is wrapped. Untrusted text contains none, because it is escaped."""
+"""Space at which rows are not wrapped. Untrusted text contains none, because it is escaped."""
 
 Range: TypeAlias = tuple[int, int]
 """Start and end of a row within its line."""
@@ -40,7 +40,7 @@ Range: TypeAlias = tuple[int, int]
 @lru_cache(maxsize=4096)
 def char_cells(char: str) -> int:
     """Return the width of a character in cells: 0 for combining marks, 2 for CJK and emoji."""
-    from wcwidth import wcwidth  # imported late, because plain ASCII text does not need its tables
+    from wcwidth import wcwidth  # imported here, because ASCII text does not need its tables
 
     return max(0, wcwidth(char))
 
@@ -48,7 +48,7 @@ def char_cells(char: str) -> int:
 def cells(text: str) -> int:
     """Return the width of `text` in cells.
 
-    Terminals add up the widths of the single characters, and so does this function.
+    The width is the sum of the widths of the single characters, as terminals compute it.
     """
     return len(text) if text.isascii() else sum(map(char_cells, text))
 
@@ -113,7 +113,7 @@ def clip_middle(text: str, width: int) -> str:
 
 
 def cut_ranges(text: str, width: int) -> list[Range]:
-    """Split a line into rows of at most `width` cells, also inside words.
+    """Split a line into rows of at most `width` cells, even inside words.
 
     Used for code and for approved subjects.
     """
@@ -164,7 +164,7 @@ def wrap_ranges(text: str, width: int) -> list[Range]:
 
 
 def continued_ranges(text: str, width: int) -> list[Range]:
-    """Split a line into rows, also inside words. Each row after the first leaves room for the
+    """Split a line into rows, even inside words. Each row after the first leaves room for the
     continuation marker.
     """
     (start, end), *more = cut_ranges(text, width)
@@ -187,7 +187,7 @@ def continued_rows(text: str, width: int) -> list[str]:
 
 
 def continued_words(text: str, width: int) -> list[str]:
-    """Return rows wrapped at spaces, with a marker before each further row."""
+    """Return rows wrapped at spaces, with a marker before each row after the first."""
     (start, end), *more = wrap_ranges(text, width)
     if not more:
         return [text[start:end]]
@@ -226,15 +226,15 @@ def hang(text: str, width: int, indent: str) -> list[str]:
 
 
 def glued(text: str, width: int) -> str:
-    """Make the spaces of a short text unbreakable, until `unglued`.
+    """Replace the spaces in a short text with non-breaking spaces. `unglued` restores them.
 
-    Texts longer than a row stay breakable.
+    Text that is longer than a row is returned unchanged.
     """
     return text.replace(" ", _GLUE) if cells(text) <= width else text
 
 
 def unglued(rows: Sequence[str]) -> list[str]:
-    """Restore the spaces of `glued` texts in wrapped rows."""
+    """Restore the spaces that `glued` replaced."""
     return [row.replace(_GLUE, " ") for row in rows]
 
 

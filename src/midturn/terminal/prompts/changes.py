@@ -19,7 +19,7 @@ from midturn.terminal.prompts.keys import diff_line
 
 RowKind: TypeAlias = Literal["add", "del", "same", "gap", "note"]
 ROWS: Final = 500
-"""Maximum number of changed lines on a page."""
+"""Maximum number of rows on a page."""
 _HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _FENCED: Final = re.compile(
     r"(?P<before>.*?)^(?P<fence>`{3,})diff\n(?P<diff>.*?)^(?P=fence)[ ]*$(?P<after>.*)",
@@ -140,7 +140,7 @@ class FileChanges(Struct, frozen=True):
 
 
 # --------------------------------------------------------------------------------------------------
-# Parsing unified diffs. A text that is not entirely a diff is displayed as text. Models often
+# Parsing unified diffs. Text that is not entirely a diff is displayed as text. Models often
 # miscount the lines of a hunk, so wrong counts are replaced by the counted lines.
 
 
@@ -353,7 +353,7 @@ def _first(arguments: Mapping[str, Json], names: Sequence[str]) -> str | None:
 def _without(arguments: Mapping[str, Json], shown: set[str]) -> dict[str, Json]:
     """Return the arguments that are not part of the change.
 
-    A flag that is on is displayed as a note of the file instead.
+    A flag that is true is displayed in the note of the file instead.
     """
     return {
         name: value

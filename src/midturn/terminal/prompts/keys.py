@@ -67,7 +67,7 @@ def code_line(line: str) -> str:
 
 
 def diff_line(line: str) -> str:
-    """Return a line of a diff as `code_line` does. The first column is the diff sign, not text."""
+    """Return a diff line with every character visible. The first column is the diff sign."""
     return exact(line[:1]) + code_line(line[1:])
 
 
@@ -141,8 +141,9 @@ def initial(prompt: Prompt) -> Json | UnsetType:
 
 
 def yes_no_default(prompt: Prompt) -> bool | None:
-    """Return the answer that Enter gives to a yes/no question, or None. For an approval, it is
-    None.
+    """Return the default of a yes/no question, which Enter submits, or None.
+
+    Approvals have no default.
     """
     start = initial(prompt)
     return start if isinstance(start, bool) and prompt.kind == "tool" else None
@@ -254,7 +255,7 @@ class Command(Struct, frozen=True):
 Commands: TypeAlias = tuple[Command, ...]
 
 OURS = "midturn"
-"""Asker of questions that a midturn command asks, outside of any turn."""
+"""Asker name for questions that a midturn command asks outside a turn."""
 
 OTHER = Command("o", "something else, in your own words", KeyStep.OTHER, "Other", "own words")
 
@@ -315,9 +316,9 @@ def leaving(prompt: Prompt) -> Commands:
 
 
 def is_beside_a_turn(prompt: Prompt) -> bool:
-    """Return whether a midturn command asks, outside of any turn.
+    """Return whether a midturn command asks the question outside a turn.
 
-    In this case there is no model that could receive a reply, and no turn that could be ended.
+    If so, there is no model that could receive a reply, and no turn that could be ended.
     """
     return prompt.asked_by == OURS and not prompt.tool and not prompt.id
 
@@ -505,7 +506,7 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
 
 
 def _for_conversation(words: _Words) -> Commands:
-    """Return the keys of an answer that applies to the rest of the conversation."""
+    """Return the keys for an answer that applies to the rest of the conversation."""
     what = "whenever this is asked in this conversation"
     return (
         Command(
@@ -538,9 +539,7 @@ def _keeping(words: _Words, key: str, kept: str) -> Command:
 
 
 class Ruled(Answered, frozen=True):
-    """An approval with a rule (TOML) for similar calls that the person wrote, and the
-    rule's scope.
-    """
+    """An approval with a rule for similar calls: the TOML that the person wrote, and its scope."""
 
     written: str = ""
 
@@ -607,7 +606,7 @@ class OwnWords:
     def of(self, prompt: Prompt) -> str:
         """Return the text that was typed at this question earlier, or an empty string.
 
-        A question of another call clears all texts.
+        A question from another call clears all stored text.
         """
         if self._asked is None or not _is_of_same_call(self._asked, prompt):
             self._words.clear()

@@ -84,7 +84,7 @@ class PrintedOptions:
         ]
 
     def filter(self, words: str, marks: frozenset[int] | None = None) -> list[str]:
-        """Show only options that contain all words. An empty text shows all options again."""
+        """Show only options that contain all words. An empty string shows all options again."""
         found = [hit.place for hit in accepting.Matcher(self.options).find(words)]
         self._places, self._next = found, 0
         return [f"  {len(found)} match", *self.page(marks)]
@@ -116,13 +116,13 @@ class PrintedOptions:
 Marks: TypeAlias = frozenset[int] | None
 
 _MIN_OPTIONS_FOR_BLANKS = 5
-"""If a list has at least this many options, the help mentions that spaces separate numbers, too."""
+"""If a list has at least this many options, the help mentions that spaces can separate numbers."""
 _PAGES_HELP = (
     "m - the next options",
     "/text - only options with this text",
     "/ - all options again",
 )
-_OTHER = "Your own words, Enter alone or :c to return to the list:"
+_OTHER = "Your own words (Enter or :c to return to the list):"
 
 
 def select(scene: PromptBase, answer_type: answers.SelectType) -> Dialog:
@@ -275,18 +275,18 @@ def _enter(scene: PromptBase, answer_type: answers.SelectType, start: Json) -> s
 # Text, JSON and secrets, line by line
 
 
-_EMPTY = keyboard.Command("empty", "send an empty text", Answered(""), word="text")
+_EMPTY = keyboard.Command("empty", "send an empty answer", Answered(""), word="text")
 
 
 def text(scene: PromptBase) -> Dialog:
-    """Ask for text. Enter alone submits the default, or an empty text if there is no default."""
+    """Ask for text. Enter alone submits the default, or empty text if there is no default."""
     start = keyboard.initial(scene.prompt)
     draft = FieldText(start, kept=True) if isinstance(start, str) else FieldText()
     return (yield from _text(scene, draft, ""))
 
 
 def _text(scene: PromptBase, draft: FieldText, about: str) -> Dialog:
-    """Ask for text; `about` states its constraints. An unintended empty text must be confirmed."""
+    """Ask for text; `about` states its constraints. Empty text may have to be confirmed."""
     empty = accepting.empty_once(scene.prompt)
 
     def answered(typed: str) -> Json:

@@ -80,7 +80,7 @@ Dialog: TypeAlias = Generator[Saying, str, Reply]
 
 CONTINUE = "> "
 QUESTION_MARK = "\\?"
-"""Input for a text that consists of one question mark."""
+"""Input that stands for text consisting of one question mark."""
 
 _RETURN = keyboard.Command("c", "return to the question", keyboard.KeyStep.HELP)
 
@@ -123,7 +123,7 @@ def unescaped(line: str) -> str:
 
 
 def read_text(say: Say) -> Generator[Saying, str, str | None]:
-    """Read text for a reply or a reason. `:c` returns None, which leads back to the question."""
+    """Read text for a reply or a reason. Return None for `:c`: the question is asked again."""
     typed = yield from read_entry(say, (_RETURN,))
     return typed if isinstance(typed, str) else None
 
@@ -399,7 +399,7 @@ class PromptBase:
         )
         self.viewed = not self.rest
         self.has_paged = False
-        """Whether the rest of the context was shown. `q` returns to the question then, as in a
+        """Whether the rest of the context was shown. If so, `q` returns to the question, as in a
         pager.
         """
 
@@ -446,7 +446,7 @@ class PromptBase:
     def transcript(self, reply: Reply) -> str:
         """Return the transcript row: the answer.
 
-        After an approval, the row also has the number of rows that were not displayed before it.
+        After an approval, the row also states how many rows were not viewed.
         """
         approved = isinstance(reply, Edited) or (
             isinstance(reply, Answered) and reply.value is True
@@ -485,7 +485,7 @@ class PromptBase:
             case keyboard.KeyStep.EDIT | keyboard.KeyStep.RULE as step:
                 return (yield from edit_subject(self.prompt, self.width, step)) or self.opening()
             case keyboard.KeyStep.OTHER | keyboard.KeyStep.ANSWER:
-                raise ValueError("Only lists offer other words, and only menus lead to an answer.")
+                raise ValueError("OTHER is valid only in a list, and ANSWER only in a menu.")
             case EndedTurn():
                 typed = yield self.say((), _ENDS)
                 return (
@@ -567,6 +567,6 @@ def spoken_key(command: keyboard.Command) -> str:
     return f"{command.key} {command.word or command.title}".rstrip()
 
 
-_REPLY = "Your reply, Enter alone to send none, :c to return to the question:"
-_REASON = "The reason, Enter alone to give none, :c to return to the question:"
-_ENDS = "Type s again to end the turn, or Enter alone to return to the question:"
+_REPLY = "Your reply (Enter to send none, :c to return to the question):"
+_REASON = "The reason (Enter to give none, :c to return to the question):"
+_ENDS = "Type s again to end the turn, or press Enter to return to the question:"

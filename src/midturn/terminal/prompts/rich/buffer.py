@@ -1,4 +1,4 @@
-"""An editable text with a cursor, and its editing keys."""
+"""Editable text with a cursor, and its editing keys."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ from midturn.terminal.prompts.rich.keyboard import ENTER, Key, Paste, Press
 HOLD: Final = 0.05
 """Seconds for which a key that would answer is held back, because a paste can arrive in pieces."""
 _MIN_KEY_INTERVAL: Final = 0.02
-"""Minimum seconds between two keys of a person. While a key is held down, it repeats every 0.03
-seconds.
+"""Minimum time in seconds between two keys that a person presses. A key that is held down repeats
+every 0.03 seconds.
 """
 PAUSE: Final = 0.3
-"""Seconds without a key that end a paste in a choice."""
+"""Seconds without a key after which a paste at a choice has ended."""
 _ENTER_PAUSE: Final = 0.1
-"""Seconds without a key after which Enter submits a text that arrived in a burst."""
+"""Seconds without a key after which Enter submits text that arrived in a burst."""
 
 NOTHING_CHOSEN: Final = "That looked like pasted text; nothing was chosen."
 NOT_SUBMITTED: Final = (

@@ -1,6 +1,6 @@
 """Prompts that are answered with a single key (yes/no, approvals, menus, the review of a form).
 
-They have a row of keys and a help that scrolls.
+They have a row of keys and a scrollable help text.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class ChoiceView:
     def _enter_help(self) -> str:
         enter = self._keys.enter
         if enter is None:
-            return "nothing: no default here"
+            return "no effect (there is no default)"
         return f"same as {enter.key}" if enter in self._keys.offered else enter.help
 
 

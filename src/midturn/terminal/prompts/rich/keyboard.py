@@ -1,7 +1,7 @@
 """Decodes the bytes of a terminal's keyboard into keys.
 
 Unknown sequences are discarded completely. The last character of an unknown sequence, or of a late
-report of the terminal, must never count as a key such as `y`.
+report from the terminal, must never count as a key such as `y`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SEQUENCE = re.compile(
     r"\[M...|"
     r"\[(?![\[M])(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])|"
     r"O(?P<keypad>[ -~])|"
-    # responses of the terminal: title, colours, settings
+    # responses from the terminal: title, colours, settings
     r"[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*(?:\x07|\x1b\\)|"
     r"(?P<alt>[^\[\]OPX^_\x1b]))",
     re.DOTALL,
@@ -100,7 +100,7 @@ _CODES = {"9": "tab", "13": "enter", "27": "escape", "127": "backspace"}
 class Keyboard:
     """Decodes each key as soon as its bytes are complete.
 
-    Call `flush` after a pause, which completes a single Esc.
+    Call `flush` after a pause: it completes a single Esc.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Keyboard:
     def begin_anew(self, typed: str) -> None:
         """Discard the keys that were typed before a prompt. `typed` is the input not yet decoded.
 
-        A paste that has begun but not ended continues, because its rest must not count as keys.
+        An unfinished paste continues, so that the rest of it does not count as keys.
         """
         self.feed(typed)
         begins = len(self._pending) > 1 and _PASTE_BEGINS.startswith(self._pending)

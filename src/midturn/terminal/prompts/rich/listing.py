@@ -1,6 +1,7 @@
 """Lists of up to 20 options.
 
-The key of an option selects it at once, and arrows move. Free text and Skip are rows of the list.
+The key of an option selects it immediately, and arrows move. Free text and Skip are rows of the
+list.
 """
 
 from __future__ import annotations
@@ -326,7 +327,7 @@ class Listing(OptionList, ABC):
 
     @abstractmethod
     def _pick(self) -> screen.Pressed:
-        """Run the command of the highlighted row."""
+        """Select the highlighted option, or return the command of the highlighted row."""
 
     @abstractmethod
     def _other_key(self, key: str) -> screen.Pressed:
@@ -334,7 +335,7 @@ class Listing(OptionList, ABC):
 
     @abstractmethod
     def _hint(self) -> str:
-        """Return one row about how to select, and how many options to select."""
+        """Return a hint on one row: how to select, and how many options to select."""
 
     @abstractmethod
     def _help_lines(self) -> list[str]:
@@ -386,7 +387,7 @@ _MOVES = (
 
 
 class PickOne(Listing):
-    """Single choice: an option's key answers at once, Enter answers with the highlighted option."""
+    """Single choice: an option's key submits that option, and Enter submits the highlighted one."""
 
     def press(self, key: Key) -> screen.Pressed:
         """Handle a key. After a move, the highlighted option counts as selected."""

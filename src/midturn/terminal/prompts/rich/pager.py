@@ -239,7 +239,7 @@ class Pager:
 
     @property
     def unseen(self) -> int:
-        """Number of rows that were not displayed so far.
+        """Number of rows that have not been displayed.
 
         Rows printed above the question count as displayed.
         """
@@ -247,7 +247,7 @@ class Pager:
 
     @property
     def entry(self) -> KeyMode:
-        """Mode that says how keys are interpreted now."""
+        """How keys are interpreted now."""
         return _WORDS if self._search is not None else _PAGES
 
     def press(self, key: Key, now: float) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
@@ -467,7 +467,7 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def begins_diff(lines: list[str], number: int) -> bool:
-    """Return whether a diff without a code fence begins here."""
+    """Return whether a diff without a code fence begins at line `number`."""
     line = lines[number]
     following = lines[number + 1] if number + 1 < len(lines) else ""
     return line.startswith(_DIFF_BEGINS) or (

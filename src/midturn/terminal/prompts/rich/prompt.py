@@ -108,7 +108,7 @@ class Debounce:
     """Ignores keys until no key was pressed for `quiet` seconds.
 
     The earlier keys were meant for another program or question. After the pause, every key is
-    accepted. Times are those of the caller's clock, in seconds.
+    accepted. Times are in seconds and come from the caller's clock.
     """
 
     def __init__(self, quiet: float, now: float) -> None:
@@ -235,7 +235,7 @@ class RichScene:
     def _whole(self, columns: int) -> list[Row]:
         """Return the body, then the previews of all options.
 
-        If the body shows the arguments as a diff, the exact arguments follow instead.
+        If the body shows the arguments as a diff, the exact arguments follow.
         """
         rows = body(self._prompt, columns, self._context)
         previews = [row(text) for text in preview_rows(self._prompt, columns, GUTTER.text)]
@@ -269,7 +269,7 @@ class RichScene:
 
     @property
     def entry(self) -> KeyMode:
-        """Mode that says how keys are interpreted now."""
+        """How keys are interpreted now."""
         return self._views[-1].entry
 
     @property
@@ -380,7 +380,7 @@ class RichScene:
         self._note = exact(message)
 
     def frame(self, size: Size) -> Frame:
-        """Draw the live rows. The question stays visible above a view that a key has opened."""
+        """Draw the live rows. The question stays visible above a view that a key opened."""
         notes = (
             [row(text, "error") for text in hang(self._note, size.columns, "  ")]
             if self._note

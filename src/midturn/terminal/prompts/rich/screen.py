@@ -133,7 +133,7 @@ def wrapped(spans: Row, width: int) -> list[Row]:
 
 
 def cut(spans: Row, width: int) -> list[Row]:
-    """Split a styled line, also inside words. Each row after the first begins with a marker."""
+    """Split a styled line, even inside words. Each row after the first begins with a marker."""
     first, *more = continued_ranges(row_text(spans), width)
     return [
         sliced(spans, first),
@@ -199,7 +199,7 @@ class Opened(Struct, frozen=True):
 
 
 Pressed: TypeAlias = Reply | Command | Edit | Sign | Opened | None
-"""Result of a key. None: the view handled the key and needs nothing."""
+"""Result of a key. None: the view handled the key, and the caller has nothing to do."""
 
 
 class PromptView(Protocol):
@@ -207,7 +207,7 @@ class PromptView(Protocol):
 
     @property
     def submits(self) -> frozenset[str] | None:
-        """Keys that submit a text. They are ignored while keys arrive too soon.
+        """Keys that submit text. They are ignored while keys arrive too soon.
 
         None if every key may answer.
         """
@@ -220,7 +220,7 @@ class PromptView(Protocol):
 
     @property
     def entry(self) -> KeyMode:
-        """Mode that says how keys are interpreted, to distinguish a paste from pressed keys."""
+        """How keys are interpreted, which distinguishes a paste from pressed keys."""
         ...
 
     def press(self, key: Key) -> Pressed:
@@ -241,7 +241,7 @@ class PromptView(Protocol):
 
 
 KEYS = "123456789acdefghilmnpqtuwxyz"
-"""Keys that select an option at once: digits, and the letters without another function."""
+"""Keys that select an option immediately: digits, and the letters without another function."""
 
 MAX_WITH_KEYS = 20
 

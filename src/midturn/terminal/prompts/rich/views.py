@@ -108,7 +108,7 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
 
 
 def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
-    """Return a field for plain text. An unintended empty text must be confirmed."""
+    """Return a field for plain text. Empty text may have to be confirmed."""
     start = keyboard.initial(prompt)
     empty = accepting.empty_once(prompt)
 
@@ -264,7 +264,7 @@ def _argument_field(
 
     title = f"[{place + 1}/{len(arguments)}] " if len(arguments) > 1 else ""
     settings = FieldSettings(
-        f"{title}{keyboard.one_line(argument.name)}, as it will run:",
+        f"{title}New value of {keyboard.one_line(argument.name)}:",
         "json" if argument.is_json else "text",
         as_json=lambda: Opened(_json_field(prompt, so_far)),
     )
@@ -272,7 +272,7 @@ def _argument_field(
 
 
 def _json_field(prompt: Prompt, arguments: Json) -> TextField:
-    settings = FieldSettings("The arguments, as they will run:", "json")
+    settings = FieldSettings("New arguments:", "json")
     return TextField(
         settings,
         keyboard.pretty(arguments),
