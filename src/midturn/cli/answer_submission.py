@@ -24,8 +24,8 @@ from midturn.terminal.prompts.accept import argument_problems
 from midturn.terminal.prompts.answer_text import value_text
 
 # --------------------------------------------------------------------------------------------------
-# VALUE on the command line. It is parsed like text typed at a prompt. A text with a typo is
-# rejected, and never taken for another answer.
+# VALUE on the command line. It is parsed like text typed at a prompt. Text with a typo is rejected,
+# and never interpreted as another answer.
 
 
 def answer_of(question: OpenQuestion, words: str) -> Json:
@@ -49,7 +49,7 @@ def own_words(question: OpenQuestion, words: str) -> Json:
     """Return free text (`--other`) as an answer.
 
     Raises:
-        AnswerError: The question accepts no free text.
+        AnswerError: The question does not accept free text.
     """
     match question.question.answer_type:
         case SelectType(allow_other=True):
@@ -268,7 +268,7 @@ def _decision(question: OpenQuestion, words: str) -> Typed:
 def _permanent_options(question: OpenQuestion) -> Mapping[str, str]:
     """Return the permanent permissions that another agent offers.
 
-    The keys are the texts to type: `always`, or `always 1`, `always 2`, …
+    The keys are the values to type: `always`, or `always 1`, `always 2`, …
     """
     offered = question.asker.always if question.asker else ()
     if len(offered) == 1:

@@ -35,7 +35,7 @@ def terminal(
     *,
     exit_leaves_open: bool = False,
 ) -> Prompter:
-    """Return the prompter of this terminal as configured.
+    """Return a prompter for this terminal, with the configured settings.
 
     `gate` holds back other output while a prompt is open. The user can add rules for midturn's own
     tools, or for the tools of another `agent`. Rules for a project apply to the directory `project`
@@ -92,7 +92,7 @@ def confirmed(question: Question[bool], otherwise: str) -> bool:
     """
     reply = ask_here(question)
     if isinstance(reply, Unavailable):
-        raise click.UsageError(f"There is no terminal to ask at. {otherwise}")
+        raise click.UsageError(f"No terminal is available. {otherwise}")
     return isinstance(reply, Answered) and reply.value is True
 
 

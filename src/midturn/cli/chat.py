@@ -273,7 +273,7 @@ class Chat:
         self._draft = ""
         self._query = structs.replace(
             self._query, model=None
-        )  # recorded now, so it also applies to the following turns
+        )  # the model is recorded now, so it also applies to the following turns
 
     def _after(self, status: ExitStatus | None) -> None:
         """Offer to retry as long as the turn fails and stays open. When the turn has ended, send the
@@ -301,7 +301,7 @@ class Chat:
         self._after(status)
 
     def _run_own(self, command: str) -> None:
-        """Run a shell command of the user, and record it in the conversation.
+        """Run the user's shell command, and record it in the conversation.
 
         If there is no conversation yet, start one.
         """
@@ -313,7 +313,7 @@ class Chat:
         self._begin(command, run_own(command))
 
     def _begin(self, title: str, said: str) -> None:
-        """Start a conversation with a recorded text. No request is sent to a model."""
+        """Start a conversation with recorded text. No request is sent to a model."""
         with ConversationLock.new(self._place, title) as held:
             self._place.set_current(held.conversation)
             self._conversation = held.conversation
@@ -361,7 +361,7 @@ class Chat:
                 )
 
     def _is_command(self, said: str) -> bool:
-        """Return whether a text that starts with a slash is a command.
+        """Return whether text that starts with a slash is a command.
 
         It is a path if its first word contains another slash.
         """

@@ -86,7 +86,7 @@ class ChatLine(Protocol):
 
 
 class MessageHistory(FileHistory):
-    """The messages of a workspace, with pastes in full."""
+    """History of the messages sent in a workspace. Pastes are stored in full."""
 
     def __init__(self, file: Path, folds: Folds) -> None:
         super().__init__(str(file))
@@ -129,7 +129,7 @@ def history_file(root: Path) -> Path:
 
 
 class PlainLine:
-    """Reads lines that the terminal itself lets the user edit."""
+    """Reads lines in the terminal's own line mode."""
 
     keys = "Enter sends; end a line with \\ to continue on the next line."
     ahead = None
@@ -282,7 +282,7 @@ class LineKeys(Vt100Input):
 
     @contextmanager
     def raw_mode(self) -> Generator[None]:
-        """Switch the terminal to raw mode, also after the job was stopped.
+        """Switch the terminal to raw mode, at the start and after the job was stopped.
 
         The caller restores the mode.
         """

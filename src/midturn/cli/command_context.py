@@ -205,7 +205,7 @@ class CommandContext(Struct, frozen=True, kw_only=True, dict=True):
         return replace(self, limits=limits)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine of the store and return its result."""
+        """Run a store coroutine and return its result."""
         return in_a_loop(work) if self.port.needs_loop else drive(work)
 
     def conversation(self, id: str | None) -> str:
@@ -329,7 +329,7 @@ def place_of(workspace: Workspace | None, cwd: Path) -> CommandContext:
 
 
 def every_place(here: CommandContext) -> list[CommandContext]:
-    """Return the contexts of all stores with conversations of the user.
+    """Return the contexts of all stores that contain the user's conversations.
 
     They are the context `here`, the default store for directories outside of workspaces, and the
     stores of all known workspaces.

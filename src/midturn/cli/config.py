@@ -328,7 +328,7 @@ def _print(explanation: Explanation) -> None:
 
 
 def _setting(setting: Setting, explanation: Explanation, *, is_effective: bool) -> Shown:
-    """Return a line that says where a value is set.
+    """Return a line that shows where a value is set.
 
     It includes the key if the key is spelled differently there, and the value if it is overridden.
     """
@@ -387,7 +387,7 @@ class WrittenRules(Struct, frozen=True):
         )
 
     def table(self, prompt: Prompt, rule: str) -> JsonObject:
-        """Return a typed rule as a table, bound to the tool of the call."""
+        """Parse a typed rule, and bind it to the definition of the called tool."""
         read = cast("JsonObject", _read(rule))
         return {**read, "definition": prompt.definition} if prompt.definition else read
 
@@ -427,8 +427,7 @@ def write_permission(
 def project_asked_from(place: CommandContext, question: OpenQuestion) -> str:
     """Return the project directory of a question.
 
-    It is the working directory of the external agent that asks, or the directory of the
-    conversation.
+    It is the project of the external agent's working directory, or else the current project.
     """
     if question.asker is None or not question.asker.cwd:
         return place.project

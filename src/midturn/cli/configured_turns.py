@@ -1,4 +1,4 @@
-"""Runs turns of remote clients with the configuration of the working directory."""
+"""Runs turns for remote clients with the configuration of the working directory."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _in_a_sentence(notice: str) -> str:
 
 
 def _inbox() -> Finding:
-    """Update the index of open turns. This also finds questions of other programs."""
+    """Update the index of open turns. This also finds questions from other programs."""
     found = find_place().files.turns.reindex()
     waiting = (
         f"{len(found)} open turns were missing in the inbox and have been added: {', '.join(found)}"
@@ -252,7 +252,7 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _commands() -> Iterator[Finding]:
-    """Search the newest conversations for questions of command tools that were not asked.
+    """Find command tools that print questions which are not asked, in the newest conversations.
 
     If the `protocol` of a command tool is `text`, its output is a result, even if it looks like a
     question.

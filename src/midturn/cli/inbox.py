@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--all",
     "everywhere",
     is_flag=True,
-    help="Include all workspaces and questions of other programs",
+    help="Include all workspaces and questions from other programs",
 )
 @click.option(
     "--limit",
@@ -139,7 +139,7 @@ def _say_everywhere(waiting: Sequence[tuple[CommandContext, Sequence[OpenQuestio
 
 
 def _places(here: CommandContext) -> list[CommandContext]:
-    """Return all known places, with their indexes updated for questions of other programs."""
+    """Return all known places, after updating their indexes for questions from other programs."""
     places = every_place(here)
     for place in places:
         with suppress(OSError, StoreError):

@@ -136,7 +136,7 @@ def _text(choice: FoundModels | None) -> Iterator[str]:
 
 
 def _review(choice: FoundModels | None) -> Iterator[str]:
-    """Yield a target with which a second model reviews patches."""
+    """Yield configuration lines that let a second model review patches."""
     yield ""
     yield "# Another model reviews each change to a file. If it rejects one, you are asked."
     yield "[conversation.tools.fs_modify_file.questions.apply_changes.target]"

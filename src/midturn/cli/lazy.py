@@ -102,7 +102,7 @@ class LazyGroup(click.Group):
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The commands of plug-ins, each with the name of its package."""
+        """The commands from plug-ins, each with the name of its package."""
         return {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
@@ -130,7 +130,7 @@ class LazyGroup(click.Group):
             raise
 
     def from_a_package(self, name: str) -> click.Command:
-        """Load a command of a plug-in."""
+        """Load a command from a plug-in."""
         raise NotImplementedError(name)
 
     def resolve_command(

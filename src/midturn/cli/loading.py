@@ -53,7 +53,7 @@ _DEFER_ALL: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
 def load_for(place: CommandContext, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
     """Load the configuration.
 
-    It includes the flags that earlier turns of the conversation have recorded in `events`.
+    It includes the flags that earlier turns of the conversation recorded in `events`.
 
     Raises:
         ConfigError: The configuration is invalid, or the flags of the open turn cannot be read.
@@ -115,7 +115,7 @@ def load_here() -> Loaded:
 def rules_in(place: CommandContext) -> Callable[[str, str, JsonObject], Ruling]:
     """Return a function that applies the configured rules to a call of another agent.
 
-    If the configuration is invalid, the function lets no call run.
+    If the configuration is invalid, the result is `ask` for every call.
     """
 
     def rule(agent: str, tool: str, arguments: JsonObject) -> Ruling:
@@ -223,7 +223,7 @@ def _with_advice(warning: str) -> str:
 
 
 def _unconfined(loaded: Loaded) -> Iterator[str]:
-    """Yield the restrictions that the sandbox of tools cannot enforce on this machine."""
+    """Yield the restrictions that the tool sandbox cannot enforce on this machine."""
     if any(
         tool.source == "local" and tool.enable.state and tool.sandbox.enable
         for tool in loaded.settings.tools.values()

@@ -119,7 +119,7 @@ COMMANDS: Registry[click.Command] = Registry(
     fits=_is_command,
     ought="a click command",
 )
-"""Commands of plug-ins."""
+"""Commands from plug-ins."""
 
 
 class AllCommands(LazyGroup):
@@ -154,11 +154,11 @@ class AllCommands(LazyGroup):
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The commands of plug-ins, each with the name of its package."""
+        """The commands from plug-ins, each with the name of its package."""
         return COMMANDS.added
 
     def from_a_package(self, name: str) -> click.Command:
-        """Load a command of a plug-in."""
+        """Load a command from a plug-in."""
         return with_help(COMMANDS.load(name))
 
     def resolve_command(
@@ -260,7 +260,7 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return p
 def _default_arguments() -> list[str]:
     """Return the command for `midturn` without arguments.
 
-    At a terminal, it is a chat, or the choice of a demo or a setup if no model is configured.
+    At a terminal, it is a chat, or a choice between a demo and a setup if no model is configured.
     Otherwise it is empty, which prints the help. Shells also run `midturn` without arguments to
     complete a line; bash even does so with the terminal as stdin.
     """

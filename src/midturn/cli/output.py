@@ -34,7 +34,7 @@ class ExitStatus(IntEnum):
 
 # --------------------------------------------------------------------------------------------------
 # Text that is safe to print on a terminal.
-# The types ensure this: only literals of this program and `Shown` text are printed, and only this
+# The types ensure this: only literals in this program and `Shown` text are printed, and only this
 # module creates `Shown`.
 
 
@@ -75,7 +75,7 @@ def spoken(text: str) -> Shown:
 
 
 def presented(text: str) -> Shown:
-    """Mark text of a prompt, which is escaped already, so that it is not escaped again."""
+    """Mark prompt text as already escaped, so that it is not escaped again."""
     return Shown(text)
 
 
@@ -179,7 +179,7 @@ def _append_last(padded: str, last: Shown, width: int | None) -> list[Shown]:
 def indented(text: Shown, gutter: Shown) -> list[Shown]:
     """Prefix each line with a gutter, and wrap for stdout.
 
-    With the gutter, no wrapped row can look like a line of midturn.
+    With the gutter, no wrapped row can look like midturn's own output.
     """
     width = columns(sys.stdout)
     room = None if width is None else max(width - len(gutter), _MIN_LAST_COLUMN // 2)
@@ -284,7 +284,7 @@ def write_notes_with(writer: Callable[[str, bool], None]) -> None:
     """Pass the messages of `note` and `fail` to a function from now on, instead of printing them.
 
     Args:
-        writer: Gets a message, and whether it is the reason of a failure.
+        writer: Called with a message, and with whether the message reports a failure.
     """
     global _note_writer  # noqa: PLW0603  one stderr, one way to write it
     _note_writer = writer

@@ -1,4 +1,4 @@
-"""The people and groups of the configuration, reloaded while a server runs."""
+"""The configured people and groups, reloaded while a server runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from midturn.question.people import Directory
 
 _LOG = logging.getLogger(__name__)
 _PEOPLE_SECONDS = 1.0
-"""Seconds for which the people of a configuration are cached. A server looks them up for each
-answer and each message of a channel.
+"""Seconds for which configured people are cached. A server looks them up for each answer and each
+message on a channel.
 """
 _PEOPLE: dict[tuple[Path, Path | None], tuple[float, Directory]] = {}
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from midturn.terminal.rendering import Drawing
 
 _MAX_OPTIONS = 9
-_MAX_ROW_LENGTH = 300  # maximum number of characters of a row in a list
+_MAX_ROW_LENGTH = 300  # maximum length of a row in a list, in characters
 
 
 _PREVIEWS = "The options have previews. To see them, use `midturn answer` or the page."
@@ -233,7 +233,7 @@ def _condition(when: When) -> str:
 
 
 def _questions(form: ev.FormAuthored) -> Sequence[Question[Any]]:
-    """Return the questions of a form, or nothing if this version cannot read them."""
+    """Return the questions of a form, or `()` if this version cannot read them."""
     try:
         return Form.from_record(list[Mapping[str, Any]](form.questions)).questions
     except QuestionError:
@@ -422,7 +422,7 @@ def drawing(stream: TextIO | None) -> Drawing | None:
 # Listings of questions with their conversations, and of changes
 
 
-# maximum number of conversations whose titles are read; of more conversations, only the IDs are
+# maximum number of conversations whose titles are read; for further conversations, only the IDs are
 # displayed
 _MAX_TITLES = 100
 
@@ -442,7 +442,7 @@ def inbox_rows(place: CommandContext, questions: Sequence[OpenQuestion]) -> list
 def news(
     place: CommandContext, change: StoreChange, question: OpenQuestion | None
 ) -> Iterable[Shown]:
-    """Return the rows that describe a change of a question."""
+    """Return the rows that describe a change to a question."""
     text = question.question.text if question else ""
     match change.kind:
         case "asked" | "changed" if question:
@@ -503,7 +503,7 @@ def _waits(asker: AskingAgent) -> LiteralString:
     if asker.waits:
         return "it is waiting"
     if asker.cancelled:
-        return "it has cancelled its call"
+        return "it cancelled its call"
     return (
         "it continued without an answer"
         if asker.left and asker.process

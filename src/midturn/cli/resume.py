@@ -200,7 +200,7 @@ def discard(place: CommandContext, held: ConversationLock, *, as_owner: bool = F
 
 
 def owner_may(place: CommandContext, conversation: str) -> str:
-    """Return a sentence with the command with which the owner of the store can end the turn.
+    """Return a sentence that tells the owner of the store how to end the turn.
 
     Return an empty string if this user is not the owner.
     """
@@ -222,7 +222,7 @@ def _check(resume: ResumeFlags) -> None:
 
 
 def _resume_ready(resume: ResumeFlags, place: CommandContext) -> ExitStatus:
-    """Continue all ready turns, with `--watch` until Ctrl-C.
+    """Continue all ready turns. With `--watch`, keep doing so until Ctrl-C.
 
     Return the first status that is not 0.
     """
@@ -296,11 +296,11 @@ _NEW_REQUEST = (
 
 
 class ResumeOffer(Struct, frozen=True, kw_only=True):
-    """The question what to do with an open turn. Its three options resume the turn, discard it, and
-    leave it open, in this order.
+    """A question about an open turn. Its three options resume the turn, discard it, and leave it
+    open, in this order.
 
-    `again` is the chat command with which the user can continue the turn later. None: it is a shell
-    command.
+    `again` is the chat command that continues the turn later. Default: the shell command
+    `midturn resume`.
     """
 
     text: str = "Conversation {} has an open turn. What do you want to do with it?"

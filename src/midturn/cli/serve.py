@@ -158,8 +158,8 @@ def run_serve(given: Serve) -> ExitStatus:
 def _announce_page(given: Serve, new_code: Callable[[], str] | None) -> None:
     """Print the URL.
 
-    If people sign in with codes, print further codes on Enter, and give codes to `midturn serve
-    code`.
+    If people sign in with codes, print another code whenever Enter is pressed, and serve codes to
+    `midturn serve code`.
     """
     another = ""
     if new_code is not None:
@@ -257,8 +257,7 @@ def _check(given: Serve) -> None:
 def _open(given: Serve, address: str) -> None:
     """Open the page through a file that only the user can read.
 
-    The URL is not on the command line of the browser, because other users could read the code
-    there.
+    The URL is not passed on the browser's command line, where other users could read the code.
     """
     file = directory_of(given.port) / OPENED
     file.unlink(missing_ok=True)

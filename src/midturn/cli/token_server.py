@@ -38,7 +38,7 @@ def announce(url: str, token: str | None) -> None:
 
 
 def status_of(received: int) -> ExitStatus:
-    """Return the exit status after a signal. Ctrl-C is the usual end of a server.
+    """Return the exit status after a signal. Ctrl-C is the usual way to stop a server.
 
     Raises:
         SystemExit: The signal was SIGTERM or SIGHUP.

@@ -295,7 +295,7 @@ def _of_tool(name: str, arguments: JsonObject) -> tuple[Ruling, list[RuleCheck]]
 
 
 def _of_agent(agent: str, tool: str, arguments: JsonObject) -> tuple[Ruling, list[RuleCheck]]:
-    """Return the ruling for a call of another agent.
+    """Return the result of the rules for another agent's call, and the rules.
 
     Raises:
         ConfigError: There are no rules for that agent.
@@ -523,7 +523,7 @@ def show_command(name: str, *, as_json: bool) -> ExitStatus:
 
 
 def _allowed(rule: OwnRule, stale: str) -> Shown:
-    """Describe a rule of the user that lets calls of a tool run, with its scope and place."""
+    """Describe one of the user's rules that let a tool's calls run, with its scope and place."""
     read = rule.read
     covers = describe_rule(read, rule.tool) if read else rule.tool
     scope = where(rule.scope, rule.project)

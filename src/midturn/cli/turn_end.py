@@ -1,6 +1,6 @@
 """Report the end of a run in the selected output format.
 
-The report has the result, the open questions or the error. It also determines the exit status.
+The report contains the result, the open questions or the error. It also determines the exit status.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ class EndReport(Struct, frozen=True, kw_only=True):
         waits: Whether the command waits for answers if the turn is suspended.
         attached: Whether a user is at the terminal.
         option: Option that selects the same store in suggested commands.
-        again: Chat command that continues a turn that stays open. None: it is a shell command.
+        again: Chat command that continues a turn that stays open. Default: `midturn resume`.
     """
 
     output: OutputFormat
@@ -398,9 +398,9 @@ class EndReport(Struct, frozen=True, kw_only=True):
 
 
 def _response_problem(result: RunResult[Any], turn: Sequence[Event]) -> str | None:
-    """Return the problem of the response, or None if it is valid.
+    """Return why the response is invalid, or None if it is valid.
 
-    The problem is the text that was returned instead of JSON, or the error in the JSON.
+    This is the text that was returned instead of JSON, or the error in the JSON.
     """
     if result.structured is None:
         return result.text

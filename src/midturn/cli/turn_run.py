@@ -48,7 +48,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
         shaped: Whether the response must match a JSON Schema.
         servers: MCP servers that stay connected after the run. None: the run connects servers and
             disconnects them at its end.
-        again: Chat command that continues a turn that stays open. None: it is a shell command.
+        again: Chat command that continues a turn that stays open. Default: `midturn resume`.
         exit_leaves_open: See `cli.asking.terminal`.
     """
 
@@ -214,7 +214,7 @@ def _echo_between_output(gate: Gate, *, attached: bool) -> AbstractContextManage
 
 
 def connect(servers: Servers, settings: Settings, root: Path, *, attached: bool) -> Connected:
-    """Connect the servers and print warnings. `attached` is set if a user can be asked."""
+    """Connect the servers and print warnings. `attached` is true if a user can be asked."""
     found = servers.connected(settings, root, asks=can_ask(settings, attached=attached))
     for warning in found.warnings:
         note(line("midturn: {}", block(warning)))

@@ -180,7 +180,7 @@ def _find_function(name: str) -> Callable[[str, str | None], Any]:
 
 
 def _loaded(name: str, kind: str, form: str) -> object:
-    """Import a variable of a module in the working directory or an installed package."""
+    """Import a variable from a module in the working directory or an installed package."""
     module, colon, variable = name.partition(":")
     if not colon or not module or not variable:
         raise click.BadParameter(f"Invalid {kind} {name!r}. Expected {form}.")

@@ -289,7 +289,7 @@ def _drawn(question: PersistedQuestion | None) -> list[output.Shown]:
 
 
 def _message(text: str) -> list[output.Shown]:
-    """Return the text of a model, drawn as during its turn."""
+    """Return a model's text, drawn as during its turn."""
     draws = drawing(sys.stdout)
     if draws is None:
         return output.indented(output.spoken(text), _TEXT)
@@ -429,7 +429,7 @@ class _Trail:
                 return []
 
     def _remember(self, entry: transcript.ResponseEntry) -> None:
-        """Store the question of a remembered answer."""
+        """Store the request that a remembered answer belongs to."""
         if entry.event.outcome == "answered" and entry.event.remembered and entry.request:
             self._remembered[_tool(entry.request.call), entry.request.event.question_id] = (
                 entry.request.event
@@ -534,9 +534,7 @@ class _Trail:
         return [decided, *_ran_instead(approval), *_reason(approval.reason)]
 
     def _by(self, who: AnsweredBy | None, remembered: tuple[str, str] = ("", "")) -> output.Shown:
-        """Return the responder. For a remembered answer, return the time of the row in which the
-        answer was given.
-        """
+        """Return the responder, or for a remembered answer the time at which it was given."""
         if who is None:
             return _NOTHING
         if who.by == "cached":

@@ -136,8 +136,8 @@ def _warn_of_scopes(lines: Sequence[bytes]) -> None:
 
 
 def _warn_of_jp(files: JpFiles, metadata: JsonObject) -> None:
-    """Print warnings about labels that `jp` cannot store, and about reasons for which `jp` would
-    refuse the conversation.
+    """Print warnings about labels that `jp` cannot store, and about problems because of which `jp`
+    would reject the conversation.
     """
     for label in labels_lost(metadata.get("labels")):
         note(
@@ -254,8 +254,8 @@ def _workspace_folder(place: CommandContext) -> Path:
     brought = place.workspace.brought if place.workspace else None
     if brought is None:
         raise click.UsageError(
-            "This workspace contains no conversations. Pass SOURCE: a store, a file, or a folder of"
-            " `jp`."
+            "This workspace contains no conversations. Pass SOURCE: a store, a file, or a `jp`"
+            " folder."
         )
     return brought
 
@@ -279,7 +279,7 @@ def _import_earlier_version() -> ExitStatus:
                     note(line("midturn: {}", block(str(error))))
                     statuses.append(ExitStatus.ERROR)
     if len(statuses) == 1:
-        note("midturn: no workspace has conversations of an earlier version.")
+        note("midturn: no workspace has conversations from an earlier version.")
     return max(statuses)
 
 

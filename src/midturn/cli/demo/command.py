@@ -94,9 +94,7 @@ def command(*, forms: bool, non_interactive: bool) -> ExitStatus:
 def play(chosen: Play, *, attached: bool) -> ExitStatus:
     """Create a workspace, run the turn, and show what was recorded."""
     base = Path(tempfile.mkdtemp(prefix="midturn-demo-"))
-    os.environ["XDG_CACHE_HOME"] = str(
-        base / "cache"
-    )  # the sandbox of the tools creates a directory there
+    os.environ["XDG_CACHE_HOME"] = str(base / "cache")  # the tool sandbox creates a directory there
     root = base / "work"
     root.mkdir()
     place = place_at(
@@ -105,7 +103,7 @@ def play(chosen: Play, *, attached: bool) -> ExitStatus:
     note("You ask: {}", chosen.request)
     person: Prompter | None = None
     if not attached:
-        note("There is no terminal to ask at. A scripted user answers.")
+        note("No terminal is available, so a scripted user answers.")
         person = _ScriptedUser(chosen.answers)
     note("")
     run = TurnRun(

@@ -56,7 +56,7 @@ class HookCommands(LazyGroup):
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The agents of plug-ins, each with the name of its package."""
+        """The agents from plug-ins, each with the name of its package."""
         return AGENTS_ADDED.added
 
     def from_a_package(self, name: str) -> click.Command:

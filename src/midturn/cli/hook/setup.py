@@ -70,8 +70,8 @@ def own_program() -> Sequence[str]:
     """Return the command that starts this midturn from any directory.
 
     It is the script on the PATH if the script belongs to this Python. Otherwise it is the
-    interpreter with `-P`. Agents work in directories of untrusted code, and a `click.py` there must
-    not be imported.
+    interpreter with `-P`. Agents work in directories with untrusted code, from which a `click.py`
+    must not be imported.
     """
     found = shutil.which("midturn")
     return (
@@ -104,7 +104,7 @@ def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installat
         )
     except MidturnError:
         raise
-    except Exception as error:  # the code of a plug-in failed; other agents must still work
+    except Exception as error:  # a plug-in's code failed; other agents must still work
         raise ConfigError(
             f"The plug-in for `{key}` failed to locate its settings ({type(error).__name__}:"
             f" {error})."
@@ -288,7 +288,7 @@ def uninstall_command(*, agent: str, project: bool) -> None:
             installation.file,
         )
     else:
-        tell("There are no hooks of midturn in {}.", installation.file)
+        tell("{} contains no midturn hooks.", installation.file)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -489,7 +489,7 @@ def opencode_command(*, url: str, store: StoreAddress | None) -> ExitStatus:
         lambda words: note("midturn: {}", words),
     )
     note(
-        "midturn: questions of opencode at {} also appear in `midturn inbox{}`. Press Ctrl-C to"
+        "midturn: questions from opencode at {} also appear in `midturn inbox{}`. Press Ctrl-C to"
         " stop.",
         url,
         place.option,
