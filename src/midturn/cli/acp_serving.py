@@ -53,7 +53,7 @@ class ConfiguredTurns:
 
     @property
     def store(self) -> ConversationStore:
-        """The store of the conversations."""
+        """The store that contains the conversations."""
         return self._place.store
 
     async def begin(self, conversation: str, words: str) -> str:
@@ -121,8 +121,8 @@ def editor_agent(
     Each session uses the configuration of its own directory.
 
     Args:
-        flags: Flags of the command.
-        store: Store of conversations, if not the default store.
+        flags: Flags of the command line.
+        store: Conversation store. None: the default store.
         clock: Source of time.
         takes_servers: Whether to use the MCP servers that the editor sends.
     """

@@ -303,7 +303,7 @@ def load_directory() -> Directory:
 
 
 def _settings() -> Settings:
-    from midturn.cli.loading import load_here  # imported late: few answers need the configuration
+    from midturn.cli.loading import load_here  # imported lazily: few answers need the configuration
 
     return load_here().settings
 
@@ -383,7 +383,7 @@ def _answered_message(asker: AskingAgent) -> Shown:
 
 
 def _delivery_message(asker: AskingAgent) -> LiteralString:
-    """Return a sentence that says when the agent receives the answer.
+    """Return a sentence about when the agent receives the answer.
 
     Used if no process of the agent is waiting for the answer.
     """
@@ -505,7 +505,7 @@ def _resume(
     from midturn.cli.resume import (
         ResumeFlags,
         run_resume,
-    )  # imported late, because usually another process continues the turn
+    )  # imported lazily, because usually another process continues the turn
 
     return run_resume(
         ResumeFlags(id=question.conversation, store=given.store), exit_leaves_open=exit_leaves_open
@@ -529,7 +529,7 @@ def _continue_turn(question: OpenQuestion, given: SubmissionFlags, *, held: bool
     if not given.resume:
         place = find_place(given.store)
         resuming = line("`midturn resume {}{}`", question.conversation, place.option)
-        if place.option:  # the store of a program, whose tools may be functions of that program
+        if place.option:  # the store may belong to a program that defines the tool
             note(
                 "midturn: answered. The program that defines the tool continues the turn. If the"
                 " tool is configured in this workspace: {}",

@@ -29,7 +29,7 @@ from midturn.terminal.prompts.answer_text import value_text
 
 
 def answer_of(question: OpenQuestion, words: str) -> Json:
-    """Parse text as an answer to a question that is not a secret.
+    """Parse text as an answer to a question that does not ask for a secret.
 
     Raises:
         AnswerError: The text is not a valid answer.
@@ -72,13 +72,13 @@ _SEND_OR_REPLY = (
 )
 VIA = "inbox"
 TURN_ENDED: Final = "midturn: the turn of conversation {} was ended."
-"""Notice that a command ended the turn of a conversation."""
+"""Message printed after a command ended the turn of a conversation."""
 _REMEMBERED = {"always": True, "never": False}
 
 
 class TypedValue(Struct, frozen=True):
-    """An answer to a question, or a map of answers to a form. `reason` is the reason typed with the
-    answer.
+    """An answer to a question, or a map of answers to a form, with the reason that was typed with
+    it.
     """
 
     json: Json
@@ -97,7 +97,7 @@ class TypedDecision(Struct, frozen=True):
 
 
 class TypedEdit(Struct, frozen=True):
-    """An edit: the arguments or the content that replace the proposed arguments or content."""
+    """An edit: the arguments or the content to use instead of the proposed ones."""
 
     json: Json
 
@@ -188,7 +188,7 @@ class Submitting:
     ) -> None:
         """Prepare an answer by `who`.
 
-        `digest` is the digest of the subject that `who` saw, or a prefix of it.
+        `digest` identifies the version that `who` saw. It may be a prefix.
         """
         self._store = store
         self._digest = question.whole_digest(digest)
@@ -284,8 +284,7 @@ def _json(words: str) -> Json:
 
 
 # --------------------------------------------------------------------------------------------------
-# Edited arguments of a call. They are validated here with the tool's schema, before they are
-# submitted.
+# Edited arguments of a call. They are validated with the tool's schema before they are submitted.
 
 
 def as_edited(question: OpenQuestion, typed: Typed) -> OpenQuestion:
@@ -317,7 +316,7 @@ def check_edit(place: CommandContext, question: OpenQuestion, typed: Typed) -> N
         )
     from midturn.cli.answer_terminal import (
         parameters_of,
-    )  # imported late: edits are rare, and this module reads the configuration
+    )  # imported lazily: edits are rare, and this module reads the configuration
 
     problems = argument_problems(parameters_of(place, question), typed.json)
     if problems:

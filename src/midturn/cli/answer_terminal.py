@@ -36,11 +36,11 @@ from midturn.question.reply import (
 )
 
 # --------------------------------------------------------------------------------------------------
-# Parameters of the tool of a call
+# Parameters of a called tool
 
 
 def parameters_of(place: CommandContext, question: OpenQuestion) -> JsonObject:
-    """Return the parameters of the tool of a call.
+    """Return the parameters of the called tool.
 
     The result is empty if the tool is defined only in the program that runs the turn.
     """
@@ -146,14 +146,14 @@ def _with_reason(reply: Reply, reason: str | None) -> Reply:
 
 
 # --------------------------------------------------------------------------------------------------
-# Resuming the session of another agent, if the session ended at its question
+# Resuming another agent's session, if the session ended at its question
 
 
 def resume_session(asker: AskingAgent) -> ExitStatus:
     """Resume the session of the agent that asked, and return when it ends.
 
     Raises:
-        MidturnError: The session cannot be resumed from here.
+        MidturnError: This command cannot resume the session.
     """
     command = resume_command(asker)
     if command is None or shutil.which(command[0]) is None:

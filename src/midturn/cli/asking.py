@@ -42,7 +42,7 @@ def terminal(
     (default: this workspace, or this directory outside of a workspace). With `exit_leaves_open`,
     Ctrl-C, Ctrl-D and Escape leave a question open instead of ending its turn.
     """
-    from midturn.cli.config import WrittenRules  # imported late: only needed for prompts
+    from midturn.cli.config import WrittenRules  # imported lazily: only needed for prompts
     from midturn.terminal.prompter import TerminalPrompter
 
     if settings is None:
@@ -60,7 +60,7 @@ def terminal(
 
 
 def project_here() -> str:
-    """Return the directory to which the standing permissions of the current project apply."""
+    """Return the directory to which the project's standing permissions apply."""
     cwd = Path.cwd()
     workspace = Workspace.find(cwd)
     return project_of(workspace.root if workspace else cwd)

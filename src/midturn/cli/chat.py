@@ -203,7 +203,7 @@ class Chat:
     def _take_typed(self) -> None:
         """Queue the messages that were sent during the turn.
 
-        If the turn failed or was ended, the messages become a draft instead.
+        If the turn failed or was ended, keep them as a draft instead.
         """
         self._queued += self._line_reader.ahead.take_messages() if self._line_reader.ahead else ()
         if not self._went_well:
@@ -242,7 +242,7 @@ class Chat:
     def _resume(self) -> None:
         """Print the conversation, and handle a turn that is still open.
 
-        A turn is open after a crash, a closed window or a suspension.
+        A turn is left open by a crash, a closed window or a suspension.
         """
         note(
             "midturn: continuing conversation {}: {}",
@@ -276,7 +276,7 @@ class Chat:
         )  # the model is recorded now, so it also applies to the following turns
 
     def _after(self, status: ExitStatus | None) -> None:
-        """Offer to retry as long as the turn fails and stays open. When the turn has ended, send the
+        """Offer to retry while the turn fails and stays open. After the turn has ended, send the
         draft.
         """
         while status is ExitStatus.ERROR and self._conversation is not None:

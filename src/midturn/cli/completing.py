@@ -47,7 +47,7 @@ def _completing(what: Subject) -> Completing:
 
 
 def known(what: Subject, key: str = "") -> Completions:
-    """Return the completions of a kind. For the kind `values`, `key` is the configuration key."""
+    """Return the completions of one kind. For `values`, `key` is the configuration key."""
     from midturn.cli.completions import offered
 
     return offered(what, key)

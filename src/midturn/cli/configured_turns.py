@@ -44,7 +44,7 @@ class ConfiguredTurns:
 
     @property
     def store(self) -> ConversationStore:
-        """The store of the conversations."""
+        """The store that contains the conversations."""
         return self._place.store
 
     def start(

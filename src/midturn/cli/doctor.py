@@ -90,7 +90,7 @@ def command(*, as_json: bool) -> ExitStatus:
 
 
 def _run_check(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """Yield the findings of a check. An error ends only this check, and becomes a finding."""
+    """Yield the findings of a check. An error ends only this check and is reported as a finding."""
     try:
         yield from check()
     except MidturnError as error:
@@ -98,7 +98,7 @@ def _run_check(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 _REQUIRED = ("configuration", "model")
-_MAX_CONVERSATIONS = 5  # number of conversations to inspect, starting with the newest
+_MAX_CONVERSATIONS = 5  # maximum number of conversations to inspect, starting with the newest
 
 
 def _row(finding: Finding) -> tuple[Shown, Shown, Shown]:
@@ -153,9 +153,9 @@ def _standing(settings: Settings) -> Iterator[Finding]:
 
 
 def _conversations(workspace: Workspace | None) -> Finding:
-    """Check where conversations are stored.
+    """Check the directory of the conversations.
 
-    Also check whether there are unused conversations inside the workspace.
+    Also report unused conversations inside the workspace.
     """
     place = find_place()
     folder = place.folder

@@ -34,7 +34,7 @@ async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[]
     open, so that it can be resumed.
 
     Raises:
-        SystemExit: A signal arrived before the end. The status is 128 plus the number of the
+        SystemExit: A signal arrived before the turn ended. The status is 128 plus the number of the
             signal.
     """
     loop = asyncio.get_running_loop()
@@ -71,7 +71,7 @@ async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[]
 def headless_place(store: StoreAddress | None) -> CommandContext:
     """Return the store for an agent's questions.
 
-    From now on, this process and its children may not answer questions.
+    From now on, this process and its children must not answer questions.
     """
     process_ancestry.mark(os.getpid())
     return place_in(Path.cwd(), store)

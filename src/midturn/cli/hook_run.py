@@ -97,7 +97,8 @@ _UNPRINTABLE_STATUS = 2  # exit status if no decision can be printed; agents tre
 def run_at_once(arguments: Sequence[str]) -> int | None:
     """Run a hook whose command line was written by `midturn hook install`.
 
-    `arguments` are the words after `midturn hook`. Return None for any other command line.
+    `arguments` are the words after `midturn hook`. Return None if the command line has another
+    form.
     """
     key, *policy = arguments or ("",)
     support = BUILT_IN.get(key)
@@ -141,7 +142,7 @@ def run_hook(agent: hook_agent.HookAgent, wait: float, store: StoreAddress | Non
                 say=sink,
             )
             run.handle(store)
-    except Exception:  # noqa: BLE001  the fallback below tells the agent
+    except Exception:  # noqa: BLE001  the fallback below is sent to the agent
         _LOG.exception("the hook of %s failed", agent.name)
     with suppress(OSError, ValueError, AttributeError):  # stdout may be closed
         sink(fallback)
@@ -179,7 +180,7 @@ class _Run(Struct, frozen=True, kw_only=True):
 
     def _ask(self, place: CommandContext) -> None:
         """Ask, wait, and print the answer."""
-        from midturn.cli.loading import (  # imported late: the import is slow
+        from midturn.cli.loading import (  # imported lazily: the import is slow
             fixed_rules_in,
             rules_in,
         )

@@ -38,7 +38,7 @@ _SUMMARISE = (
 
 
 def check_is_free(held: ConversationLock) -> None:
-    """Check that the conversation has no open turn. Only then can another turn be recorded.
+    """Check that no turn is open, because another turn can then be recorded.
 
     Raises:
         click.UsageError: A turn is open.
@@ -51,8 +51,8 @@ def run_own(command: str) -> str:
     """Run a command in the user's shell, show its output, and return the text to record.
 
     Raises:
-        click.UsageError: The command has several lines. They may be a paste, and each line could be
-            a command.
+        click.UsageError: The command has several lines. They may have been pasted, and each line
+            could be a command.
     """
     if not command:
         raise click.UsageError(
@@ -115,7 +115,7 @@ def record(held: ConversationLock, place: CommandContext, said: str) -> None:
 def summary(place: CommandContext, query: Query, conversation: str) -> str | None:
     """Let the model summarise the conversation in a temporary copy.
 
-    Show the summary, and ask whether to continue with it.
+    Show the summary and ask whether to continue from it. Return the text to record, or None.
     """
     copy = place.store.fork_sync(conversation)
     try:

@@ -42,7 +42,7 @@ _ONLY_ERRORS = {"warning": ("asyncio", "psycopg")}
 psycopg warns at each attempt to reach an unavailable database, but the store reports this once.
 """
 _OUTAGES = "midturn.store.away"
-"""Logger for database outages. The messages are also printed for the user."""
+"""Logger for database outages. The user also sees its messages."""
 _NOTICES = "midturn.notices"
 """Logger for the messages to the user (`cli.output.note`) when the log goes to stderr."""
 _LOG = logging.getLogger("midturn")
@@ -86,7 +86,7 @@ def start_log(environment: Mapping[str, str]) -> None:
         )
         logger.propagate = False
     logging.getLogger(_OUTAGES).handlers = [_StderrHandler()]
-    root = logging.getLogger()  # also for libraries that log to other loggers
+    root = logging.getLogger()  # for libraries that use other loggers
     root.handlers = [
         *(other for other in root.handlers if not isinstance(other, _PrivateFile)),
         handler,
@@ -160,7 +160,7 @@ def start_measuring(environment: Mapping[str, str], store: ConversationStore) ->
     if not any(name.startswith("OTEL_") for name in environment):
         return
     try:
-        from midturn import otel  # imported late: rarely needed
+        from midturn import otel  # imported lazily: rarely needed
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "midturn":
             raise

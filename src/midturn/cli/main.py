@@ -165,7 +165,7 @@ class AllCommands(LazyGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments name, and start its log."""
-        from midturn.cli.log import begin_command  # imported late: not needed for `--help`
+        from midturn.cli.log import begin_command  # imported lazily: not needed for `--help`
 
         begin_command(os.environ)
         found = (
@@ -180,7 +180,7 @@ class AllCommands(LazyGroup):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. A closed pipe on stdout ends it without an error message."""
+        """Run the command. If the reader closes stdout, the command ends without an error message."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -225,7 +225,9 @@ def midturn() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status. Errors never end in a traceback."""
+    """Run a command and return its exit status. Errors are printed as messages, without a
+    traceback.
+    """
     try:
         status = _run(arguments)
         flush_stdout()

@@ -22,8 +22,8 @@ _PEOPLE: dict[tuple[Path, Path | None], tuple[float, Directory]] = {}
 def people_in(cwd: Path, root: Path | None, environment: Mapping[str, str]) -> Directory:
     """Return the people and groups in the configuration of a directory.
 
-    `root` is the workspace that contains the directory. If the configuration has become invalid,
-    the last valid version is used.
+    `root` is the workspace that contains the directory. If the configuration is now invalid, the
+    last valid version is used.
 
     Raises:
         ConfigError: The configuration is invalid, and no valid version was read before.

@@ -239,7 +239,7 @@ def _check(query: Query) -> None:
 
 
 class TurnEnvironment(Struct, frozen=True, kw_only=True):
-    """Callbacks and settings with which a chat runs a turn.
+    """Callbacks and settings that a chat passes to a turn.
 
     Args:
         opened: Called with the ID of a new conversation.

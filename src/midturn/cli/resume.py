@@ -1,6 +1,6 @@
 """`midturn resume`: continue an open turn after its last event.
 
-This module also asks about an open turn before a new message.
+This module also contains the question about an open turn that is asked before a new message.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def run_resume(resume: ResumeFlags, *, exit_leaves_open: bool = False) -> ExitSt
 
 
 def check_is_ours(held: ConversationLock, option: str) -> None:
-    """Reject a turn of another agent, which only that agent can continue.
+    """Reject a turn that belongs to another agent, because only that agent can continue it.
 
     `option` selects the store in suggested commands.
 
@@ -186,8 +186,8 @@ def discard(place: CommandContext, held: ConversationLock, *, as_owner: bool = F
     """End an open turn as if the user had stopped it.
 
     Raises:
-        NotAllowed: A question of the turn is for other people. The message says how the owner of
-            the store can end the turn.
+        NotAllowed: An open question in the turn is for other people. The message tells the owner of
+            the store how to end the turn.
     """
     who = AnsweredBy("user", via=VIA, user=own_name(environment()))
     if as_owner:
@@ -254,7 +254,7 @@ def _resume_one(
             status = runner.run(held, None)
             event_counts[conversation] = len(
                 held.events
-            )  # counted before the lock is released, so that each later answer is detected
+            )  # counted while the conversation is locked, so that later answers are detected
             return ExitStatus.ENDED_BY_USER if runner.interrupted else status
     except StoreLocked:
         note("midturn: another process is continuing it.")
@@ -265,9 +265,9 @@ def _resume_one(
 
 
 def _watch_ready(place: CommandContext, event_counts: dict[str, int]) -> Iterator[str]:
-    """Yield the conversations of ready turns, and wait for more.
+    """Yield the conversations whose turns are ready, and wait for more.
 
-    A conversation is yielded again only if its number of events has changed.
+    A conversation is yielded again only if its number of events changed.
     """
     while True:
         for conversation in place.store.ready_sync():

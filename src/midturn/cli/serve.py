@@ -197,7 +197,7 @@ def _notes(given: Serve) -> Iterator[str]:
 
 
 def sign_in_url(address: str, code: str) -> str:
-    """Return the URL that signs in with a code."""
+    """Return the URL for signing in with a code."""
     return f"{address}/enter?code={quote(code)}"
 
 
@@ -211,7 +211,7 @@ def show_address(address: str) -> None:
 def qr_code(address: str) -> str:
     """Draw a QR code in black on white.
 
-    The terminal's own colours are not used, because many cameras cannot read other colours.
+    The terminal's theme colours are not used, because many cameras cannot read them.
     """
     import segno
 

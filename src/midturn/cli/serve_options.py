@@ -1,4 +1,4 @@
-"""Options of `midturn serve`, the resulting URLs, and the private files of a running server."""
+"""Options of `midturn serve`, the URLs that result from them, and the private files of a server."""
 
 from __future__ import annotations
 
@@ -152,12 +152,12 @@ class Running(Struct, frozen=True):
 
 
 def directory_of(port: int) -> Path:
-    """Return the directory of the server on a port."""
+    """Return the private directory of the server on a port."""
     return _servers_directory() / str(port)
 
 
 def own_name(port: int, *, new: bool) -> str:
-    """Return the generated host name of the page on a port, which no other server has.
+    """Return the generated host name of the page on a port. No other server has the same name.
 
     The name stays the same until a new name is requested (`new`).
     """
@@ -178,7 +178,7 @@ def announce(port: int, url: str) -> None:
 
 
 def withdraw(port: int) -> None:
-    """Unregister a server that is ending."""
+    """Unregister a server that is stopping."""
     for name in (_SERVER_FILE, _CODE_SOCKET, OPENED):
         (directory_of(port) / name).unlink(missing_ok=True)
 

@@ -139,7 +139,7 @@ def _notifying(
         return None
     services = NotifyServices(wanted.services) if wanted.services else None
     if addresses := [address for person in directory.people.values() for address in person.notify]:
-        NotifyServices(addresses)  # so that invalid addresses are reported at the start
+        NotifyServices(addresses)  # reports invalid addresses at start-up
 
     def warn(text: str) -> None:
         note("midturn: {}", text)

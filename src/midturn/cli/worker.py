@@ -32,8 +32,10 @@ from midturn.stores.pruning import keep_for
 from midturn.stores.store import ConversationStore
 
 _GRACE_PERIOD = 0.9
-"""Maximum seconds between a signal and the end of the process. In this time, the worker releases
-its turns. Other workers reclaim the turns that it could not release.
+"""Maximum time in seconds between a signal and the end of the process.
+
+In this time, the worker releases its turns. Other workers reclaim the turns that it could not
+release.
 """
 
 
@@ -114,7 +116,7 @@ def _probe_server(
     listening: Listening, store: ConversationStore
 ) -> AbstractAsyncContextManager[None]:
     try:
-        from midturn.http_server import Health, serving  # imported late: large and rarely needed
+        from midturn.http_server import Health, serving  # imported lazily: large and rarely needed
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "midturn":
             raise

@@ -63,6 +63,6 @@ class Above:
         self.draw(before * len(self._asked.static()) // max(1, printed))
 
     def take_away(self) -> None:
-        """Erase the rows, unless the width has changed since they were printed."""
+        """Erase the rows, unless the width changed after they were printed."""
         if self.device.size.columns == self._columns:
             self.canvas.erase_above(len(self._rows))

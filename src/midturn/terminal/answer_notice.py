@@ -45,8 +45,10 @@ _CHANGES = frozenset({"fs_modify_file", "fs_create_file", "fs_delete_file", "fs_
 
 
 class AnswerNotice(Struct, frozen=True):
-    """Notice about a question that was answered elsewhere: the question, the answer, and the
-    responder with the reason (`who`). `let_through` are the lines of the approved call or context.
+    """A question that was answered elsewhere, its answer, and the responder with the reason
+    (`who`).
+
+    If the answer is an approval, `let_through` contains the lines of the approved call or context.
     """
 
     question: str
@@ -73,7 +75,7 @@ class AnswerNotices:
         self._permissions: dict[str, Approval] = {}
 
     def note(self, event: Event) -> AnswerNotice | None:
-        """Process an event; return a notice for the person at the terminal, if any."""
+        """Process an event. Return the notice to show at the terminal, if any."""
         match self._transcript.take(event):
             case ResponseEntry(event=response, request=RequestEntry() as asked):
                 if response.outcome != "cancelled":
@@ -138,9 +140,9 @@ class AnswerNotices:
         )
 
     def _is_told(self, request: InquiryRequest) -> bool:
-        """Return whether the question was answered by the approval of its call.
+        """Return whether the approval of the call also answered this question.
 
-        A notice about that approval was displayed already.
+        If so, a notice about the approval was already displayed.
         """
         given = self._permissions.pop(request.call, None)
         return given is not None and was_previewed(given, request)
@@ -176,7 +178,7 @@ class AnswerNotices:
         return AnswerNotice(one_line(asked_text(event, name)), answer, who_decided(event), lines)
 
     def _let_through(self, event: Approval, call: CallEntry | None) -> Sequence[str]:
-        """Return the lines of the call or the context that was approved."""
+        """Return the lines of the approved call or context."""
         if event.question is not None:
             self._permissions[event.call] = event
             return _subject_lines(event.question.context)

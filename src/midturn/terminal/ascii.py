@@ -39,9 +39,9 @@ def as_ascii(text: str) -> str:
 
 
 def ascii_frame(frame: Frame, size: Size) -> Frame:
-    """Return a frame in ASCII with each row cut at the window's width.
+    """Return a frame in ASCII, with each row cut at the window's width.
 
-    The rows are converted before drawing, because the conversion changes their width.
+    The rows are converted before they are drawn, because the conversion changes their width.
     """
     at, column = frame.cursor
     if at < len(frame.rows):

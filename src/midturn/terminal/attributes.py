@@ -53,9 +53,10 @@ def without_echo(found: Attributes) -> Attributes:
 
 
 def kept_for_later(found: Attributes) -> Attributes:
-    """Return attributes without echo that leave every key in the input buffer for the next reader.
+    """Return attributes without echo, which leave every key in the input buffer for the next
+    reader.
 
-    Ctrl-C raises a signal, and does not discard the input typed before it.
+    Ctrl-C sends a signal, but does not discard the input that was typed before it.
     """
     wanted = silent_mode(found)
     wanted[_At.LFLAG] = (
@@ -67,7 +68,7 @@ def kept_for_later(found: Attributes) -> Attributes:
 def edited_meanwhile(found: Attributes) -> Attributes:
     """Return attributes for editing a line during a turn.
 
-    They are the attributes of `kept_for_later`, except that Enter and Ctrl-J are different keys.
+    They are the attributes of `kept_for_later`, but Enter and Ctrl-J can be told apart.
     """
     wanted = kept_for_later(found)
     wanted[_At.IFLAG] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -116,7 +117,7 @@ def terminal_path() -> str:
     """Return the path of the controlling terminal: the device of stderr, stdin or stdout, else
     `/dev/tty`.
 
-    The device's own name is preferred, because some systems cannot poll `/dev/tty`.
+    The name of the device is preferred, because some systems cannot poll `/dev/tty`.
     """
     for fd in _CANDIDATES:
         try:

@@ -75,11 +75,11 @@ STYLES: dict[Style, str] = {
 
 
 # --------------------------------------------------------------------------------------------------
-# Settings of prompts
+# Prompt settings
 
 
 class TerminalSettings(ScreenSettings, frozen=True, kw_only=True):
-    """Settings of prompts, from the configuration and from the program.
+    """Prompt settings, from the configuration and from the program.
 
     Attributes:
         notify_command: Command that receives the question on stdin.

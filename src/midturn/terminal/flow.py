@@ -16,18 +16,18 @@ _MARKER = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"
 
 
 class Flow(Protocol):
-    """Takes text in pieces and returns the parts that can be written now."""
+    """Receives text in pieces, and returns what can be written now."""
 
     def feed(self, text: str) -> str:
         """Process the next piece."""
         ...
 
     def tick(self) -> str:
-        """Return text that has been pending long enough."""
+        """Return the text that was pending long enough."""
         ...
 
     def finish(self) -> str:
-        """Return the rest of a complete message."""
+        """Return the rest of the message, because it is complete."""
         ...
 
 
@@ -71,7 +71,7 @@ class PlainFlow:
         self._fence = ""
 
     def feed(self, text: str) -> str:
-        """Return the rows that are complete now."""
+        """Return the rows that are now complete."""
         self._raw += text
         return self._flow(_safe_cut(self._raw))
 
@@ -98,7 +98,7 @@ class PlainFlow:
         return shown + self._full_rows()
 
     def _full_rows(self) -> str:
-        """Return the full rows of a line that is still growing."""
+        """Return the full rows of a line that is not complete yet."""
         shown = ""
         while cells(self._line) > self._room:
             ranges = (
@@ -106,7 +106,7 @@ class PlainFlow:
                 if self._fence
                 else wrap_ranges(self._line, self._room)
             )
-            if len(ranges) == 1:  # only trailing spaces do not fit; they are not part of a row
+            if len(ranges) == 1:  # only trailing spaces do not fit, and they are dropped
                 break
             (_, end), (start, _), *_ = ranges
             row, self._line = self._line[:end], self._line[start:]
@@ -138,9 +138,9 @@ class PlainFlow:
 
 
 def margin(row: str) -> str:
-    """Return the indentation for a row that looks like a row of a prompt, a tool or a notice.
+    """Return an indentation for a row that looks like a row of a prompt, a tool or a notice.
 
-    The indentation prevents a model from imitating such rows.
+    It prevents a model from imitating such rows.
     """
     return " " if re.match(_OURS, row) else ""
 

@@ -1,6 +1,6 @@
-"""Reads lines in the terminal's own line mode.
+"""Reads lines in the terminal's line mode.
 
-Ctrl-C and Ctrl-Z arrive as characters, so that the host program receives no signal.
+Ctrl-C and Ctrl-Z arrive as characters, so the host program receives no signal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from midturn.terminal.prompts.rich.burst import HOLD, PAUSE
 
 
 async def until_readable(fd: int) -> None:
-    """Wait until `fd` has input. Cancelling stops the wait at once."""
+    """Wait until `fd` has input. Cancellation ends the wait immediately."""
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def resolve() -> None:
@@ -54,7 +54,7 @@ _LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
 class BegunLine:
-    """The text of an unfinished line. `press` handles each key and returns the text to echo."""
+    """An unfinished line. `press` handles each key and returns the text to echo."""
 
     def __init__(self, typed: bytes) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -210,7 +210,7 @@ class LineReader:
                 raise LineInterrupted
 
     async def _line(self, say: Say) -> bytes:
-        """Return one line without its end, including text typed earlier."""
+        """Return one line without its line break, including text typed earlier."""
         while True:
             if self._held:
                 return await self._begun_line(say)
@@ -228,8 +228,9 @@ class LineReader:
                 raise InputEnded
 
     async def _begun_line(self, say: Say) -> bytes:
-        """Read the rest of a line that the user began to type earlier. It is read one key at a time,
-        so that the user can erase the whole line.
+        """Read the rest of a line that the user began to type earlier.
+
+        It is read one key at a time, so that the user can erase the whole line.
         """
         self._listen()
         begun = BegunLine(self._held)

@@ -47,8 +47,8 @@ class DeviceStream:
 
     After the terminal is closed, `on_gone` is called and output is discarded.
 
-    The stream has no descriptor. prompt_toolkit would only use a descriptor to make writes
-    blocking, and writes to the device block already.
+    The stream has no descriptor, because prompt_toolkit would only use it to make writes blocking,
+    and writes to the device already block.
     """
 
     encoding = "utf-8"
@@ -116,19 +116,19 @@ class Canvas:
         )
 
     def clear(self) -> None:
-        """Clear the screen and keep the scrollback."""
+        """Clear the screen, but not the scrollback."""
         self.output.erase_screen()
         self.output.cursor_goto(0, 0)
         self.output.flush()
 
     def erase_above(self, rows: int) -> None:
-        """Erase the last printed rows. Rows in the scrollback stay."""
+        """Erase the last printed rows. Rows in the scrollback are not changed."""
         self.output.cursor_up(rows)
         self.output.erase_down()
         self.output.flush()
 
     def print(self, rows: Iterable[Row]) -> Sequence[Row]:
-        """Print rows that remain on the screen. Return the rows as displayed."""
+        """Print rows permanently. Return them as displayed."""
         shown = [*rows] if self._device.unicode else [*map(ascii_row, rows)]
         print_formatted_text(self.output, fragments(shown, end="\n"), LOOKS, color_depth=self.depth)
         return shown
@@ -155,7 +155,7 @@ Leaving: TypeAlias = Reply | Edit | Sign
 
 
 class Presenter(Protocol):
-    """Receives keys with the time when they were pressed, and draws frames."""
+    """Receives each key with the time when it was pressed, and draws frames."""
 
     @property
     def entry(self) -> KeyMode:
@@ -224,10 +224,8 @@ class LiveRows:
 
     @property
     def height(self) -> int:
-        """Maximum number of screen rows in use.
-
-        This is the larger of two numbers: the rows of the tallest frame, and the rows of the last
-        frame after the terminal has wrapped it.
+        """Maximum number of screen rows in use: the rows of the tallest frame, or the rows of the
+        last frame as wrapped by the terminal, whichever is larger.
         """
         return max(self._tallest, sum(reflowed(self._app.shown.rows, self._device.size.columns)))
 
@@ -288,7 +286,7 @@ class LiveRows:
         )
 
     def _press_held(self) -> None:
-        """Handle the keys that arrived while the rows were removed."""
+        """Handle the keys that were pressed while the rows were removed."""
         held, self._canvas.held_keys = self._canvas.held_keys, []
         for key, when in held:
             self._pressed(key, when)
@@ -408,7 +406,7 @@ class KeyInput(Input):
         yield
 
     def cooked_mode(self) -> AbstractContextManager[None]:
-        """Do nothing, because no other program runs while this one reads."""
+        """Do nothing, because no other program reads the terminal at this time."""
         return nullcontext()
 
     def attach(self, input_ready_callback: Callable[[], None]) -> AbstractContextManager[None]:
@@ -416,21 +414,21 @@ class KeyInput(Input):
         return watched(self._device.fd, input_ready_callback)
 
     def detach(self) -> AbstractContextManager[None]:
-        """Do nothing, because no other program runs while this one reads."""
+        """Do nothing, because no other program reads the terminal at this time."""
         return nullcontext()
 
     def close(self) -> None:
         """Do nothing: the device is closed by the caller that opened it."""
 
 
-_MAKER: Any = application  # the module whose functions create the key bindings of applications
+_MAKER: Any = application  # the module with the functions that create key bindings
 _KEYS = cache(load_key_bindings)
 _PAGES = cache(load_page_navigation_bindings)
 
 
 @contextmanager
 def bindings_made_once() -> Generator[None]:
-    """Share key bindings between all applications that are created in the block.
+    """Create key bindings only once for all applications that are created in the block.
 
     prompt_toolkit creates about six hundred bindings for every application, which takes longer than
     drawing a prompt. Live rows use none of them, because `KeyInput` handles all keys. Bindings have

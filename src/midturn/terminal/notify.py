@@ -109,7 +109,7 @@ class NotifyCommand:
     def run(self, question: JsonObject) -> str | None:
         """Start the command. If that fails, return the problem, unless it was reported before.
 
-        The command never receives an answer, because there is none yet.
+        The command receives the question but never an answer.
         """
         if not self._command:
             return None
@@ -128,7 +128,7 @@ class NotifyCommand:
     def _start(self, given: bytes) -> subprocess.Popen[bytes]:
         """Start the command.
 
-        The input is an unnamed file, so the command can read it after this process has ended.
+        Its input is an unnamed file, so it can read the input after this process has ended.
         """
         nothing = subprocess.DEVNULL
         with tempfile.TemporaryFile() as file:

@@ -1,7 +1,4 @@
-"""Draws questions, contexts and answers in listings.
-
-Rows and colours are the same as in prompts.
-"""
+"""Draws questions, contexts and answers in listings, with the same rows and colours as in prompts."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ class Drawing:
         return self._painted(self._context(text, width))
 
     def words(self, text: str, width: int) -> list[str]:
-        """Return the rows of a model's answer, drawn as during its turn."""
+        """Return the rows of a model's answer, drawn as they were during its turn."""
         flow = MarkdownFlow(lambda: width + 1, self._glyphs)
         shown = f"{flow.feed(text)}{flow.finish()}".rstrip("\n")
         return (shown if self._unicode else as_ascii(shown)).split("\n")

@@ -181,7 +181,7 @@ def _row(
 
 
 def _time_of(number: str) -> str:
-    """Return the time that an ID encodes."""
+    """Return the creation time that an ID encodes."""
     try:
         return (
             datetime.fromtimestamp(

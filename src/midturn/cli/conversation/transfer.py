@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 def write_export(store: ConversationStore, id: str, form: str, to: Path | None) -> ExitStatus:
-    """Export a conversation.
+    """Write an exported conversation to a file or to stdout.
 
     On a terminal, control codes are removed. Files and pipes receive the exact content.
     """
@@ -136,8 +136,8 @@ def _warn_of_scopes(lines: Sequence[bytes]) -> None:
 
 
 def _warn_of_jp(files: JpFiles, metadata: JsonObject) -> None:
-    """Print warnings about labels that `jp` cannot store, and about problems because of which `jp`
-    would reject the conversation.
+    """Print warnings about labels that `jp` cannot store, and about other reasons why `jp` would
+    reject the conversation.
     """
     for label in labels_lost(metadata.get("labels")):
         note(
@@ -330,7 +330,7 @@ def _add(place: CommandContext, lines: Sequence[bytes], metadata: Metadata) -> E
 def _import_store(place: CommandContext, source: ConversationStore, only: str | None) -> ExitStatus:
     """Copy the conversations of another store.
 
-    Conversations that are locked or unreadable are reported and skipped.
+    Locked and unreadable conversations are reported and skipped.
     """
     copying = Copying(source, place.store)
     run = source.run_sync if source.port.needs_loop else place.store.run_sync

@@ -36,7 +36,7 @@ DEMO = "the demo"
 
 
 class Play(Struct, frozen=True):
-    """A demo: the script of the model, the user's request, and the answers of a scripted user."""
+    """A demo: the model's script, the user's request, and the scripted user's answers."""
 
     script: str
     request: str
@@ -44,7 +44,7 @@ class Play(Struct, frozen=True):
 
 
 class _ScriptedUser(ScriptedPrompter):
-    """Answers by script, and prints each answer, because no terminal displays it."""
+    """Replies with scripted answers, and prints them, because no terminal displays them."""
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Return the scripted reply, and print it."""
@@ -68,7 +68,7 @@ RELEASE = Play(
 FORM = Play(
     "forms.toml",
     "Plan the migration of the customers' database.",
-    {  # at the question about the reason, the user goes back twice and answers differently
+    {  # at `why_not`, the user goes back twice and changes the answers
         "ask_user.migrate": [False, True],
         "ask_user.where": [["staging"], WentBack(), ["staging", "production"]],
         "ask_user.why_not": WentBack(),
@@ -166,7 +166,7 @@ def _workspace(root: Path) -> Workspace:
 
 
 def _configuration(chosen: Play) -> list[Assignment]:
-    """Return the configuration of the demo, as values of flags, which need no approval."""
+    """Return the demo's configuration as flags, which need no approval."""
     publish: dict[str, Json] = {
         "source": "local",
         "summary": "Publish a file.",

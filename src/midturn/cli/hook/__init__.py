@@ -42,9 +42,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
 
 
 class HookCommands(LazyGroup):
-    """The commands that set up hooks, and one command per agent, which the hooks of the
-    agent run.
-    """
+    """The commands that set up hooks, and for each agent the command that its hooks run."""
 
     sections = SECTIONS
 

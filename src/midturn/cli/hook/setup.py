@@ -88,7 +88,7 @@ def own_program() -> Sequence[str]:
 _LOG = logging.getLogger(__name__)
 _DEFER = shlex.join(DEFER)
 STOPS = frozenset(("Stop", "AfterAgent", "agentStop"))
-"""Names that agents use for the hook at the end of a turn. This hook can wake the agent."""
+"""Names of the hook that agents run at the end of a turn. This hook can wake the agent."""
 
 
 def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installation:
@@ -116,8 +116,8 @@ def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> 
     safely.
 
     Raises:
-        ConfigError: The settings of a project are behind a symbolic link, which could lead to the
-            user's own files.
+        ConfigError: The path of a project's settings contains a symbolic link, which could point to
+            the user's own files.
     """
     installation = installation_of(key, policy, project=project)
     root = Path.cwd()
@@ -139,10 +139,10 @@ def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> 
 
 
 def command_line(key: str, policy: str = WAIT, *, project: bool = False) -> str:
-    """Return the command of an agent's hooks. The command is valid in any directory.
+    """Return the command that an agent's hooks run. It works in any directory.
 
-    Settings of a project are shared, so they contain the name of the command and not its path on
-    this machine.
+    Project settings are shared, so they contain the name of the command and not its path on this
+    machine.
     """
     program = ["midturn"] if project else own_program()
     return shlex.join([*program, "hook", key, *([] if policy == WAIT else DEFER)])
@@ -154,7 +154,7 @@ def kept_settings() -> Path:
 
 
 def policy_of(found: Sequence[InstalledHook]) -> str:
-    """Return the policy with which hooks were installed."""
+    """Return the policy with which the hooks were installed."""
     return POLICY if any(_DEFER in hook.command for hook in found) else WAIT
 
 

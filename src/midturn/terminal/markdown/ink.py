@@ -1,7 +1,7 @@
 """Styled text for Markdown in the 16 colours of the terminal's theme: inline text with links, and
 highlighted code.
 
-All untrusted text is escaped. A link is followed by its target, because the text of a link can be
+All untrusted text is escaped. A link is followed by its target, because a link's text can be
 misleading.
 """
 
@@ -60,7 +60,7 @@ CONSOLE = Console(
     emoji=False,
     highlight=False,
 )
-"""Used only to convert text to segments; it prints nothing."""
+"""Used only to convert text to segments. It does not print."""
 
 
 def wrapped(text: Text, width: int) -> list[Text]:
@@ -186,9 +186,8 @@ def highlighted(code: Sequence[str], language: str) -> list[Text]:
 
 
 def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Split the lines into passages.
-
-    When code grows, only its last passage is highlighted again.
+    """Split the lines into passages, so that only the last passage of growing code is highlighted
+    again.
     """
     begin = 0
     for number, line in enumerate(lines):

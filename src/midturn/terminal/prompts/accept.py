@@ -250,7 +250,7 @@ def example_numbers(count: int) -> str:
 
 
 def is_option(typed: str, options: SelectOptions) -> bool:
-    """Return whether the text is the name of an option."""
+    """Return whether the text names an option."""
     return named_option(typed, options) is not None
 
 
@@ -366,7 +366,7 @@ class Once:
         return refuses
 
     def not_any_more(self) -> None:
-        """Require no confirmation from now on, because a key has shown the intent."""
+        """Require no confirmation any more, because a key showed the intent."""
         self._refuses = False
 
 

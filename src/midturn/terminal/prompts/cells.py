@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 ELLIPSIS = "…"
 CONTINUED = "… "
-"""Start of a row that continues the row above."""
+"""Start of a row that continues the previous row."""
 
 BETWEEN = " · "
 """Separator between two short texts on a row."""
@@ -69,7 +69,7 @@ def steady(text: str) -> str:
 def cluster_end(text: str, start: int) -> int:
     """Return the end of the cluster at `start`.
 
-    A cluster is one perceived character with its marks and joined characters.
+    A cluster is what a reader sees as one character, with its marks and joined characters.
     """
     found = re.compile(_CLUSTER, re.DOTALL).match(text, start)
     end = found.end() if found else start
@@ -132,7 +132,7 @@ def cut_ranges(text: str, width: int) -> list[Range]:
 
 
 def _clusters(text: str) -> Iterator[Range]:
-    """Yield the range of each cluster. Text without joined characters is split by character."""
+    """Yield the range of each cluster. Text without joined characters is split into characters."""
     if re.search(_HAS_CLUSTERS, text) is None:
         yield from ((at, at + 1) for at in range(len(text)))
         return
@@ -203,7 +203,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def wrap_parts(parts: Sequence[str], width: int) -> list[str]:
-    """Put short texts next to each other on as many rows as needed.
+    """Put short texts next to each other on as few rows as possible.
 
     A text is broken only if it is longer than a row.
     """

@@ -46,7 +46,7 @@ def question_line(prompt: Prompt) -> str:
 
 
 def shown_lines(text: str) -> list[str]:
-    """Return the lines of `text`, each as `code_line` shows it."""
+    """Return the lines of `text`, each formatted by `code_line`."""
     return [code_line(line) for line in text.split("\n")]
 
 
@@ -87,7 +87,7 @@ def label(option: answers.SelectOption) -> str:
 def scalar_text(value: Json) -> str:
     """Return a string unchanged and any other value as JSON.
 
-    This is also the text that selects an option.
+    Typing this text selects an option.
     """
     return value if isinstance(value, str) else compact(value)
 
@@ -116,9 +116,9 @@ def pretty(value: Json) -> str:
 
 
 def asked_by(prompt: Prompt) -> str:
-    """Return the name of the asker, computed from the source of the question.
+    """Return the asker's name, computed from the source of the question.
 
-    A configured label is never used as this name.
+    A configured label never replaces it.
     """
     return one_line(prompt.asked_by or prompt.tool or "midturn")
 
@@ -150,7 +150,7 @@ def yes_no_default(prompt: Prompt) -> bool | None:
 
 
 def first_other(prompt: Prompt) -> str | None:
-    """Return the free text that is the initial answer of a list, or None."""
+    """Return the free text that is a list's initial answer, or None."""
     start = initial(prompt)
     values = (
         cast("Sequence[Json]", start)
@@ -163,7 +163,7 @@ def first_other(prompt: Prompt) -> str | None:
 
 
 def skipped(prompt: Prompt) -> bool:
-    """Return whether the prompt starts as skipped: skipped earlier, or by default."""
+    """Return whether the prompt starts as skipped, because it was skipped earlier or by default."""
     return prompt.question.optional and initial(prompt) is None
 
 
@@ -198,7 +198,7 @@ def position(options: tuple[answers.SelectOption, ...], value: Json) -> int | No
 _NAMES = {
     **{
         word: "y" if yes else "n" for word, yes in YES_OR_NO.items() if len(word) > 1
-    },  # without single letters, which are keys themselves
+    },  # single letters are excluded, because they are keys
     **dict.fromkeys(("always", "yes always", "always yes"), "Y"),
     **dict.fromkeys(("never", "no always", "always no"), "N"),
     **dict.fromkeys(("conversation", "yes conversation"), "C"),
@@ -219,7 +219,7 @@ _NAMES = {
 
 
 class KeyStep(Enum):
-    """Actions of keys that do not answer the question."""
+    """Actions of keys that do not answer the question directly."""
 
     ANSWER = auto()
     GIVE_REASON = auto()
@@ -237,9 +237,9 @@ class Command(Struct, frozen=True):
     Attributes:
         key: The key.
         help: Text in the help.
-        does: The reply that the key gives, or the next step.
+        does: The reply that the key submits, or the next step.
         title: Title in a menu.
-        word: Name of one or two words, displayed after the key in the row of keys.
+        word: Short name, displayed after the key in the row of keys.
         spoken: A word that can be typed instead of the key, for screen readers that do not announce
             capital letters.
     """
@@ -332,7 +332,7 @@ def loses_answers(prompt: Prompt) -> bool:
 
 
 def leaves(prompt: Prompt) -> str:
-    """Return a description of the effect of Ctrl-C."""
+    """Describe the effect of Ctrl-C."""
     if prompt.exit_leaves_open:
         return "leave the question open"
     return "leave without an answer" if is_beside_a_turn(prompt) else "cancel and end the turn"
@@ -353,7 +353,7 @@ def exit_reply(prompt: Prompt) -> Reply:
 
 
 def scope(prompt: Prompt) -> str:
-    """Return a description of the calls or questions for which an answer is remembered."""
+    """Describe the calls or questions for which an answer is remembered."""
     if prompt.always:
         offered = offers(prompt)
         return "; ".join(
@@ -367,7 +367,7 @@ def scope(prompt: Prompt) -> str:
 
 
 def covered(prompt: Prompt) -> str:
-    """Return the text of `scope`. For calls, it also says that the arguments do not matter."""
+    """Return the text of `scope`. For calls, it adds that any arguments are covered."""
     return f"{scope(prompt)}{', with any arguments' if prompt.kind == 'run' else ''}"
 
 
@@ -403,7 +403,7 @@ _FOR_CONVERSATION = "C yes, X no to this question in this conversation"
 
 
 def is_remembered(command: Command) -> bool:
-    """Return whether the key gives an answer that is remembered."""
+    """Return whether the answer that the key submits is remembered."""
     return isinstance(command.does, Answered) and bool(command.does.remember or command.does.scope)
 
 
@@ -463,7 +463,7 @@ def _by_type(prompt: Prompt) -> Commands:
 
 
 class _Words(Struct, frozen=True):
-    """Words for yes and no: long words for the help, short words for the row of keys."""
+    """Words for yes and no: long ones for the help, short ones for the row of keys."""
 
     yes: str
     y: str
@@ -535,7 +535,7 @@ def _keeping(words: _Words, key: str, kept: str) -> Command:
 
 
 # --------------------------------------------------------------------------------------------------
-# Going back from the review of a form to a selected question, one question at a time
+# Going back from the review of a form to a question, one question at a time
 
 
 class Ruled(Answered, frozen=True):
@@ -582,7 +582,7 @@ class Jump:
         return WentBack()
 
     def passes(self, prompt: Prompt) -> bool:
-        """Return whether the jump continues past this prompt. Such a prompt is not displayed."""
+        """Return whether the jump continues past this prompt, which is then not displayed."""
         if self._from is None:
             return False
         goes_on = (

@@ -1,4 +1,4 @@
-"""Plain dialogs for all kinds of prompts, line by line."""
+"""Plain dialogs for every kind of prompt, line by line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from midturn.terminal.prompts.plain_scene import (
 
 PAGE = 20
 _PREVIEW_ROWS = 8
-"""Maximum number of rows of a preview inside the list. A command shows the whole preview."""
+"""Maximum number of rows of a preview in the list. A command shows the whole preview."""
 
 
 class PrintedOptions:
@@ -71,7 +71,7 @@ class PrintedOptions:
         return len(self.options) > PAGE
 
     def page(self, marks: frozenset[int] | None = None) -> list[str]:
-        """Return the next page, or the first page after the last one. `marks` draws check boxes."""
+        """Return the next page. The first page follows the last one. `marks` draws check boxes."""
         start = self._next if self._next < len(self._places) else 0
         places = self._places[start : start + PAGE]
         self._next = start + PAGE
@@ -236,7 +236,7 @@ def _act(
 
 
 def _help(scene: PromptBase, listing: PrintedOptions, *, several: bool) -> list[str]:
-    """Return the help for input at a list, without the help for its keys."""
+    """Return the help for input at a list. It does not include the keys."""
     count = len(listing.options)
     one = [f"{accepting.numbers(count, '1 to {}')}, or a name - choose that option"]
     example = accepting.example_numbers(count)
@@ -262,7 +262,7 @@ def _help(scene: PromptBase, listing: PrintedOptions, *, several: bool) -> list[
 
 
 def _enter(scene: PromptBase, answer_type: answers.SelectType, start: Json) -> str:
-    """Return the answer that Enter gives: the number of an option, or free text."""
+    """Return the answer that Enter submits: the number of an option, or free text."""
     if keyboard.skipped(scene.prompt):
         return " (Enter to skip)"
     place = min(keyboard.marked(scene.prompt), default=None)
@@ -435,7 +435,7 @@ def plain_dialog(scene: PromptBase) -> Dialog:  # noqa: PLR0911 (one for each ty
 def boolean(scene: PromptBase) -> Dialog:
     """Ask until a key is typed.
 
-    Enter submits the default of a question and never approves a call.
+    Enter submits the default answer to a question, but never approves a call.
     """
     default = keyboard.yes_no_default(scene.prompt)
     enter = (
@@ -476,7 +476,7 @@ def _refusal(typed: str, offered: keyboard.Commands) -> str:
 
 
 def review(scene: PromptBase) -> Dialog:
-    """Ask until the answers of a form are submitted, or a row is selected to go back to."""
+    """Ask until the answers of a form are submitted, or a row to go back to is selected."""
     places = (
         reviewed_places(scene.prompt.subject)
         if isinstance(scene.prompt.subject, FormSubject)
@@ -490,7 +490,7 @@ def review(scene: PromptBase) -> Dialog:
             return Submitted()
         if (is_yes := YES_OR_NO.get(typed.casefold())) is not None:
             return Submitted() if is_yes else WentBack()
-        number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (no form has a thousand questions)
+        number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (a form has fewer than 1000 questions)
         if 1 <= number <= len(places):
             return keyboard.BackTo(places[number - 1] + 1)
         command = keyboard.find_named(scene.commands, typed)

@@ -1,4 +1,4 @@
-"""Form controls for JSON schemas, used by the web page and by prompts that ask field by field."""
+"""Form controls for JSON schemas, for the web page and for prompts that ask field by field."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ NOTES: Final = frozenset(
     }
 )
 _UNDRAWN: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "$ref", "dependentSchemas"})
-"""Keywords with subschemas that can allow values of different types, so that only a field for JSON
-can represent the values.
+"""Keywords with subschemas that can allow values of different types. Such values can only be
+entered as JSON.
 """
 MAX_FIELDS: Final = 20
 """Maximum number of fields that are asked one by one."""

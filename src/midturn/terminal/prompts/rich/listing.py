@@ -58,7 +58,7 @@ class OptionList:
     submits = None
     entry = KeyMode(moves=frozenset({"j", "k", "tab"}))
     marks: ClassVar[str] = "Space"
-    """Key that selects the highlighted option."""
+    """Name of the key that selects the highlighted option."""
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
         self._prompt = prompt
@@ -81,7 +81,7 @@ class OptionList:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is typed."""
+        """Whether nothing has been typed."""
         return not self.words
 
     @property
@@ -97,7 +97,7 @@ class OptionList:
         return [screen.row(text) for text in hang(self._tail, size.columns, "  ")]
 
     def _said(self, size: screen.Size) -> list[screen.Row]:
-        """Return the rows of the message that the last key press caused."""
+        """Return the rows of the message about the last key."""
         return [
             screen.row(text, "error") for line in self._message for text in wrap(line, size.columns)
         ]
@@ -113,7 +113,7 @@ class OptionList:
             return self._complain(*error.lines)
 
     def _submit(self) -> screen.Pressed:
-        """Answer with all selected options."""
+        """Submit all selected options."""
         values = chosen_values(self._options, self._chosen, self.other)
         if not values and self._refuses.now():
             return self._complain(unmarked(self.marks))
@@ -125,7 +125,7 @@ class OptionList:
             self._refuses.not_any_more()
 
     def _take(self, place: int) -> screen.Pressed:
-        """Answer with the highlighted option, unless it must be confirmed first."""
+        """Submit the highlighted option, unless it must be confirmed first."""
         if self._refuses.now():
             return self._complain(unchosen(label(self._options[place])))
         return self._answer(self._options[place].value)
@@ -212,10 +212,7 @@ class Listing(OptionList, ABC):
         )
 
     def kept(self, size: screen.Size) -> list[screen.Row]:
-        """Return the question and the options, one row each.
-
-        They stay visible under another view.
-        """
+        """Return the question and the options, one row each, to display above another view."""
         return [
             *self._title(size),
             *(
@@ -230,7 +227,7 @@ class Listing(OptionList, ABC):
         return len(self._options) + len(self._below)
 
     def _start(self) -> int:
-        """Return the row that is highlighted at the start. Enter answers with this row."""
+        """Return the row that is highlighted at the start, which Enter submits."""
         keys = [command.key for command in self._below]
         if "-" in keys and skipped(self._prompt):
             return len(self._options) + keys.index("-")
@@ -297,9 +294,9 @@ class Listing(OptionList, ABC):
         return True
 
     def _steady(self, size: screen.Size) -> int:
-        """Return the number of rows of the list when its longest option is highlighted.
+        """Return the height of the list while its longest option is highlighted.
 
-        With this height, the list does not change its height during moves.
+        The list always has this height, so that it does not move.
         """
         if self._tallest[:2] != (size.columns, self.other):
             low = [len(self._row(place, size, highlighted=False)) for place in range(self._rows)]
@@ -349,8 +346,8 @@ _SCROLLS = "← → - scroll the preview of the highlighted option"
 
 
 def _window(drawn: list[list[screen.Row]], at: int, room: int) -> tuple[list[screen.Row], int]:
-    """Return the rows of the options that fit around the highlighted option, and the offset of
-    the highlighted option in these rows.
+    """Return the rows of the options that fit around the highlighted option, and its offset in
+    these rows.
     """
     if sum(map(len, drawn)) <= room:
         return [found for rows in drawn for found in rows], sum(map(len, drawn[:at]))
@@ -426,7 +423,8 @@ class PickOne(Listing):
 class MarkSeveral(Listing):
     """Multiple choice.
 
-    Space or an option's key toggles, Enter submits. Free text can be part of the answer.
+    Space or an option's key selects or deselects, and Enter submits. Free text can be part of the
+    answer.
     """
 
     def _pick(self) -> screen.Pressed:

@@ -1,6 +1,4 @@
-"""Drawing primitives: styled rows, frames with a cursor, the protocol of views, and rows of
-options.
-"""
+"""Drawing primitives: styled rows, frames with a cursor, the view protocol, and rows of options."""
 
 from __future__ import annotations
 
@@ -61,12 +59,12 @@ Style: TypeAlias = Literal[
 ]
 
 
-POINTER = "❯ "  # noqa: RUF001 (an arrow, and no sign of comparison)
-"""Marker of the highlighted row and of text fields."""
+POINTER = "❯ "  # noqa: RUF001 (an arrow, not a comparison sign)
+"""Marks the highlighted row and text fields."""
 
 
 class Size(Struct, frozen=True):
-    """Available room in cells."""
+    """Available space in cells."""
 
     columns: int
     rows: int
@@ -160,7 +158,7 @@ def clipped(spans: Row, width: int) -> Row:
 
 
 def fitted(frame: Frame, size: Size) -> Frame:
-    """Cut a frame to the available room. The rows around the cursor are kept."""
+    """Cut a frame to the available space, keeping the rows around the cursor."""
     at, column = frame.cursor
     rows = frame.rows
     if len(rows) > size.rows:
@@ -236,7 +234,7 @@ class PromptView(Protocol):
         ...
 
     def kept(self, size: Size) -> list[Row]:
-        """Return the rows that stay visible under another view: the question and its options."""
+        """Return the rows to display above another view: the question and its options."""
         ...
 
 
@@ -250,7 +248,7 @@ _MAX_LABEL_WIDTH = 32
 
 
 class OptionMark(Struct, frozen=True):
-    """Marker of an option: its key, and whether it is selected (None: no check box)."""
+    """Mark before an option: its key, and whether it is selected (None: no check box)."""
 
     key: str = ""
     chosen: bool | None = None
@@ -366,9 +364,7 @@ def pointed_out(drawn: Row, letters: frozenset[int]) -> Row:
 
 
 def key_names(count: int) -> str:
-    """Return the keys of the first `count` options, with consecutive keys shortened:
-    `1-9,a,c-f`.
-    """
+    """Return the keys of the first `count` options, with consecutive keys abbreviated: `1-9,a,c-f`."""
     runs: list[list[str]] = []
     for key in KEYS[:count]:
         if runs and ord(key) == ord(runs[-1][-1]) + 1:
@@ -386,8 +382,8 @@ def _hung(before: Row, rows: list[str], style: str) -> list[Row]:
 
 
 def _clipped_rows(rows: list[str], highlighted: bool, width: int) -> list[str]:  # noqa: FBT001 (one row or several)
-    """Return one row, or all rows of the highlighted option. Text that is cut ends with an
-    ellipsis.
+    """Return all rows of the highlighted option, or one row of another option. Cut text ends with
+    an ellipsis.
     """
     if highlighted or len(rows) <= 1:
         return rows

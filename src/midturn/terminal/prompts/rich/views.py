@@ -1,4 +1,4 @@
-"""The views of a prompt: the first view, and the views that keys open."""
+"""The views of a prompt: the first view, and the views that keys open on top of it."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def reply_field() -> TextField:
 
 
 def reason_field() -> TextField:
-    """Return the field for the reason of a denial, which may be empty."""
+    """Return the field for the reason of a rejection, which may be empty."""
     return TextField(
         FieldSettings("Reason (optional):"),
         "",
@@ -225,7 +225,7 @@ def other_field(prompt: Prompt, view: PromptView) -> TextField:
 def subject_field(prompt: Prompt) -> TextField | None:
     """Return the field that edits the arguments or the result.
 
-    When arguments are submitted, the call runs with them. A submitted result is sent to the model.
+    Submitting arguments runs the call with them. Submitting a result sends it to the model.
     """
 
     def changed(value: Json) -> Pressed:
