@@ -296,7 +296,7 @@ class Listing(OptionList, ABC):
     def _steady(self, size: screen.Size) -> int:
         """Return the height of the list while its longest option is highlighted.
 
-        The list always has this height, so that it does not move.
+        If there is room, the list always has this height, so that it does not move.
         """
         if self._tallest[:2] != (size.columns, self.other):
             low = [len(self._row(place, size, highlighted=False)) for place in range(self._rows)]
