@@ -27,8 +27,8 @@ ERRORS_SHOWN = 3
 class NotAccepted(ValueError):  # noqa: N818 (it says what happened to the text)
     """The input is not a valid answer.
 
-    `lines` explain the reason and are ready for display. `offset` is the position of the error in
-    the text, if known.
+    `lines` explain why, and can be displayed. `offset` is the position of the error in the text, if
+    known.
     """
 
     def __init__(self, lines: list[str], offset: int | None = None) -> None:
@@ -107,7 +107,7 @@ def accept_arguments(prompt: Prompt, text: str) -> Json:
 MAX_FIELDS = 5
 """Maximum number of arguments that are edited one by one.
 
-If a call has more arguments, or none, all of them are edited as one JSON text.
+If a call has more arguments, or none, they are edited as one JSON value.
 """
 
 
@@ -119,7 +119,7 @@ class Argument(Struct, frozen=True):
     is_json: bool
 
     def value(self, typed: str) -> Json:
-        """Return the value of the typed text.
+        """Return the typed text as a value.
 
         Raises:
             NotAccepted: JSON is expected, and the text is not JSON.
@@ -128,8 +128,8 @@ class Argument(Struct, frozen=True):
 
 
 def arguments_of(prompt: Prompt) -> tuple[Argument, ...]:
-    """Return the arguments of a call that are edited one by one, or nothing if they are edited
-    as JSON.
+    """Return the arguments of a call that are edited one by one, or `()` if they are edited as
+    JSON.
     """
     arguments = prompt.subject.call.arguments if isinstance(prompt.subject, CallSubject) else None
     if not isinstance(arguments, Mapping) or len(arguments) > MAX_FIELDS:
@@ -148,7 +148,7 @@ def accept_argument(
     """Replace one argument and check the result against the tool's parameters.
 
     Raises:
-        NotAccepted: The change is invalid. Errors in the previous arguments are ignored.
+        NotAccepted: The change is invalid. Errors that the arguments already had are ignored.
     """
     changed = {**arguments, argument.name: argument.value(typed)}
     before = argument_problems(prompt.parameters, arguments)
@@ -174,7 +174,7 @@ def read(text: str) -> Json:
 def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Problem, ...]:
     """Return the errors in the arguments.
 
-    Nothing is checked for a tool without a parameter schema, because the tool checks its arguments
+    If the tool has no parameter schema, nothing is checked, because the tool checks its arguments
     itself.
     """
     if not parameters:
@@ -237,15 +237,15 @@ def bounds(kind: MultiSelectType) -> str:
 
 
 def numbers(count: int, several: str) -> str:
-    """Return the range of option numbers in words.
+    """Return the range of option numbers as text.
 
-    The result is `1`, `1 or 2`, or the text `several` with the count inserted.
+    The result is `1`, `1 or 2`, or `several` with the count inserted.
     """
     return ("1", "1 or 2")[count - 1] if count in (1, 2) else several.format(count)
 
 
 def example_numbers(count: int) -> str:
-    """Return an example of a selection of several options out of `count`."""
+    """Return an example of selecting several options out of `count`."""
     return ("1", "1,2", "1,3", "1,3-4")[count - 1] if 1 <= count <= 4 else "1,3-5"  # noqa: PLR2004  from five on, one example fits all
 
 
@@ -280,7 +280,7 @@ def _said(options: SelectOptions) -> Generator[None]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Search in options: by substring; if nothing is found, by letters in the same order
+# Search in options: by substring, or by letters in the same order if no substring matches
 
 
 class Match(Struct, frozen=True):
@@ -291,7 +291,7 @@ class Match(Struct, frozen=True):
 
 
 class Matcher:
-    """Searches options without regard to case.
+    """Searches options, ignoring case.
 
     A search matches substrings. If no option contains the text, letters in the same order match, so
     `mn` finds `main`.
@@ -378,9 +378,7 @@ def empty_once(prompt: Prompt) -> Once:
 
 
 def unchosen_once(prompt: Prompt) -> Once:
-    """Require confirmation of the option that is highlighted at the start, unless there is an
-    initial answer.
-    """
+    """Require confirmation of the initially highlighted option, unless there is an initial answer."""
     return Once(refuses=initial(prompt) is UNSET)
 
 
@@ -394,17 +392,17 @@ def unmarked_once(prompt: Prompt) -> Once:
 
 
 def unchosen(name: str) -> str:
-    """Return the request to confirm the highlighted option `name`."""
+    """Return the message that asks to confirm the highlighted option `name`."""
     return f"nothing was chosen yet: press Enter again to pick {name}"
 
 
 def unmarked(key: str) -> str:
-    """Return the request to confirm an empty selection; `key` selects options."""
+    """Return the message that asks to confirm an empty selection. `key` selects options."""
     return f"nothing is marked: {key} marks; press Enter again to send none"
 
 
 def by_rule(draft: RuleDraft, typed: str, scope: Scope) -> Ruled:
-    """Return the approval with the typed rule and its scope.
+    """Return an approval with the typed rule and its scope.
 
     Raises:
         NotAccepted: The text is not a valid rule, or the rule does not match this call.

@@ -40,7 +40,7 @@ class Paste(Struct, frozen=True):
 Key: TypeAlias = Press | Paste
 
 ENTER = frozenset({"enter", "c-j"})
-"""Keys that submit outside of text fields. Ctrl-J is the line end that programs send."""
+"""Keys that submit outside text fields. Programs send Ctrl-J as the line break."""
 
 
 _ESCAPE = "\x1b"
@@ -48,7 +48,7 @@ _PASTE_BEGINS = "\x1b[200~"
 _PASTE_ENDS = "\x1b[201~"
 _LINUX_F1 = "\x1b[[A"
 _INTERRUPT = "\x03"
-_MAX_SEQUENCE = 4_096  # maximum number of characters of an unterminated sequence
+_MAX_SEQUENCE = 4_096  # maximum length of an unterminated sequence, in characters
 
 _SEQUENCE = re.compile(
     r"\x1b(?:"
@@ -113,7 +113,8 @@ class Keyboard:
         return self._pasting
 
     def begin_anew(self, typed: str) -> None:
-        """Discard the keys that were typed before a prompt. `typed` is the input not yet decoded.
+        """Discard the keys that were typed before a prompt. `typed` is input that is not decoded
+        yet.
 
         An unfinished paste continues, so that the rest of it does not count as keys.
         """
@@ -129,9 +130,7 @@ class Keyboard:
 
     def feed(self, data: str) -> list[Key]:
         """Decode input."""
-        if (
-            self._pasting and data == _INTERRUPT
-        ):  # if the end of a paste was lost, Ctrl-C still works
+        if self._pasting and data == _INTERRUPT:  # Ctrl-C works even if the end of a paste was lost
             self._pasting, self._pending = False, ""
         self._pending += data
         keys: list[Key] = []
@@ -189,7 +188,7 @@ class Keyboard:
 
 
 def _typed(char: str) -> list[Press]:
-    """Decode one character outside of a sequence."""
+    """Decode one character that is not part of a sequence."""
     if char in _CONTROLS:
         return [Press(_CONTROLS[char])]
     if char < " ":
@@ -198,7 +197,7 @@ def _typed(char: str) -> list[Press]:
 
 
 def _csi(parameters: str, final: str) -> list[Press]:
-    """Decode `ESC [ parameters final`: cursor keys, and keys with a number or a code, with
+    """Decode `ESC [ parameters final`: cursor keys, and keys with a number or a code, with their
     modifiers.
     """
     numbers = parameters.split(";")

@@ -44,13 +44,13 @@ from midturn.terminal.prompts.rich.preview import PreviewPane
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "s-tab": -1, "down": 1, "j": 1, "c-n": 1, "tab": 1}
 _PAGE = 10
 _BELOW = "o-"
-"""Keys of the commands that have their own row below the options."""
+"""Keys of the commands that are shown as rows below the options."""
 
 
 class OptionList:
     """Base of every list of options.
 
-    It handles the selection, the answer that Enter gives, and answers that need confirmation.
+    It handles the selection, the answer that Enter submits, and answers that need confirmation.
 
     `other` is the free text that is part of the selection.
     """
@@ -76,7 +76,7 @@ class OptionList:
 
     @property
     def words(self) -> str:
-        """Text of the filter, or an empty string."""
+        """Text typed into the filter, or an empty string."""
         return ""
 
     @property
