@@ -68,7 +68,7 @@ def test_start_message_names_the_inbox(midturn: CommandLine) -> None:
     _, errors = run.communicate(timeout=120)
 
     assert (
-        "questions of the agent appear in `midturn inbox`, and on the page of `midturn serve`"
+        "the agent's questions appear in `midturn inbox`, and on the page of `midturn serve`"
         in " ".join(errors.split())
     )
 

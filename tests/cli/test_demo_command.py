@@ -28,7 +28,7 @@ def test_demo_without_a_terminal_uses_scripted_answers(
 ) -> None:
     finished = midturn.ok("demo", TMPDIR=str(tmp_path))
 
-    assert "There is no terminal to ask at. A scripted user answers." in finished.stderr
+    assert "No terminal is available, so a scripted user answers." in finished.stderr
     listing = finished.stdout.partition("$ midturn conversation show --inquiries")[2]
     assert "fs_modify_file asks: Apply the changes to plan.md?" in listing
     assert 'answered "team" by user' in listing

@@ -185,11 +185,11 @@ def test_import_without_conversations_asks_for_a_source(midturn: CommandLine) ->
     refused = midturn.run("conversation", "import")
     assert (
         refused.status,
-        "This workspace contains no conversations. Pass SOURCE: a store, a file, or a folder of"
-        " `jp`." in refused.stderr,
+        "This workspace contains no conversations. Pass SOURCE: a store, a file, or a `jp` folder."
+        in refused.stderr,
     ) == (2, True)
     assert (
-        "midturn: no workspace has conversations of an earlier version."
+        "midturn: no workspace has conversations from an earlier version."
         in midturn.ok("conversation", "import", "--all").stderr
     )
 

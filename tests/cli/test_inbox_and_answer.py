@@ -335,7 +335,7 @@ def test_without_a_terminal_and_without_a_value_nothing_is_answered(midturn: Com
     finished = midturn.run("answer", question["id"])
 
     assert finished.status == 2
-    assert "There is no terminal to ask at. Pass a VALUE: `midturn answer" in finished.stderr
+    assert "No terminal is available. Pass a VALUE: `midturn answer" in finished.stderr
     assert responses(midturn) == []
 
 
@@ -345,7 +345,7 @@ def test_without_a_terminal_a_secret_is_not_asked_for_as_a_value(midturn: Comman
     finished = midturn.run("answer", question["id"])
 
     assert finished.status == 2
-    assert "There is no terminal to ask at. Pass a VALUE: `midturn answer" not in finished.stderr
+    assert "No terminal is available. Pass a VALUE: `midturn answer" not in finished.stderr
     assert "` at a terminal. A VALUE would stay in the history of your shell" in finished.stderr
     assert responses(midturn) == []
 

@@ -293,11 +293,11 @@ def test_a_cancelled_call_is_marked_and_can_still_be_answered(midturn: CommandLi
             id = await start_task(client, tasks, SURE)
             await send_task_request(client, "tasks/cancel", id)
             listed = await asyncio.to_thread(midturn.ok, "inbox")
-            assert "it has cancelled its call" in listed.stdout
+            assert "it cancelled its call" in listed.stdout
             (question,) = await asyncio.to_thread(wait_for, midturn)
             said = await asyncio.to_thread(midturn.ok, "answer", question["id"], "yes")
             assert (
-                "Claude Code has cancelled its call and gets the answer when it asks again."
+                "Claude Code cancelled its call and gets the answer when it asks again."
                 in said.stderr
             )
             assert (await read(client, id))["answer"] is True

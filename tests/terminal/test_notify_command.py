@@ -76,7 +76,7 @@ def test_a_command_that_does_not_read_is_no_problem() -> None:
         told := [],
     ) == [None]
 
-    assert told == [f"notify.command: {sys.executable} ended with status 3"]
+    assert told == [f"notify.command: {sys.executable} exited with status 3"]
 
 
 def test_an_error_is_reported_once() -> None:

@@ -335,7 +335,7 @@ def test_the_status_row_names_the_model_of_a_side_request() -> None:
     async def wait() -> None:
         watched.display.show(ToolBegan(CALL))
         watched.display.show(ConsultStarted("q1", "anthropic/claude-haiku-4-5"))
-        await until(lambda: "anthropic/claude-haiku-4-5 is asked" in watched.err.getvalue())
+        await until(lambda: "asking anthropic/claude-haiku-4-5" in watched.err.getvalue())
         watched.display.show(ConsultFinished("q1"))
         watched.display.end()
 

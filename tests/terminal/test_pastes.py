@@ -150,7 +150,7 @@ def test_a_paste_into_a_filter_chooses_nothing(result: Path) -> None:
         assert not result.exists()
 
 
-@pytest.mark.parametrize(("keys", "shown"), [("p", "Reason (optional)"), ("e", "as it will run")])
+@pytest.mark.parametrize(("keys", "shown"), [("p", "Reason (optional)"), ("e", "New value of")])
 def test_a_paste_into_a_field_opened_by_a_key_is_text(keys: str, shown: str, result: Path) -> None:
     with rich("run", result) as session:
         session.send(keys)

@@ -251,7 +251,7 @@ def test_open_code_socket_refuses_tools(tmp_path: Path, monkeypatch: pytest.Monk
     with listener:
         for command, said in (
             ((), "2222-3333-4444-5555"),
-            (marked(()), "The server gives no code to this process: it was started by"),
+            (marked(()), "The server refused to issue a code to this process: it was started by"),
         ):
             asking = subprocess.Popen(
                 [*command, sys.executable, "-c", running], stdout=pipe, stderr=pipe, text=True

@@ -73,7 +73,7 @@ def command(
 
     require_human("accept answers")
     assignments = [Assignment("assistant.model.id", model, "--model")] if model else []
-    from midturn.cli.acp_serving import serve_editor  # imported late: requires the extra `acp`
+    from midturn.cli.acp_serving import serve_editor  # imported lazily: requires the extra `acp`
 
     return serve_editor(
         Flags(cfg=cfg, assignments=assignments), store, takes_servers=not own_servers
@@ -101,7 +101,7 @@ def _check_editor() -> None:
 
 
 def check_installed() -> None:
-    """Check that the library for the protocol is installed.
+    """Check that the ACP library is installed.
 
     Raises:
         ConfigError: The library is not installed.

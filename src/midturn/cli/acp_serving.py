@@ -41,7 +41,7 @@ from midturn.turn.inputs import TurnRequested
 class ConfiguredTurns:
     """Runs the turns of one directory.
 
-    Questions are in the inbox while the turn runs. A question that cannot wait in the inbox
+    Questions appear in the inbox while the turn runs. A question that cannot wait in the inbox
     suspends the turn.
     """
 
@@ -53,7 +53,7 @@ class ConfiguredTurns:
 
     @property
     def store(self) -> ConversationStore:
-        """The store of the conversations."""
+        """The store that contains the conversations."""
         return self._place.store
 
     async def begin(self, conversation: str, words: str) -> str:
@@ -96,7 +96,7 @@ class ConfiguredTurns:
         A configured server with the same name has precedence.
         """
         if self._sent.servers and importlib.util.find_spec("mcp") is None:
-            display.show(Notice(f"The MCP servers of the editor are not available. {missing()}"))
+            display.show(Notice(f"The editor's MCP servers are not available. {missing()}"))
             return settings
         for problem in self._sent.problems:
             display.show(Notice(problem))
@@ -121,8 +121,8 @@ def editor_agent(
     Each session uses the configuration of its own directory.
 
     Args:
-        flags: Flags of the command.
-        store: Store of conversations, if not the default store.
+        flags: Flags of the command line.
+        store: Conversation store. None: the default store.
         clock: Source of time.
         takes_servers: Whether to use the MCP servers that the editor sends.
     """

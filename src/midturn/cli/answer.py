@@ -208,8 +208,8 @@ def _confirmed(
 ) -> Receipt:
     """Submit an answer.
 
-    If an approval requires the digest of the version that was seen, show the current version and
-    the command that approves it.
+    If an approval requires the digest of the displayed version, show the current version and the
+    command that approves it.
 
     Raises:
         AnswerError: The digest is missing or outdated. Nothing was recorded.
@@ -239,7 +239,7 @@ def _confirmed(
 def _finish(question: OpenQuestion, given: SubmissionFlags, receipt: Receipt) -> ExitStatus:
     """Continue the turn if the question is closed.
 
-    Otherwise report the reason why it is open: an edit must be checked first, or votes are missing.
+    Otherwise report why it is open: an edit must be checked first, or votes are missing.
     """
     if receipt.proposed:
         return _proposed(question, given, receipt)
@@ -298,12 +298,12 @@ def _add_note(place: CommandContext, question: OpenQuestion, given: SubmissionFl
 
 
 def load_directory() -> Directory:
-    """Return the people and groups of the configuration."""
+    """Return the people and groups in the configuration."""
     return _settings().directory
 
 
 def _settings() -> Settings:
-    from midturn.cli.loading import load_here  # imported late: few answers need the configuration
+    from midturn.cli.loading import load_here  # imported lazily: few answers need the configuration
 
     return load_here().settings
 
@@ -369,7 +369,7 @@ def _answered_message(asker: AskingAgent) -> Shown:
         return line("midturn: answered. {} continues.", asker.name)
     if asker.cancelled:
         return line(
-            "midturn: answered and stored. {} has cancelled its call and gets the answer when it"
+            "midturn: answered and stored. {} cancelled its call and gets the answer when it"
             " asks again.",
             asker.name,
         )
@@ -383,7 +383,7 @@ def _answered_message(asker: AskingAgent) -> Shown:
 
 
 def _delivery_message(asker: AskingAgent) -> LiteralString:
-    """Return a sentence that says when the agent receives the answer.
+    """Return a sentence about when the agent receives the answer.
 
     Used if no process of the agent is waiting for the answer.
     """
@@ -437,7 +437,7 @@ def _at_the_terminal(
                 " your shell, so it is not accepted."
             )
         raise click.UsageError(
-            f"There is no terminal to ask at. Pass a VALUE: `midturn answer {question.id}"
+            f"No terminal is available. Pass a VALUE: `midturn answer {question.id}"
             f" VALUE{place.option}`."
         )
     if holds_secret(question):
@@ -495,7 +495,7 @@ def _left_open(place: CommandContext, question: OpenQuestion, event: str) -> Exi
 
 def _in_place(question: OpenQuestion, given: SubmissionFlags, why: str) -> ExitStatus:
     """Continue the turn in this process, because a secret is passed to its tool and not stored."""
-    note("midturn: {}, so the turn continues here.", why)
+    note("midturn: {}, so the turn continues in this process.", why)
     return _resume(question, given, exit_leaves_open=True)
 
 
@@ -505,7 +505,7 @@ def _resume(
     from midturn.cli.resume import (
         ResumeFlags,
         run_resume,
-    )  # imported late, because usually another process continues the turn
+    )  # imported lazily, because usually another process continues the turn
 
     return run_resume(
         ResumeFlags(id=question.conversation, store=given.store), exit_leaves_open=exit_leaves_open
@@ -529,10 +529,10 @@ def _continue_turn(question: OpenQuestion, given: SubmissionFlags, *, held: bool
     if not given.resume:
         place = find_place(given.store)
         resuming = line("`midturn resume {}{}`", question.conversation, place.option)
-        if place.option:  # the store of a program, whose tools may be functions of that program
+        if place.option:  # the store may belong to a program that defines the tool
             note(
                 "midturn: answered. The program that defines the tool continues the turn. If the"
-                " tool is configured here: {}",
+                " tool is configured in this workspace: {}",
                 resuming,
             )
         else:

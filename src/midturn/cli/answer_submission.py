@@ -24,12 +24,12 @@ from midturn.terminal.prompts.accept import argument_problems
 from midturn.terminal.prompts.answer_text import value_text
 
 # --------------------------------------------------------------------------------------------------
-# VALUE on the command line. It is parsed like text typed at a prompt. A text with a typo is
-# rejected, and never taken for another answer.
+# VALUE on the command line. It is parsed like text typed at a prompt. Text with a typo is rejected,
+# and never interpreted as another answer.
 
 
 def answer_of(question: OpenQuestion, words: str) -> Json:
-    """Parse text as an answer to a question that is not a secret.
+    """Parse text as an answer to a question that does not ask for a secret.
 
     Raises:
         AnswerError: The text is not a valid answer.
@@ -49,7 +49,7 @@ def own_words(question: OpenQuestion, words: str) -> Json:
     """Return free text (`--other`) as an answer.
 
     Raises:
-        AnswerError: The question accepts no free text.
+        AnswerError: The question does not accept free text.
     """
     match question.question.answer_type:
         case SelectType(allow_other=True):
@@ -72,13 +72,13 @@ _SEND_OR_REPLY = (
 )
 VIA = "inbox"
 TURN_ENDED: Final = "midturn: the turn of conversation {} was ended."
-"""Notice that a command ended the turn of a conversation."""
+"""Message printed after a command ended the turn of a conversation."""
 _REMEMBERED = {"always": True, "never": False}
 
 
 class TypedValue(Struct, frozen=True):
-    """An answer to a question, or a map of answers to a form. `reason` is the reason typed with the
-    answer.
+    """An answer to a question, or a map of answers to a form, with the reason that was typed with
+    it.
     """
 
     json: Json
@@ -97,7 +97,7 @@ class TypedDecision(Struct, frozen=True):
 
 
 class TypedEdit(Struct, frozen=True):
-    """An edit: the arguments or the content that replace the proposed arguments or content."""
+    """An edit: the arguments or the content to use instead of the proposed ones."""
 
     json: Json
 
@@ -188,7 +188,7 @@ class Submitting:
     ) -> None:
         """Prepare an answer by `who`.
 
-        `digest` is the digest of the subject that `who` saw, or a prefix of it.
+        `digest` identifies the version that `who` saw. It may be a prefix.
         """
         self._store = store
         self._digest = question.whole_digest(digest)
@@ -268,7 +268,7 @@ def _decision(question: OpenQuestion, words: str) -> Typed:
 def _permanent_options(question: OpenQuestion) -> Mapping[str, str]:
     """Return the permanent permissions that another agent offers.
 
-    The keys are the texts to type: `always`, or `always 1`, `always 2`, …
+    The keys are the values to type: `always`, or `always 1`, `always 2`, …
     """
     offered = question.asker.always if question.asker else ()
     if len(offered) == 1:
@@ -284,8 +284,7 @@ def _json(words: str) -> Json:
 
 
 # --------------------------------------------------------------------------------------------------
-# Edited arguments of a call. They are validated here with the tool's schema, before they are
-# submitted.
+# Edited arguments of a call. They are validated with the tool's schema before they are submitted.
 
 
 def as_edited(question: OpenQuestion, typed: Typed) -> OpenQuestion:
@@ -317,7 +316,7 @@ def check_edit(place: CommandContext, question: OpenQuestion, typed: Typed) -> N
         )
     from midturn.cli.answer_terminal import (
         parameters_of,
-    )  # imported late: edits are rare, and this module reads the configuration
+    )  # imported lazily: edits are rare, and this module reads the configuration
 
     problems = argument_problems(parameters_of(place, question), typed.json)
     if problems:

@@ -36,11 +36,11 @@ from midturn.question.reply import (
 )
 
 # --------------------------------------------------------------------------------------------------
-# Parameters of the tool of a call
+# Parameters of a called tool
 
 
 def parameters_of(place: CommandContext, question: OpenQuestion) -> JsonObject:
-    """Return the parameters of the tool of a call.
+    """Return the parameters of the called tool.
 
     The result is empty if the tool is defined only in the program that runs the turn.
     """
@@ -60,11 +60,11 @@ def answer_here(
 ) -> VisitEnd:
     """Ask `who` until the form is complete or the remaining questions are deferred.
 
-    `reason` is the reason of every answer for which no reason was typed.
+    `reason` applies to every answer for which no reason was typed.
 
-    Each reply is recorded before the next question is shown. It is recorded here, or by the process
-    that has locked the conversation. Earlier answers are therefore stored if the terminal is
-    closed.
+    Each reply is recorded before the next question is shown, either by this process or by the
+    process that holds the lock of the conversation. If the terminal is closed, earlier answers are
+    therefore not lost.
 
     Raises:
         AnswerError: There is no terminal, or the answer came too late.
@@ -82,7 +82,7 @@ def answer_here(
 
 
 class VisitEnd(Struct, frozen=True):
-    """The last reply, and the prompt to which it was given."""
+    """The last reply, and the prompt that it answers."""
 
     reply: Reply
     prompt: Prompt | None
@@ -115,11 +115,7 @@ async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _PromptDetails)
         reply = await ask_once(prompter, shown)
         if isinstance(reply, Unavailable):
             raise AnswerError(
-                [
-                    Problem(
-                        "", "There is no terminal to ask at. Pass a VALUE, or answer at a terminal."
-                    )
-                ]
+                [Problem("", "No terminal is available. Pass a VALUE, or answer at a terminal.")]
             )
         reply = _with_reason(reply, asks.reason)
         last = VisitEnd(reply, prompt)
@@ -150,14 +146,14 @@ def _with_reason(reply: Reply, reason: str | None) -> Reply:
 
 
 # --------------------------------------------------------------------------------------------------
-# Resuming the session of another agent, if the session ended at its question
+# Resuming another agent's session, if the session ended at its question
 
 
 def resume_session(asker: AskingAgent) -> ExitStatus:
     """Resume the session of the agent that asked, and return when it ends.
 
     Raises:
-        MidturnError: The session cannot be resumed from here.
+        MidturnError: This command cannot resume the session.
     """
     command = resume_command(asker)
     if command is None or shutil.which(command[0]) is None:

@@ -35,14 +35,14 @@ def terminal(
     *,
     exit_leaves_open: bool = False,
 ) -> Prompter:
-    """Return the prompter of this terminal as configured.
+    """Return a prompter for this terminal, with the configured settings.
 
     `gate` holds back other output while a prompt is open. The user can add rules for midturn's own
     tools, or for the tools of another `agent`. Rules for a project apply to the directory `project`
     (default: this workspace, or this directory outside of a workspace). With `exit_leaves_open`,
     Ctrl-C, Ctrl-D and Escape leave a question open instead of ending its turn.
     """
-    from midturn.cli.config import WrittenRules  # imported late: only needed for prompts
+    from midturn.cli.config import WrittenRules  # imported lazily: only needed for prompts
     from midturn.terminal.prompter import TerminalPrompter
 
     if settings is None:
@@ -60,7 +60,7 @@ def terminal(
 
 
 def project_here() -> str:
-    """Return the directory to which the standing permissions of the current project apply."""
+    """Return the directory to which the project's standing permissions apply."""
     cwd = Path.cwd()
     workspace = Workspace.find(cwd)
     return project_of(workspace.root if workspace else cwd)
@@ -92,7 +92,7 @@ def confirmed(question: Question[bool], otherwise: str) -> bool:
     """
     reply = ask_here(question)
     if isinstance(reply, Unavailable):
-        raise click.UsageError(f"There is no terminal to ask at. {otherwise}")
+        raise click.UsageError(f"No terminal is available. {otherwise}")
     return isinstance(reply, Answered) and reply.value is True
 
 

@@ -183,8 +183,10 @@ _TIMEOUT = 20.0  # seconds within which a platform must respond
 def check_channels(
     tables: Sequence[ChannelTable], place: CommandContext
 ) -> list[tuple[ChannelTable, str, int]]:
-    """Return for each channel its problem (empty if it works), and the number of accounts that can
-    be asked (paired accounts, or else configured rooms).
+    """Return each channel with its problem and its number of accounts that can be asked.
+
+    The problem is empty if the channel works. The accounts are the paired accounts, or else the
+    configured rooms.
     """
     return asyncio.run(_check_channels(tables, place))
 

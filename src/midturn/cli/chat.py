@@ -203,7 +203,7 @@ class Chat:
     def _take_typed(self) -> None:
         """Queue the messages that were sent during the turn.
 
-        If the turn failed or was ended, the messages become a draft instead.
+        If the turn failed or was ended, keep them as a draft instead.
         """
         self._queued += self._line_reader.ahead.take_messages() if self._line_reader.ahead else ()
         if not self._went_well:
@@ -242,7 +242,7 @@ class Chat:
     def _resume(self) -> None:
         """Print the conversation, and handle a turn that is still open.
 
-        A turn is open after a crash, a closed window or a suspension.
+        A turn is left open by a crash, a closed window or a suspension.
         """
         note(
             "midturn: continuing conversation {}: {}",
@@ -273,10 +273,10 @@ class Chat:
         self._draft = ""
         self._query = structs.replace(
             self._query, model=None
-        )  # recorded now, so it also applies to the following turns
+        )  # the model is recorded now, so it also applies to the following turns
 
     def _after(self, status: ExitStatus | None) -> None:
-        """Offer to retry as long as the turn fails and stays open. When the turn has ended, send the
+        """Offer to retry while the turn fails and stays open. After the turn has ended, send the
         draft.
         """
         while status is ExitStatus.ERROR and self._conversation is not None:
@@ -301,7 +301,7 @@ class Chat:
         self._after(status)
 
     def _run_own(self, command: str) -> None:
-        """Run a shell command of the user, and record it in the conversation.
+        """Run the user's shell command, and record it in the conversation.
 
         If there is no conversation yet, start one.
         """
@@ -313,7 +313,7 @@ class Chat:
         self._begin(command, run_own(command))
 
     def _begin(self, title: str, said: str) -> None:
-        """Start a conversation with a recorded text. No request is sent to a model."""
+        """Start a conversation with recorded text. No request is sent to a model."""
         with ConversationLock.new(self._place, title) as held:
             self._place.set_current(held.conversation)
             self._conversation = held.conversation
@@ -361,7 +361,7 @@ class Chat:
                 )
 
     def _is_command(self, said: str) -> bool:
-        """Return whether a text that starts with a slash is a command.
+        """Return whether text that starts with a slash is a command.
 
         It is a path if its first word contains another slash.
         """

@@ -57,11 +57,11 @@ _RESET = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
 _PROMPT = "> "
 
 CompleteCommand: TypeAlias = "Callable[[Sequence[str]], Sequence[CompletionItem]]"
-"""Function that returns the completions for the words of a line that starts with a command."""
+"""Returns completions for the next word of a line that starts with a command."""
 
 
 class ChatLine(Protocol):
-    """Source of the user's messages. `keys` is a sentence about the keys."""
+    """Source of the user's messages. `keys` tells the user which keys can be used."""
 
     keys: str
 
@@ -86,7 +86,7 @@ class ChatLine(Protocol):
 
 
 class MessageHistory(FileHistory):
-    """The messages of a workspace, with pastes in full."""
+    """History of the messages sent in a workspace. Pastes are stored in full."""
 
     def __init__(self, file: Path, folds: Folds) -> None:
         super().__init__(str(file))
@@ -129,7 +129,7 @@ def history_file(root: Path) -> Path:
 
 
 class PlainLine:
-    """Reads lines that the terminal itself lets the user edit."""
+    """Reads lines in the terminal's own line mode."""
 
     keys = "Enter sends; end a line with \\ to continue on the next line."
     ahead = None
@@ -200,7 +200,7 @@ class RichLine:
         self._history.append_string(said)
 
     def read(self, draft: str = "") -> str:
-        """Return the text typed until Enter, starting with the `draft`."""
+        """Let the user edit the `draft`, and return the text when Enter is pressed."""
         self._folds.forget()
         with open_device() as device, Restored(device, _RESET) as restored:
             keyboard = io.TextIOWrapper(io.FileIO(device.fd, "r", closefd=False), encoding="utf-8")
@@ -220,7 +220,8 @@ class RichLine:
     def _session_for(self, keys: LineKeys, output: Output) -> PromptSession[str]:
         """Return the editor for a terminal.
 
-        The editor is used for all lines, because prompt_toolkit leaks memory with each new editor.
+        The same editor is reused for all lines, because prompt_toolkit leaks memory with each new
+        one.
         """
         if self._session is None:
             self._session = PromptSession(
@@ -282,7 +283,7 @@ class LineKeys(Vt100Input):
 
     @contextmanager
     def raw_mode(self) -> Generator[None]:
-        """Switch the terminal to raw mode, also after the job was stopped.
+        """Switch the terminal to raw mode, at the start and after the job was stopped.
 
         The caller restores the mode.
         """
@@ -290,7 +291,7 @@ class LineKeys(Vt100Input):
         yield
 
     def typeahead_hash(self) -> str:
-        """Return a constant, so that keys typed ahead are found for the next message.
+        """Return a constant, so that prompt_toolkit keeps keys typed ahead for the next message.
 
         Each message has a new input object, possibly with another descriptor.
         """

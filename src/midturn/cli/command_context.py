@@ -47,7 +47,7 @@ T = TypeVar("T")
 class StoreAddress(Struct, frozen=True):
     """A store selected by the user.
 
-    `where` is a directory or a database URL. `by` is the option or key that set it.
+    `where` is a directory or a database URL. `by` is the option or key that selected it.
     """
 
     where: Path | str
@@ -117,7 +117,7 @@ class CommandContext(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ConfigError: The configuration was never valid in this process.
         """
-        from midturn.cli.people import people_in  # imported late: rarely needed
+        from midturn.cli.people import people_in  # imported lazily: rarely needed
 
         return people_in(self.cwd, self.workspace.root if self.workspace else None, environment())
 
@@ -131,9 +131,9 @@ class CommandContext(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def files(self) -> FileConversations:
-        """The conversations as files.
+        """The conversations, stored in files.
 
-        The object is created on first use, because most hooks find no open turn and need no file.
+        The object is created on first use, because most hooks find no open turn and do not need it.
 
         Raises:
             StoreError: The conversations are in a database.
@@ -179,7 +179,7 @@ class CommandContext(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def project(self) -> str:
-        """The directory to which the standing permissions of the current project apply."""
+        """The directory to which the project's standing permissions apply."""
         return project_of(self.root)
 
     @property
@@ -205,7 +205,7 @@ class CommandContext(Struct, frozen=True, kw_only=True, dict=True):
         return replace(self, limits=limits)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine of the store and return its result."""
+        """Run a store coroutine and return its result."""
         return in_a_loop(work) if self.port.needs_loop else drive(work)
 
     def conversation(self, id: str | None) -> str:
@@ -282,7 +282,7 @@ def _without_password(address: str) -> str:
 
 
 def find_place(store: StoreAddress | None = None) -> CommandContext:
-    """Return the workspace and the store of a command.
+    """Return the workspace and the store that a command uses.
 
     Print a note if conversations of this workspace are stored in other directories.
     """
@@ -293,7 +293,7 @@ def find_place(store: StoreAddress | None = None) -> CommandContext:
 
 
 def place_in(cwd: Path, store: StoreAddress | None = None) -> CommandContext:
-    """Return the workspace and the store of a command in the directory `cwd`.
+    """Return the workspace and the store that a command uses in the directory `cwd`.
 
     Every command uses this function to find them.
 
@@ -329,7 +329,7 @@ def place_of(workspace: Workspace | None, cwd: Path) -> CommandContext:
 
 
 def every_place(here: CommandContext) -> list[CommandContext]:
-    """Return the contexts of all stores with conversations of the user.
+    """Return the contexts of all stores that contain the user's conversations.
 
     They are the context `here`, the default store for directories outside of workspaces, and the
     stores of all known workspaces.
@@ -345,7 +345,8 @@ def every_place(here: CommandContext) -> list[CommandContext]:
 def _report_other_conversations(workspace: Workspace) -> None:
     """Print a note if this workspace has conversations from an earlier path.
 
-    Also print a note, only once, if conversations are stored inside the workspace.
+    Also print a note if conversations are stored inside the workspace. That note is printed only
+    once.
     """
     if former := formerly(workspace.root):
         note(
@@ -364,9 +365,9 @@ def _report_other_conversations(workspace: Workspace) -> None:
 
 
 def _is_news(about: Path, what: str) -> bool:
-    """Return whether the note `what` about a directory has not been printed yet.
+    """Return whether the note `what` about a directory is new, and record that it was printed.
 
-    If possible, record that the note is printed now.
+    If this cannot be recorded, the note is printed again next time.
     """
     real = os.fsencode(os.path.realpath(about))
     noted = user_state() / "told" / f"{what}-{sha256(real)[:16]}"

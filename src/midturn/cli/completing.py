@@ -47,7 +47,7 @@ def _completing(what: Subject) -> Completing:
 
 
 def known(what: Subject, key: str = "") -> Completions:
-    """Return the completions of a kind. For the kind `values`, `key` is the configuration key."""
+    """Return the completions of one kind. For `values`, `key` is the configuration key."""
     from midturn.cli.completions import offered
 
     return offered(what, key)
@@ -78,12 +78,12 @@ complete_models = _completing("models")
 
 SHELLS = ("bash", "zsh", "fish")
 _FIRST_CALL, _EVERY_CALL = "$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _midturn"
-"""Click's condition in the script for zsh, which is true only for the first Tab, and the condition
-that replaces it, which is true for every Tab.
+"""A condition in Click's zsh script, and its replacement. Click's condition is true only for the
+first Tab; the replacement is true for every Tab.
 """
 _SPLIT, _SPLIT_ONCE = 'string split "," $completion', 'string split --max 1 "," $completion'
-"""Click's expression in the script for fish, which loses the part of a description after a comma,
-and the expression that replaces it.
+"""An expression in Click's fish script, and its replacement. Click's expression drops the part of a
+description after a comma.
 """
 
 

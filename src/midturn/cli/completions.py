@@ -22,7 +22,7 @@ Completions: TypeAlias = Sequence[tuple[str, str]]
 
 
 def offered(what: Subject, key: str) -> Completions:
-    """Return the completions of a kind. For the kind `values`, `key` is the configuration key."""
+    """Return the completions of one kind. For `values`, `key` is the configuration key."""
     match what:
         case "tools":
             return tools()

@@ -116,7 +116,7 @@ def assignment(key: str, value: str, width: int | None) -> list[str]:
         return [f"{key} = [", *(f"{_INDENT}{toml(item)}," for item in items), "]"]
     if (
         value.startswith('"') and " " in value and not value.startswith('" ')
-    ):  # TOML would drop the spaces at the start of a row
+    ):  # TOML drops spaces at the start of a row
         return [f'{key} = """\\', *_filled(value[1:-1], width - len(_INDENT) - len(_CONTINUATION))]
     return [whole]
 
@@ -328,9 +328,9 @@ def _print(explanation: Explanation) -> None:
 
 
 def _setting(setting: Setting, explanation: Explanation, *, is_effective: bool) -> Shown:
-    """Return a line that says where a value is set.
+    """Return a line that shows where a value is set.
 
-    It includes the key if the key is spelled differently there, and the value if it is overridden.
+    It includes the key if that place spells the key differently, and the value if it is overridden.
     """
     place = line("") if setting.place == setting.layer else line(", {}", setting.place)
     spelled = line(", as {}", setting.key) if setting.key != explanation.key else line("")
@@ -346,8 +346,8 @@ def _json(explanation: Explanation) -> Json:
 class WrittenRules(Struct, frozen=True):
     """Offers standing permissions at prompts, and stores them as rules.
 
-    The rules are for calls of midturn's tools, or of the tools of another `agent`. A rule with the
-    scope `project` applies in the directory `project`.
+    The rules apply to calls of midturn's own tools, or of another `agent`'s tools. Rules with the
+    scope `project` apply in the directory `project`.
     """
 
     project: str
@@ -387,7 +387,7 @@ class WrittenRules(Struct, frozen=True):
         )
 
     def table(self, prompt: Prompt, rule: str) -> JsonObject:
-        """Return a typed rule as a table, bound to the tool of the call."""
+        """Parse a typed rule, and bind it to the definition of the called tool."""
         read = cast("JsonObject", _read(rule))
         return {**read, "definition": prompt.definition} if prompt.definition else read
 
@@ -408,7 +408,7 @@ class WrittenRules(Struct, frozen=True):
 def write_permission(
     place: CommandContext, question: OpenQuestion, rule: JsonObject | None, scope: Scope
 ) -> str:
-    """Add a permission that was given together with an answer to the user's own configuration.
+    """Write a permission that was given with an answer to the user's own configuration.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -427,8 +427,7 @@ def write_permission(
 def project_asked_from(place: CommandContext, question: OpenQuestion) -> str:
     """Return the project directory of a question.
 
-    It is the working directory of the external agent that asks, or the directory of the
-    conversation.
+    It is the project of the external agent's working directory, or else the current project.
     """
     if question.asker is None or not question.asker.cwd:
         return place.project
@@ -438,7 +437,7 @@ def project_asked_from(place: CommandContext, question: OpenQuestion) -> str:
 
 
 def where(scope: Scope, project: str) -> str:
-    """Return text that says where a standing permission applies."""
+    """Return a phrase for the projects or the conversation in which a standing permission applies."""
     match scope:
         case "conversation":
             return "in this conversation"
@@ -455,7 +454,7 @@ def _read(typed: str) -> Json:
 
 
 def _problem(prompt: Prompt, typed: str) -> str:
-    """Return why a rule cannot be added for the call of a prompt, or an empty string if it can."""
+    """Return why a rule cannot be added for the call, or an empty string if it can."""
     try:
         (rule,) = read_run_rules([_read(typed)])
     except (ConfigError, tomllib.TOMLDecodeError) as error:
@@ -521,7 +520,7 @@ def _rule_text(rule: Mapping[str, Any]) -> str:
 def rule_row(rule: OwnRule, stale: str = "") -> tuple[Shown, ...]:
     """Return a rule as a table row: its tool, its scope, the rule, and its place.
 
-    `stale` is the reason why the rule does not apply. It is empty if the rule applies.
+    `stale` says why the rule does not apply, or is empty.
     """
     scope = shown(Path(rule.project)) if rule.project else "everywhere"
     place = line("{}{}", rule.place, f" ({stale})" if stale else "")

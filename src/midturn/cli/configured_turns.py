@@ -1,4 +1,4 @@
-"""Runs turns of remote clients with the configuration of the working directory."""
+"""Runs turns for remote clients with the configuration of the working directory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ConfiguredTurns:
 
     @property
     def store(self) -> ConversationStore:
-        """The store of the conversations."""
+        """The store that contains the conversations."""
         return self._place.store
 
     def start(

@@ -90,7 +90,7 @@ def command(*, as_json: bool) -> ExitStatus:
 
 
 def _run_check(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """Yield the findings of a check. An error ends only this check, and becomes a finding."""
+    """Yield the findings of a check. An error ends only this check and is reported as a finding."""
     try:
         yield from check()
     except MidturnError as error:
@@ -98,7 +98,7 @@ def _run_check(check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 _REQUIRED = ("configuration", "model")
-_MAX_CONVERSATIONS = 5  # number of conversations to inspect, starting with the newest
+_MAX_CONVERSATIONS = 5  # maximum number of conversations to inspect, starting with the newest
 
 
 def _row(finding: Finding) -> tuple[Shown, Shown, Shown]:
@@ -153,9 +153,9 @@ def _standing(settings: Settings) -> Iterator[Finding]:
 
 
 def _conversations(workspace: Workspace | None) -> Finding:
-    """Check where conversations are stored.
+    """Check the directory of the conversations.
 
-    Also check whether there are unused conversations inside the workspace.
+    Also report unused conversations inside the workspace.
     """
     place = find_place()
     folder = place.folder
@@ -191,7 +191,7 @@ def _in_a_sentence(notice: str) -> str:
 
 
 def _inbox() -> Finding:
-    """Update the index of open turns. This also finds questions of other programs."""
+    """Update the index of open turns. This also finds questions from other programs."""
     found = find_place().files.turns.reindex()
     waiting = (
         f"{len(found)} open turns were missing in the inbox and have been added: {', '.join(found)}"
@@ -252,7 +252,7 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _commands() -> Iterator[Finding]:
-    """Search the newest conversations for questions of command tools that were not asked.
+    """Find command tools that print questions which are not asked, in the newest conversations.
 
     If the `protocol` of a command tool is `text`, its output is a result, even if it looks like a
     question.

@@ -30,11 +30,11 @@ DEADLY = (signal.SIGTERM, signal.SIGHUP)
 async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[], None]) -> _T:
     """Run a turn.
 
-    Ctrl-C ends the turn, and a second Ctrl-C exits at once. SIGTERM and SIGHUP leave the turn open,
-    so that it can be resumed.
+    Ctrl-C ends the turn, and a second Ctrl-C exits immediately. SIGTERM and SIGHUP leave the turn
+    open, so that it can be resumed.
 
     Raises:
-        SystemExit: A signal arrived before the end. The status is 128 plus the number of the
+        SystemExit: A signal arrived before the turn ended. The status is 128 plus the number of the
             signal.
     """
     loop = asyncio.get_running_loop()
@@ -71,7 +71,7 @@ async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[]
 def headless_place(store: StoreAddress | None) -> CommandContext:
     """Return the store for an agent's questions.
 
-    From now on, this process and its children may not answer questions.
+    From now on, this process and its children must not answer questions.
     """
     process_ancestry.mark(os.getpid())
     return place_in(Path.cwd(), store)
@@ -88,13 +88,13 @@ def prompt_of(given: str | None) -> str:
 
 
 async def run_to_end(run: Coroutine[None, None, str | None], place: CommandContext) -> str | None:
-    """Run an agent, and return a description of its end, or None if it was stopped.
+    """Run an agent. Return a description of its end, or None if it was stopped.
 
     A note about the inbox is printed first, because nothing is printed while the agent waits for an
     answer.
     """
     inbox = line("`midturn inbox{0}`, and on the page of `midturn serve{0}`", place.option)
-    note("midturn: questions of the agent appear in {}. Press Ctrl-C to stop.", inbox)
+    note("midturn: the agent's questions appear in {}. Press Ctrl-C to stop.", inbox)
     going = asyncio.ensure_future(run)
 
     async def work() -> str | None:

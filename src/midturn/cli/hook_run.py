@@ -1,11 +1,11 @@
 """`midturn hook AGENT`: the hook that another agent runs. It reads JSON, asks, and prints the
 decision in the agent's format.
 
-An agent runs its hook at each call, and most calls need no question. Therefore the fast cases load
-little:
+An agent runs its hook at each call, and most calls need no question. Therefore the common cases
+import few modules:
 
 1. A command line as written by `midturn hook install` is parsed without click.
-2. The document is read. If it needs no question, the hook only checks whether a question is open.
+2. The JSON is read. If it needs no question, the hook only checks whether a question is open.
 3. The code that asks and waits is loaded only if a question has to be asked or closed.
 """
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from midturn.cli.command_context import CommandContext, StoreAddress
 
 # --------------------------------------------------------------------------------------------------
-# Input of a hook: a JSON object on stdin. Some agents leave stdin open, or write text that is not
-# UTF-8.
+# Input of a hook: a JSON object on stdin, called the document below. Some agents leave stdin open,
+# or write text that is not UTF-8.
 
 
 _INPUT_TIMEOUT = 30.0  # seconds without input after which reading ends
@@ -90,14 +90,15 @@ def _decode(content: bytes) -> object:
 
 _LOG = logging.getLogger(__name__)
 DEFER: Final = ("--policy", POLICY)
-"""Option that `midturn hook install` adds for runs that end at a question."""
+"""Option that `midturn hook install` adds for agents that exit at a question and are resumed."""
 _UNPRINTABLE_STATUS = 2  # exit status if no decision can be printed; agents treat it as a denial
 
 
 def run_at_once(arguments: Sequence[str]) -> int | None:
     """Run a hook whose command line was written by `midturn hook install`.
 
-    `arguments` are the words after `midturn hook`. Return None for any other command line.
+    `arguments` are the words after `midturn hook`. Return None if the command line has another
+    form.
     """
     key, *policy = arguments or ("",)
     support = BUILT_IN.get(key)
@@ -141,7 +142,7 @@ def run_hook(agent: hook_agent.HookAgent, wait: float, store: StoreAddress | Non
                 say=sink,
             )
             run.handle(store)
-    except Exception:  # noqa: BLE001  the fallback below tells the agent
+    except Exception:  # noqa: BLE001  the fallback below is sent to the agent
         _LOG.exception("the hook of %s failed", agent.name)
     with suppress(OSError, ValueError, AttributeError):  # stdout may be closed
         sink(fallback)
@@ -149,7 +150,7 @@ def run_hook(agent: hook_agent.HookAgent, wait: float, store: StoreAddress | Non
 
 
 class _Run(Struct, frozen=True, kw_only=True):
-    """One run of a hook with a valid document."""
+    """One run of a hook, with its parsed input."""
 
     agent: hook_agent.HookAgent
     document: JsonObject
@@ -179,7 +180,7 @@ class _Run(Struct, frozen=True, kw_only=True):
 
     def _ask(self, place: CommandContext) -> None:
         """Ask, wait, and print the answer."""
-        from midturn.cli.loading import (  # imported late: the import is slow
+        from midturn.cli.loading import (  # imported lazily: the import is slow
             fixed_rules_in,
             rules_in,
         )

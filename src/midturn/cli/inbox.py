@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--all",
     "everywhere",
     is_flag=True,
-    help="Include all workspaces and questions of other programs",
+    help="Include all workspaces and questions from other programs",
 )
 @click.option(
     "--limit",
@@ -108,7 +108,7 @@ def _say_here(place: CommandContext, questions: Sequence[OpenQuestion]) -> None:
 
 
 def _say_questions(place: CommandContext, questions: Sequence[OpenQuestion]) -> None:
-    from midturn.cli.question_rows import inbox_rows  # imported late: usually not needed
+    from midturn.cli.question_rows import inbox_rows  # imported lazily: usually not needed
 
     for row in inbox_rows(place, questions):
         say(row)
@@ -139,7 +139,7 @@ def _say_everywhere(waiting: Sequence[tuple[CommandContext, Sequence[OpenQuestio
 
 
 def _places(here: CommandContext) -> list[CommandContext]:
-    """Return all known places, with their indexes updated for questions of other programs."""
+    """Return all known places, after updating their indexes for questions from other programs."""
     places = every_place(here)
     for place in places:
         with suppress(OSError, StoreError):
@@ -149,7 +149,7 @@ def _places(here: CommandContext) -> list[CommandContext]:
 
 def _watch(place: CommandContext, show: Callable[[StoreChange], None]) -> None:
     """Show changes until Ctrl-C."""
-    from midturn.cli.locked import without_echo  # imported late: not needed for a listing
+    from midturn.cli.locked import without_echo  # imported lazily: not needed for a listing
 
     with suppress(KeyboardInterrupt), without_echo():
         for change in place.store.watch_sync():
@@ -177,7 +177,9 @@ def _text_renderer(place: CommandContext) -> Callable[[StoreChange], None]:
 
 
 def _grouped(questions: list[OpenQuestion]) -> list[OpenQuestion]:
-    """Group the questions of each session of an external agent, at the position of the first one."""
+    """Group the questions from one session of an external agent, at the position of the first
+    question.
+    """
     order: dict[tuple[str, str, str], int] = {}
     for index, question in enumerate(questions):
         order.setdefault(_session(question, index), index)

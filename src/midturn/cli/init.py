@@ -28,7 +28,7 @@ from midturn.stores.workspace import Workspace
 class FoundModels(Struct, frozen=True, kw_only=True):
     """The main model (`writes`), and a second model for reviews if one is available (`reviews`).
 
-    `why` is the reason for the choice. `then` describes what the user still has to do.
+    `why` is the reason for the choice. `then` names the remaining step for the user.
     """
 
     writes: str
@@ -136,7 +136,7 @@ def _text(choice: FoundModels | None) -> Iterator[str]:
 
 
 def _review(choice: FoundModels | None) -> Iterator[str]:
-    """Yield a target with which a second model reviews patches."""
+    """Yield configuration lines that let a second model review patches."""
     yield ""
     yield "# Another model reviews each change to a file. If it rejects one, you are asked."
     yield "[conversation.tools.fs_modify_file.questions.apply_changes.target]"
@@ -189,7 +189,7 @@ def command(*, review: bool) -> ExitStatus:
 
 
 def _update_existing(file: Path, *, review: bool) -> ExitStatus:
-    """Leave an existing workspace unchanged.
+    """Leave an existing workspace unchanged, except for its model.
 
     If it has no model and an API key is available, configure a model.
     """
@@ -226,7 +226,7 @@ def _about_the_model(waits: str | None, picked: FoundModels | None) -> Sequence[
 
 
 def _write(file: Path, starter: Starter) -> None:
-    """Write the file and approve it, because the user has just requested it."""
+    """Write the file and approve it, because the user just requested it."""
     data = starter.text.encode()
     try:
         create_private(file, data)

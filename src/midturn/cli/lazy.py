@@ -17,7 +17,7 @@ from midturn.errors import ConfigError
 from midturn.question.text import exact, nearest
 
 COMPLETING = "_MIDTURN_COMPLETE"
-"""Environment variable that a shell sets to ask for completions."""
+"""Environment variable that a shell sets to request completions."""
 _MIN_TWO_COLUMN_WIDTH = 52
 _MIN_PREFIX = 2  # minimum number of typed letters for which a command name is suggested
 # width of the name column in cells; after a longer name, the description starts on the next line
@@ -88,9 +88,9 @@ class LazyGroup(click.Group):
     sections: Mapping[str, Mapping[str, CommandEntry]] = {}
     shortcuts: Mapping[str, str] = {}
     suggestions: Mapping[str, str] = {}
-    """Words that users may try, each with the command to suggest."""
+    """Words that users may try, each with the command that is suggested instead."""
     gone: Mapping[str, str] = {}
-    """Removed commands, each with advice on the replacement."""
+    """Removed commands, each with advice on what to use instead."""
     context_class = HelpContext
 
     @property
@@ -102,7 +102,7 @@ class LazyGroup(click.Group):
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The commands of plug-ins, each with the name of its package."""
+        """The commands from plug-ins, each with the name of its package."""
         return {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
@@ -130,7 +130,7 @@ class LazyGroup(click.Group):
             raise
 
     def from_a_package(self, name: str) -> click.Command:
-        """Load a command of a plug-in."""
+        """Load a command from a plug-in."""
         raise NotImplementedError(name)
 
     def resolve_command(

@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 _HOW_TO_TRUST = "To review and approve it: `midturn trust`"
 _MODEL_KEY = "assistant.model.id"
 _PRINTED: set[str] = set()
-"""Warnings that this process has printed. They are not printed again when a chat loads the
-configuration for its next turn.
+"""Warnings that this process already printed. A chat loads the configuration for each turn, but
+prints each warning only once.
 """
 
 
@@ -53,7 +53,7 @@ _DEFER_ALL: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
 def load_for(place: CommandContext, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
     """Load the configuration.
 
-    It includes the flags that earlier turns of the conversation have recorded in `events`.
+    It includes the flags that earlier turns of the conversation recorded in `events`.
 
     Raises:
         ConfigError: The configuration is invalid, or the flags of the open turn cannot be read.
@@ -87,7 +87,7 @@ def load_for(place: CommandContext, flags: Flags, events: Sequence[Event] = ()) 
 
 
 def _deferred_on_resuming(loaded: Loaded) -> Iterator[Assignment]:
-    """Yield settings that defer every decision for which the flags of the turn set no policy."""
+    """Yield settings that defer the decisions for which the turn's flags set no policy."""
     recorded = [
         branch(layer.tree, "conversation", "tools")
         for layer in loaded.layers
@@ -113,9 +113,9 @@ def load_here() -> Loaded:
 
 
 def rules_in(place: CommandContext) -> Callable[[str, str, JsonObject], Ruling]:
-    """Return a function that applies the configured rules to a call of another agent.
+    """Return a function that applies the configured rules to another agent's call.
 
-    If the configuration is invalid, the function lets no call run.
+    If the configuration is invalid, the result is `ask` for every call.
     """
 
     def rule(agent: str, tool: str, arguments: JsonObject) -> Ruling:
@@ -187,7 +187,7 @@ def report_ignored(loaded: Loaded, *, attached: bool) -> None:
 
 
 def model_to_be_trusted(loaded: Loaded) -> str | None:
-    """Return a message if a model is configured only in a file that is not trusted.
+    """Return a message if a model is configured, but only in a file that is not trusted.
 
     Otherwise return None.
     """
@@ -223,7 +223,7 @@ def _with_advice(warning: str) -> str:
 
 
 def _unconfined(loaded: Loaded) -> Iterator[str]:
-    """Yield the restrictions that the sandbox of tools cannot enforce on this machine."""
+    """Yield the restrictions that the tool sandbox cannot enforce on this machine."""
     if any(
         tool.source == "local" and tool.enable.state and tool.sandbox.enable
         for tool in loaded.settings.tools.values()

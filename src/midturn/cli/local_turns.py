@@ -1,5 +1,5 @@
-"""Turns of a chat that are recorded without sending a request to the model: a shell command of the
-user, and a summary.
+"""Turns of a chat that are recorded without a request to the model: the user's shell commands, and
+summaries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from midturn.question.question import Question
 from midturn.terminal.device import HUSH
 from midturn.turn.inputs import TurnRequested
 
-# maximum number of characters of a command's output for the model; the middle is cut
+# maximum length of a command's output for the model, in characters; the middle is cut
 _MAX_OUTPUT = 30_000
 _SHELL = "/bin/sh"
 _SUMMARISE = (
@@ -34,11 +34,11 @@ _SUMMARISE = (
 )
 
 # --------------------------------------------------------------------------------------------------
-# `!COMMAND`: a command of the user, run in their shell without asking
+# `!COMMAND`: the user's command, run in their shell without asking
 
 
 def check_is_free(held: ConversationLock) -> None:
-    """Check that the conversation has no open turn. Only then can another turn be recorded.
+    """Check that no turn is open, because another turn can then be recorded.
 
     Raises:
         click.UsageError: A turn is open.
@@ -51,8 +51,8 @@ def run_own(command: str) -> str:
     """Run a command in the user's shell, show its output, and return the text to record.
 
     Raises:
-        click.UsageError: The command has several lines. They may be a paste, and each line could be
-            a command.
+        click.UsageError: The command has several lines. They may have been pasted, and each line
+            could be a command.
     """
     if not command:
         raise click.UsageError(
@@ -104,7 +104,7 @@ def _run(command: str) -> tuple[str, int]:
 
 
 def record(held: ConversationLock, place: CommandContext, said: str) -> None:
-    """Record a text as a turn without a model request. The next request contains the text."""
+    """Record text as a turn without a model request. The next request contains the text."""
     place.run(record_said(held.journal, said))
 
 
@@ -115,7 +115,7 @@ def record(held: ConversationLock, place: CommandContext, said: str) -> None:
 def summary(place: CommandContext, query: Query, conversation: str) -> str | None:
     """Let the model summarise the conversation in a temporary copy.
 
-    Show the summary, and ask whether to continue with it.
+    Show the summary and ask whether to continue from it. Return the text to record, or None.
     """
     copy = place.store.fork_sync(conversation)
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ConversationLock:
-    """A locked conversation, for use in a `with` statement. `journal` is its log."""
+    """A locked conversation, used in a `with` statement. `journal` is its log."""
 
     def __init__(self, place: CommandContext, journal: LockedConversation) -> None:
         self._place = place
@@ -36,8 +36,7 @@ class ConversationLock:
 
     @classmethod
     def existing(cls, place: CommandContext, conversation: str) -> Self:
-        """Lock a conversation. For a conversation of a nested agent, lock the outermost
-        conversation.
+        """Lock a conversation. If it belongs to a nested agent, lock the outermost conversation.
 
         Raises:
             StoreLocked: Another process has locked the conversation.
@@ -110,7 +109,7 @@ SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")
 def is_attached(environment: Mapping[str, str], *, non_interactive: bool) -> bool:
     """Return whether questions can be asked at a terminal, even if stdin or stdout is a pipe.
 
-    Terminals of tools and agents do not count.
+    Terminals in which tools or agents run do not count.
     """
     if non_interactive or any(_is_on(environment.get(name)) for name in SWITCHES):
         return False

@@ -1,7 +1,7 @@
 """The log: errors and warnings, and with `MIDTURN_LOG=debug` all model requests and responses.
 
-Commands write it to a file. Servers can write it to stderr instead, as JSON, for the log collector
-of a platform.
+Commands write it to a file. Servers can write it to stderr instead, as JSON, for a platform's log
+collector.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _DEFAULT_LEVEL = "warning"
 _LOGGERS = ("midturn", "asyncio", "py.warnings", "psycopg")
 """Loggers whose records are written.
 
-`asyncio` reports tasks that were never awaited, `py.warnings` Python's warnings, and `psycopg` lost
-connections.
+`asyncio` logs tasks that were never awaited, `py.warnings` logs Python's warnings, and `psycopg`
+logs lost connections.
 """
 _ONLY_ERRORS = {"warning": ("asyncio", "psycopg")}
-"""By log level, the loggers of which only errors are written.
+"""Loggers that write only errors, by log level.
 
 psycopg warns at each attempt to reach an unavailable database, but the store reports this once.
 """
 _OUTAGES = "midturn.store.away"
-"""Logger for database outages. The messages are also printed for the user."""
+"""Logger for database outages. The user also sees its messages."""
 _NOTICES = "midturn.notices"
 """Logger for the messages to the user (`cli.output.note`) when the log goes to stderr."""
 _LOG = logging.getLogger("midturn")
@@ -86,7 +86,7 @@ def start_log(environment: Mapping[str, str]) -> None:
         )
         logger.propagate = False
     logging.getLogger(_OUTAGES).handlers = [_StderrHandler()]
-    root = logging.getLogger()  # also for libraries that log to other loggers
+    root = logging.getLogger()  # for libraries that use other loggers
     root.handlers = [
         *(other for other in root.handlers if not isinstance(other, _PrivateFile)),
         handler,
@@ -101,7 +101,7 @@ def log_as_json() -> None:
 
     Each is one JSON object on one line. Call this function after `start_log`.
 
-    An object has `time` (RFC 3339, UTC), `level`, `logger`, `process` and `message`, and
+    Each object has `time` (RFC 3339, UTC), `level`, `logger`, `process` and `message`, and
     `exception` if there is a traceback.
     """
     handler = _JsonHandler()
@@ -155,12 +155,12 @@ def start_measuring(environment: Mapping[str, str], store: ConversationStore) ->
     """Record spans and metrics if the environment configures OpenTelemetry, as
     `opentelemetry-instrument` does.
 
-    Nothing changes if the user's program, which the command has loaded, has enabled them already.
+    Do nothing if the user's program, which the command loaded, already enabled them.
     """
     if not any(name.startswith("OTEL_") for name in environment):
         return
     try:
-        from midturn import otel  # imported late: rarely needed
+        from midturn import otel  # imported lazily: rarely needed
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "midturn":
             raise

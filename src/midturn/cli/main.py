@@ -119,7 +119,7 @@ COMMANDS: Registry[click.Command] = Registry(
     fits=_is_command,
     ought="a click command",
 )
-"""Commands of plug-ins."""
+"""Commands from plug-ins."""
 
 
 class AllCommands(LazyGroup):
@@ -154,18 +154,18 @@ class AllCommands(LazyGroup):
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The commands of plug-ins, each with the name of its package."""
+        """The commands from plug-ins, each with the name of its package."""
         return COMMANDS.added
 
     def from_a_package(self, name: str) -> click.Command:
-        """Load a command of a plug-in."""
+        """Load a command from a plug-in."""
         return with_help(COMMANDS.load(name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that the arguments name, and start its log."""
-        from midturn.cli.log import begin_command  # imported late: not needed for `--help`
+        from midturn.cli.log import begin_command  # imported lazily: not needed for `--help`
 
         begin_command(os.environ)
         found = (
@@ -180,7 +180,7 @@ class AllCommands(LazyGroup):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. A closed pipe on stdout ends it without an error message."""
+        """Run the command. If the reader closes stdout, the command ends without an error message."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -225,7 +225,9 @@ def midturn() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status. Errors never end in a traceback."""
+    """Run a command and return its exit status. Errors are printed as messages, without a
+    traceback.
+    """
     try:
         status = _run(arguments)
         flush_stdout()
@@ -260,7 +262,7 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return p
 def _default_arguments() -> list[str]:
     """Return the command for `midturn` without arguments.
 
-    At a terminal, it is a chat, or the choice of a demo or a setup if no model is configured.
+    At a terminal, it is a chat, or a choice between a demo and a setup if no model is configured.
     Otherwise it is empty, which prints the help. Shells also run `midturn` without arguments to
     complete a line; bash even does so with the terminal as stdin.
     """

@@ -137,7 +137,7 @@ LOCAL: Final = "Conversations are always stored in your data directory. Omit the
 
 
 def without(flag: str, instead: str) -> Callable[[_F], _F]:
-    """Reject a flag that was removed. The message `instead` describes the replacement."""
+    """Reject a flag that was removed. The message `instead` names the replacement."""
 
     def refuse(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  click's signature
         if value:

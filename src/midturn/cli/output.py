@@ -34,7 +34,7 @@ class ExitStatus(IntEnum):
 
 # --------------------------------------------------------------------------------------------------
 # Text that is safe to print on a terminal.
-# The types ensure this: only literals of this program and `Shown` text are printed, and only this
+# The types ensure this: only literals in this program and `Shown` text are printed, and only this
 # module creates `Shown`.
 
 
@@ -45,9 +45,7 @@ class Shown(str):
 
 
 class Drawn(Shown):
-    """A row that was already laid out for the width of the terminal, with colours. It is printed
-    unchanged.
-    """
+    """A row that was already laid out and coloured for the terminal. It is printed unchanged."""
 
     __slots__ = ()
 
@@ -75,7 +73,7 @@ def spoken(text: str) -> Shown:
 
 
 def presented(text: str) -> Shown:
-    """Mark text of a prompt, which is escaped already, so that it is not escaped again."""
+    """Mark prompt text as already escaped, so that it is not escaped again."""
     return Shown(text)
 
 
@@ -102,7 +100,7 @@ _UNLIMITED = 1_000
 QUOTED = "| "
 """Prefix of a line that is wrapped at any character, such as a line of a diff.
 
-All rows of the line get the prefix.
+Every row of the wrapped line gets the prefix.
 """
 
 
@@ -119,7 +117,7 @@ def columns(stream: TextIO | None) -> int | None:
 def wrapped(text: Shown, stream: TextIO | None, indent: str = "") -> list[Shown]:
     """Wrap text at word boundaries to the width of the terminal.
 
-    The second and later lines of a paragraph are indented by `indent`, and further if the paragraph
+    The second and later rows of a paragraph are indented by `indent`, and further if the paragraph
     itself is indented.
     """
     if isinstance(text, Drawn):
@@ -179,7 +177,7 @@ def _append_last(padded: str, last: Shown, width: int | None) -> list[Shown]:
 def indented(text: Shown, gutter: Shown) -> list[Shown]:
     """Prefix each line with a gutter, and wrap for stdout.
 
-    With the gutter, no wrapped row can look like a line of midturn.
+    With the gutter, no wrapped row can look like midturn's own output.
     """
     width = columns(sys.stdout)
     room = None if width is None else max(width - len(gutter), _MIN_LAST_COLUMN // 2)
@@ -264,7 +262,7 @@ def note(text: LiteralString | Shown, *fields: object) -> None:
 
 
 def fail(reason: Shown) -> None:
-    """Print the reason why a command fails, as `note` does. In a JSON log, its level is `error`."""
+    """Print why a command failed, as `note` does. In a JSON log, the level is `error`."""
     _write_message(reason, is_failure=True)
 
 
@@ -284,7 +282,7 @@ def write_notes_with(writer: Callable[[str, bool], None]) -> None:
     """Pass the messages of `note` and `fail` to a function from now on, instead of printing them.
 
     Args:
-        writer: Gets a message, and whether it is the reason of a failure.
+        writer: Called with a message, and with whether the message reports a failure.
     """
     global _note_writer  # noqa: PLW0603  one stderr, one way to write it
     _note_writer = writer
@@ -330,7 +328,7 @@ def dumped(
     separators: tuple[str, str] | None = None,
 ) -> str:
     """Serialize JSON, with the parameters of `json.dumps`."""
-    import json  # imported late, because most commands print no JSON
+    import json  # imported lazily, because most commands print no JSON
 
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators)
 
@@ -355,7 +353,9 @@ def _encodable(text: str, stream: TextIO) -> str:
     """Escape the characters that the stream cannot encode."""
     encoding = stream.encoding or "utf-8"
     if _is_terminal(stream) and encoding.replace("-", "").lower() != "utf8":
-        from midturn.terminal.ascii import as_ascii  # imported late, because few terminals need it
+        from midturn.terminal.ascii import (
+            as_ascii,
+        )  # imported lazily, because few terminals need it
 
         return as_ascii(text)
     return text.encode(encoding, "backslashreplace").decode(encoding)
@@ -368,7 +368,7 @@ def flush_stdout() -> None:
 
 
 def forget_stdout() -> None:
-    """Discard buffered output after the reader has closed the pipe."""
+    """Discard buffered output after the reader closed the pipe."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The people and groups of the configuration, reloaded while a server runs."""
+"""The configured people and groups, reloaded while a server runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from midturn.question.people import Directory
 
 _LOG = logging.getLogger(__name__)
 _PEOPLE_SECONDS = 1.0
-"""Seconds for which the people of a configuration are cached. A server looks them up for each
-answer and each message of a channel.
+"""Seconds for which configured people are cached. A server looks them up for each answer and each
+message on a channel.
 """
 _PEOPLE: dict[tuple[Path, Path | None], tuple[float, Directory]] = {}
 
@@ -22,8 +22,8 @@ _PEOPLE: dict[tuple[Path, Path | None], tuple[float, Directory]] = {}
 def people_in(cwd: Path, root: Path | None, environment: Mapping[str, str]) -> Directory:
     """Return the people and groups in the configuration of a directory.
 
-    `root` is the workspace that contains the directory. If the configuration has become invalid,
-    the last valid version is used.
+    `root` is the workspace that contains the directory. If the configuration is now invalid, the
+    last valid version is used.
 
     Raises:
         ConfigError: The configuration is invalid, and no valid version was read before.

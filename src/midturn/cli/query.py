@@ -69,7 +69,7 @@ def request_text(words: Sequence[str]) -> str:
 
 
 def _edited() -> str:
-    """Let the user write in an editor, if there is a terminal. Otherwise return an empty text."""
+    """Let the user write in an editor, if there is a terminal. Otherwise return an empty string."""
     if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
         return ""
     written = click.edit(
@@ -79,7 +79,7 @@ def _edited() -> str:
 
 
 def _piped() -> str:
-    """Read stdin to its end if it is a pipe, a socket or a file."""
+    """Read all of stdin if it is a pipe, a socket or a file."""
     try:
         if sys.stdin is None or not _has_text(os.fstat(sys.stdin.fileno()).st_mode):
             return ""
@@ -239,7 +239,7 @@ def _check(query: Query) -> None:
 
 
 class TurnEnvironment(Struct, frozen=True, kw_only=True):
-    """Callbacks and settings with which a chat runs a turn.
+    """Callbacks and settings that a chat passes to a turn.
 
     Args:
         opened: Called with the ID of a new conversation.

@@ -1,4 +1,4 @@
-"""Rows of a listing for an open question: the asker, the subject, and the possible answers."""
+"""Rows that describe an open question in a list: the asker, the subject, and the possible answers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from midturn.terminal.rendering import Drawing
 
 _MAX_OPTIONS = 9
-_MAX_ROW_LENGTH = 300  # maximum number of characters of a row in a list
+_MAX_ROW_LENGTH = 300  # maximum length of a row in a list, in characters
 
 
 _PREVIEWS = "The options have previews. To see them, use `midturn answer` or the page."
@@ -69,9 +69,9 @@ _PREVIEWS = "The options have previews. To see them, use `midturn answer` or the
 def question_rows(
     question: OpenQuestion, stream: TextIO | None = None
 ) -> list[tuple[Shown, Shown]]:
-    """Return the rows of a question: its ID and text, and the subject below.
+    """Return the rows of a question: its ID and text, and the subject below them.
 
-    The subject is drawn if `stream` is a suitable terminal.
+    The subject is formatted as in a prompt if `stream` is a suitable terminal.
     """
     text = line("{}", question.question.text)
     head = line("{} asks: {}{}", question.source.header, text, _of_form(question))
@@ -111,8 +111,9 @@ def question_rows(
 
 
 def confirming(question: OpenQuestion) -> list[Shown]:
-    """Return the command that approves only the displayed version, if other people can change the
-    question before it is approved.
+    """Return the command that approves only the displayed version.
+
+    Return no rows if other people cannot change the question before it is approved.
     """
     if not question.needs_digest or (
         question.edit is not None and not question.edit.is_checked
@@ -141,7 +142,7 @@ def place_of(question: OpenQuestion) -> int:
 
 
 def _of_form(question: OpenQuestion) -> Shown:
-    """Return the position in the form, or an empty string for a single question."""
+    """Return the question's position in the form, or an empty string for a single question."""
     if question.form is None:
         return line("")
     if question.kind == "review":
@@ -154,7 +155,7 @@ def _always_row(question: OpenQuestion) -> list[Shown]:
 
 
 def _always(question: OpenQuestion) -> Sequence[tuple[str, str]]:
-    """Return the permanent permissions that the agent offers, each with the text to type."""
+    """Return the standing permissions that the agent offers, each with the word to type."""
     offered = question.asker.always if question.asker and question.kind == "run" else ()
     return [
         ("always" if len(offered) == 1 else f"always {number}", kept)
@@ -233,7 +234,7 @@ def _condition(when: When) -> str:
 
 
 def _questions(form: ev.FormAuthored) -> Sequence[Question[Any]]:
-    """Return the questions of a form, or nothing if this version cannot read them."""
+    """Return the questions in a form, or `()` if this version cannot read them."""
     try:
         return Form.from_record(list[Mapping[str, Any]](form.questions)).questions
     except QuestionError:
@@ -245,8 +246,8 @@ def _shortened(text: str) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Rows of the subject of a question, each after a gutter: the file changes, the arguments of the
-# call, or the result
+# Rows for the subject of a question, each after a gutter: file changes, the arguments of a call, or
+# a result
 
 
 _MAX_LISTED_ROWS = 8
@@ -271,7 +272,7 @@ def listed(question: OpenQuestion, stream: TextIO | None = None) -> list[Shown]:
 
 
 def answered(question: OpenQuestion, stream: TextIO | None = None) -> list[Shown]:
-    """Return the subject of a yes/no question that was answered, or nothing for other questions."""
+    """Return the subject of an answered yes/no question, or `[]` for other questions."""
     if not isinstance(question.question.answer_type, BooleanType):
         return []
     rows = _drawn(question, stream, room_behind("", stream))
@@ -378,9 +379,9 @@ def how_closed(events: Sequence[ev.Event], question: str) -> str:
 def _reply_words(
     events: Sequence[ev.Event], request: ev.InquiryRequest, decision: ev.InquiryCancelled
 ) -> str:
-    """Return the user's reply to a question.
+    """Return the text of a reply.
 
-    The reply is recorded in the metadata or in the result of the call.
+    It is recorded in the metadata or in the call's result.
     """
     reply = (decision.metadata or {}).get("reply")
     if reply is not None:
@@ -407,7 +408,9 @@ def drawing(stream: TextIO | None) -> Drawing | None:
     """
     if stream is None or not stream.isatty():
         return None
-    from midturn.cli.loading import settings_if_right  # imported late: not needed for other output
+    from midturn.cli.loading import (
+        settings_if_right,
+    )  # imported lazily: not needed for other output
     from midturn.terminal.capabilities import choose_mode
 
     settings = settings_if_right()
@@ -419,10 +422,10 @@ def drawing(stream: TextIO | None) -> Drawing | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Listings of questions with their conversations, and of changes
+# Lists of questions with their conversations, and of changes
 
 
-# maximum number of conversations whose titles are read; of more conversations, only the IDs are
+# maximum number of conversations whose titles are read; for further conversations, only the IDs are
 # displayed
 _MAX_TITLES = 100
 
@@ -442,7 +445,7 @@ def inbox_rows(place: CommandContext, questions: Sequence[OpenQuestion]) -> list
 def news(
     place: CommandContext, change: StoreChange, question: OpenQuestion | None
 ) -> Iterable[Shown]:
-    """Return the rows that describe a change of a question."""
+    """Return the rows that describe a change to a question."""
     text = question.question.text if question else ""
     match change.kind:
         case "asked" | "changed" if question:
@@ -503,7 +506,7 @@ def _waits(asker: AskingAgent) -> LiteralString:
     if asker.waits:
         return "it is waiting"
     if asker.cancelled:
-        return "it has cancelled its call"
+        return "it cancelled its call"
     return (
         "it continued without an answer"
         if asker.left and asker.process

@@ -1,6 +1,6 @@
 """`midturn resume`: continue an open turn after its last event.
 
-This module also asks about an open turn before a new message.
+This module also contains the question about an open turn that is asked before a new message.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def run_resume(resume: ResumeFlags, *, exit_leaves_open: bool = False) -> ExitSt
 
 
 def check_is_ours(held: ConversationLock, option: str) -> None:
-    """Reject a turn of another agent, which only that agent can continue.
+    """Reject a turn that belongs to another agent, because only that agent can continue it.
 
     `option` selects the store in suggested commands.
 
@@ -186,8 +186,8 @@ def discard(place: CommandContext, held: ConversationLock, *, as_owner: bool = F
     """End an open turn as if the user had stopped it.
 
     Raises:
-        NotAllowed: A question of the turn is for other people. The message says how the owner of
-            the store can end the turn.
+        NotAllowed: An open question in the turn is for other people. The message tells the owner of
+            the store how to end the turn.
     """
     who = AnsweredBy("user", via=VIA, user=own_name(environment()))
     if as_owner:
@@ -200,7 +200,7 @@ def discard(place: CommandContext, held: ConversationLock, *, as_owner: bool = F
 
 
 def owner_may(place: CommandContext, conversation: str) -> str:
-    """Return a sentence with the command with which the owner of the store can end the turn.
+    """Return a sentence that tells the owner of the store how to end the turn.
 
     Return an empty string if this user is not the owner.
     """
@@ -222,7 +222,7 @@ def _check(resume: ResumeFlags) -> None:
 
 
 def _resume_ready(resume: ResumeFlags, place: CommandContext) -> ExitStatus:
-    """Continue all ready turns, with `--watch` until Ctrl-C.
+    """Continue all ready turns. With `--watch`, keep doing so until Ctrl-C.
 
     Return the first status that is not 0.
     """
@@ -254,7 +254,7 @@ def _resume_one(
             status = runner.run(held, None)
             event_counts[conversation] = len(
                 held.events
-            )  # counted before the lock is released, so that each later answer is detected
+            )  # counted while the conversation is locked, so that later answers are detected
             return ExitStatus.ENDED_BY_USER if runner.interrupted else status
     except StoreLocked:
         note("midturn: another process is continuing it.")
@@ -265,9 +265,9 @@ def _resume_one(
 
 
 def _watch_ready(place: CommandContext, event_counts: dict[str, int]) -> Iterator[str]:
-    """Yield the conversations of ready turns, and wait for more.
+    """Yield the conversations whose turns are ready, and wait for more.
 
-    A conversation is yielded again only if its number of events has changed.
+    A conversation is yielded again only if its number of events changed.
     """
     while True:
         for conversation in place.store.ready_sync():
@@ -296,11 +296,11 @@ _NEW_REQUEST = (
 
 
 class ResumeOffer(Struct, frozen=True, kw_only=True):
-    """The question what to do with an open turn. Its three options resume the turn, discard it, and
-    leave it open, in this order.
+    """A question about an open turn. Its three options resume the turn, discard it, and leave it
+    open, in this order.
 
-    `again` is the chat command with which the user can continue the turn later. None: it is a shell
-    command.
+    `again` is the chat command that continues the turn later. Default: the shell command
+    `midturn resume`.
     """
 
     text: str = "Conversation {} has an open turn. What do you want to do with it?"

@@ -158,8 +158,8 @@ def run_serve(given: Serve) -> ExitStatus:
 def _announce_page(given: Serve, new_code: Callable[[], str] | None) -> None:
     """Print the URL.
 
-    If people sign in with codes, print further codes on Enter, and give codes to `midturn serve
-    code`.
+    If people sign in with codes, print another code whenever Enter is pressed, and serve codes to
+    `midturn serve code`.
     """
     another = ""
     if new_code is not None:
@@ -197,7 +197,7 @@ def _notes(given: Serve) -> Iterator[str]:
 
 
 def sign_in_url(address: str, code: str) -> str:
-    """Return the URL that signs in with a code."""
+    """Return the URL for signing in with a code."""
     return f"{address}/enter?code={quote(code)}"
 
 
@@ -211,7 +211,7 @@ def show_address(address: str) -> None:
 def qr_code(address: str) -> str:
     """Draw a QR code in black on white.
 
-    The terminal's own colours are not used, because many cameras cannot read other colours.
+    The terminal's theme colours are not used, because many cameras cannot read them.
     """
     import segno
 
@@ -257,8 +257,7 @@ def _check(given: Serve) -> None:
 def _open(given: Serve, address: str) -> None:
     """Open the page through a file that only the user can read.
 
-    The URL is not on the command line of the browser, because other users could read the code
-    there.
+    The URL is not passed on the browser's command line, where other users could read the code.
     """
     file = directory_of(given.port) / OPENED
     file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Options of `midturn serve`, the resulting URLs, and the private files of a running server."""
+"""Options of `midturn serve`, the URLs that result from them, and the private files of a server."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ _NAME_LENGTH = 16
 _REFUSAL_PREFIX = b"!"
 _MAX_REPLY_BYTES = 1024
 _TIMEOUT = 5.0
-# maximum number of bytes of the path of a socket, which every system supports
+# maximum length of a socket path in bytes that every system supports
 _MAX_SOCKET_PATH = 100
 
 
@@ -131,7 +131,7 @@ class Running(Struct, frozen=True):
 
         Raises:
             NotOpen: The server does not respond.
-            PersonNeeded: The server gives no code to this process.
+            PersonNeeded: The server refused to issue a code to this process.
         """
         with socket.socket(socket.AF_UNIX) as client, _socket_path(self.directory) as path:
             client.settimeout(_TIMEOUT)
@@ -145,18 +145,19 @@ class Running(Struct, frozen=True):
                 ) from None
         if reply.startswith(_REFUSAL_PREFIX) or not reply:
             raise PersonNeeded(
-                f"The server gives no code to this process: {reply[1:].decode(errors='replace')}."
+                f"The server refused to issue a code to this process:"
+                f" {reply[1:].decode(errors='replace')}."
             )
         return reply.decode("ascii")
 
 
 def directory_of(port: int) -> Path:
-    """Return the directory of the server on a port."""
+    """Return the private directory of the server on a port."""
     return _servers_directory() / str(port)
 
 
 def own_name(port: int, *, new: bool) -> str:
-    """Return the generated host name of the page on a port, which no other server has.
+    """Return the generated host name of the page on a port. No other server has the same name.
 
     The name stays the same until a new name is requested (`new`).
     """
@@ -177,7 +178,7 @@ def announce(port: int, url: str) -> None:
 
 
 def withdraw(port: int) -> None:
-    """Unregister a server that is ending."""
+    """Unregister a server that is stopping."""
     for name in (_SERVER_FILE, _CODE_SOCKET, OPENED):
         (directory_of(port) / name).unlink(missing_ok=True)
 
@@ -185,7 +186,7 @@ def withdraw(port: int) -> None:
 def open_code_socket(
     port: int, new_code: Callable[[], str]
 ) -> tuple[socket.socket, Callable[[], None]]:
-    """Open the socket that gives sign-in codes.
+    """Open the socket that issues sign-in codes.
 
     Return the socket and a function that serves one client. Processes of this user get codes,
     except tools and agents.
@@ -236,7 +237,7 @@ def find_running(port: int | None) -> Running:
 
 
 def _refusal(client: socket.socket) -> str | None:
-    """Return the reason why a process gets no code, or None if it gets one.
+    """Return why a process is refused a code, or None if it gets a code.
 
     Only Linux identifies the process. On other systems, the directory's mode protects the socket.
     """

@@ -139,7 +139,7 @@ def _notifying(
         return None
     services = NotifyServices(wanted.services) if wanted.services else None
     if addresses := [address for person in directory.people.values() for address in person.notify]:
-        NotifyServices(addresses)  # so that invalid addresses are reported at the start
+        NotifyServices(addresses)  # reports invalid addresses at start-up
 
     def warn(text: str) -> None:
         note("midturn: {}", text)
@@ -193,8 +193,8 @@ def codes_of(site: AppState) -> Callable[[], str] | None:
 
 
 def names_of(given: Serve) -> HostNames:
-    """Return the host names of the page, divided into names of this server only and names that
-    other servers share. Browsers send the cookies of a shared name to all servers with this name.
+    """Return the host names of the page: names that only this server uses, and names that other
+    servers share. Browsers send the cookies of a shared name to all servers with this name.
     """
     shared = frozenset(host for host in given.hosts if given.forwarded or is_shared(host))
     return HostNames(own=frozenset(given.hosts) - shared, shared=shared)

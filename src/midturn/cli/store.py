@@ -56,8 +56,8 @@ def database(url: str) -> PostgresStore:
     """Open the store.
 
     Raises:
-        ConfigError: The store is a directory, which needs no maintenance, or a store of a plug-in,
-            which has no tables of midturn.
+        ConfigError: The store is a directory, which needs no maintenance, or a plug-in's store,
+            which has no midturn tables.
     """
     if "://" not in url:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Common parts of the commands that serve clients with a token: `agui serve` and `a2a serve`."""
+"""Shared parts of the commands that serve clients with a token: `agui serve` and `a2a serve`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from midturn.errors import ConfigError
 
 
 def check_installed(module: str) -> None:
-    """Check that the packages of an extra are installed, by importing the module that needs them.
+    """Check that an extra is installed, by importing the module that needs it.
 
     Raises:
         ConfigError: A package is missing. The message names the extra.
@@ -38,7 +38,7 @@ def announce(url: str, token: str | None) -> None:
 
 
 def status_of(received: int) -> ExitStatus:
-    """Return the exit status after a signal. Ctrl-C is the usual end of a server.
+    """Return the exit status after a signal. Ctrl-C is the usual way to stop a server.
 
     Raises:
         SystemExit: The signal was SIGTERM or SIGHUP.

@@ -72,7 +72,7 @@ command = lazy_group(
 
 
 # --------------------------------------------------------------------------------------------------
-# The tools of this workspace: configured tools, and the tools of MCP servers
+# The tools in this workspace: configured tools, and tools of MCP servers
 
 
 class AvailableTools(Struct, frozen=True):
@@ -295,7 +295,7 @@ def _of_tool(name: str, arguments: JsonObject) -> tuple[Ruling, list[RuleCheck]]
 
 
 def _of_agent(agent: str, tool: str, arguments: JsonObject) -> tuple[Ruling, list[RuleCheck]]:
-    """Return the ruling for a call of another agent.
+    """Return what the rules decide about another agent's call, and the checked rules.
 
     Raises:
         ConfigError: There are no rules for that agent.
@@ -338,10 +338,7 @@ class RuleCheck(Struct, frozen=True):
 
 
 def examined(origins: Sequence[RunRules], arguments: Json, definition: str = "") -> list[RuleCheck]:
-    """Return all rules in the order in which they are checked.
-
-    Each rule is returned with the result for the call.
-    """
+    """Return all rules in the order in which they are checked, each with its result for the call."""
     found: list[RuleCheck] = []
     for origin in origins:
         matched = False
@@ -369,8 +366,8 @@ def examined(origins: Sequence[RunRules], arguments: Json, definition: str = "")
 
 
 def _people_rows(people: People) -> Iterator[str]:
-    """Yield rows about people: who is asked, who may answer, how many approvals are required, and
-    who is reminded later.
+    """Yield rows about people: who is asked, who may answer, how many approvals are needed, and who
+    is reminded later.
     """
     if people.ask:
         yield (
@@ -523,7 +520,7 @@ def show_command(name: str, *, as_json: bool) -> ExitStatus:
 
 
 def _allowed(rule: OwnRule, stale: str) -> Shown:
-    """Describe a rule of the user that lets calls of a tool run, with its scope and place."""
+    """Describe a rule of the user's own that lets calls of a tool run, with its scope and place."""
     read = rule.read
     covers = describe_rule(read, rule.tool) if read else rule.tool
     scope = where(rule.scope, rule.project)

@@ -1,6 +1,6 @@
 """Report the end of a run in the selected output format.
 
-The report has the result, the open questions or the error. It also determines the exit status.
+The report contains the result, the open questions or the error. It also determines the exit status.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from midturn.turn.view import TurnView
 
 
 TURN_ENDED: Final = "midturn: the turn was ended."
-"""Notice that the user ended the turn."""
+"""Message printed after the user ended the turn."""
 _ANSWERED_BY = {
     "assistant": "by a model",
     "cached": "remembered",
@@ -108,7 +108,7 @@ def report(
 
 
 def report_waiting(pending: Sequence[OpenQuestion], option: str = "") -> None:
-    """Print the open questions with their IDs and the commands to answer and continue."""
+    """Print the open questions with their IDs, and the commands that answer and continue."""
     note(
         "midturn: the turn waits for {}:",
         "an answer" if len(pending) == 1 else f"{len(pending)} answers",
@@ -126,9 +126,8 @@ def report_waiting(pending: Sequence[OpenQuestion], option: str = "") -> None:
 
 
 def report_left_open(error: str, failure: str | None, again: str) -> None:
-    """Print that the model failed, with advice for this kind of failure.
-
-    Also print how to continue the turn.
+    """Print that the model failed, with advice for this kind of failure and the command that
+    continues the turn.
     """
     message = f"{error}{_ADVICE.get(failure or '', '')}"
     note(line("midturn: {}\nThe turn is still open. To continue it: `{}`", block(message), again))
@@ -165,7 +164,7 @@ def _report_detached_answers(turn: Sequence[Event]) -> None:
 
 
 def _report_automatic_answers(turn: Sequence[Event]) -> None:
-    """Print how many questions were answered without the person at the terminal, if any."""
+    """Print how many questions were answered automatically, if any."""
     view = TurnView.last(turn)
     answers = Counter(map(_by, view.answerers))
     approved = Counter(
@@ -191,7 +190,7 @@ _CLOSED_PIPE = {errno.EPIPE, errno.EIO}
 
 
 class TurnDisplay(Display, Protocol):
-    """A display that is notified at the end of the turn."""
+    """A display that is notified when the turn ends."""
 
     def end(self) -> None:
         """Complete the output."""
@@ -213,7 +212,7 @@ class Screen(Struct, frozen=True, kw_only=True):
 
 
 class JsonLinesDisplay:
-    """Prints each event as soon as it is durable (`--output jsonl`)."""
+    """Prints each event as soon as it is stored (`--output jsonl`)."""
 
     marks_cuts = True  # this display shows no partial text
 
@@ -301,7 +300,7 @@ def _notice(gate: Gate, text: str) -> None:
 
 @contextmanager
 def _ignore_closed_pipe() -> Generator[None]:
-    """Continue the turn after the reader has closed the pipe. Its events are still recorded."""
+    """Continue the turn after the reader closed the pipe. Events are still recorded."""
     try:
         yield
     except OSError as error:
@@ -331,7 +330,7 @@ class EndReport(Struct, frozen=True, kw_only=True):
         waits: Whether the command waits for answers if the turn is suspended.
         attached: Whether a user is at the terminal.
         option: Option that selects the same store in suggested commands.
-        again: Chat command that continues a turn that stays open. None: it is a shell command.
+        again: Chat command that continues a turn that stays open. Default: `midturn resume`.
     """
 
     output: OutputFormat
@@ -398,9 +397,9 @@ class EndReport(Struct, frozen=True, kw_only=True):
 
 
 def _response_problem(result: RunResult[Any], turn: Sequence[Event]) -> str | None:
-    """Return the problem of the response, or None if it is valid.
+    """Return why the response is invalid, or None if it is valid.
 
-    The problem is the text that was returned instead of JSON, or the error in the JSON.
+    This is the text that was returned instead of JSON, or the error in the JSON.
     """
     if result.structured is None:
         return result.text

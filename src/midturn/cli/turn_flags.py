@@ -23,7 +23,7 @@ ANYTHING = "*"
 
 
 class FlagTarget(Struct, frozen=True):
-    """The question to which `--answer` applies. `'*'` matches any question of the tool."""
+    """The question that an `--answer` applies to. `'*'` matches every question of the tool."""
 
     tool: str
     question: str
@@ -42,7 +42,7 @@ def answer_flag(text: str) -> FlagTarget:
 
 
 def check_answers(given: Iterable[str], settings: Settings, events: Sequence[Event]) -> None:
-    """Reject answers to questions that cannot be asked, and answers to secrets.
+    """Reject answers to questions that are never asked, and to questions that ask for a secret.
 
     Raises:
         ConfigError: The tool does not exist, a built-in tool never asks the question, or the
@@ -138,7 +138,7 @@ def _is_covered(answer: FlagTarget, used: set[FlagTarget]) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# `--tool` and `--no-tool` enable and disable tools in the given order, with or without a name
+# `--tool` and `--no-tool` enable and disable tools, in the given order. The name is optional.
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -198,8 +198,7 @@ class TogglingCommand(click.Command):
 def _in_full(args: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
     """Expand leading short options.
 
-    Otherwise click would try each of them as a long option first, and import a module for
-    suggestions.
+    Otherwise click first tries each of them as a long option, and imports a module for suggestions.
     """
     options = [
         param

@@ -48,7 +48,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
         shaped: Whether the response must match a JSON Schema.
         servers: MCP servers that stay connected after the run. None: the run connects servers and
             disconnects them at its end.
-        again: Chat command that continues a turn that stays open. None: it is a shell command.
+        again: Chat command that continues a turn that stays open. Default: `midturn resume`.
         exit_leaves_open: See `cli.asking.terminal`.
     """
 
@@ -65,7 +65,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
 
 
 class TurnRunner:
-    """A run that is ready to start: the configuration, the model and the tools have been checked.
+    """A run that is ready to start. The configuration, the model and the tools were checked.
 
     Raises:
         ConfigError: The configuration, the model or a tool is invalid.
@@ -98,7 +98,7 @@ class TurnRunner:
         )
 
     def run(self, held: ConversationLock, requested: TurnRequested | None) -> ExitStatus:
-        """Run a new turn, and report how it ended.
+        """Run a turn, and report how it ended.
 
         If `requested` is None, resume the open turn.
         """
@@ -203,7 +203,7 @@ def _without_echo(*, attached: bool) -> AbstractContextManager[None]:
 
 
 def _echo_between_output(gate: Gate, *, attached: bool) -> AbstractContextManager[None]:
-    """Show the text that the user types during a turn of a chat, below the output."""
+    """In a chat, show the text that the user types during a turn, below the output."""
     if not attached:
         return nullcontext()
     return hush().typing(gate)
@@ -214,7 +214,7 @@ def _echo_between_output(gate: Gate, *, attached: bool) -> AbstractContextManage
 
 
 def connect(servers: Servers, settings: Settings, root: Path, *, attached: bool) -> Connected:
-    """Connect the servers and print warnings. `attached` is set if a user can be asked."""
+    """Connect the servers and print warnings. `attached` is true if a user can be asked."""
     found = servers.connected(settings, root, asks=can_ask(settings, attached=attached))
     for warning in found.warnings:
         note(line("midturn: {}", block(warning)))

@@ -32,8 +32,10 @@ from midturn.stores.pruning import keep_for
 from midturn.stores.store import ConversationStore
 
 _GRACE_PERIOD = 0.9
-"""Maximum seconds between a signal and the end of the process. In this time, the worker releases
-its turns. Other workers reclaim the turns that it could not release.
+"""Maximum time in seconds between a signal and the end of the process.
+
+In this time, the worker releases its turns. Other workers reclaim the turns that it could not
+release.
 """
 
 
@@ -114,7 +116,7 @@ def _probe_server(
     listening: Listening, store: ConversationStore
 ) -> AbstractAsyncContextManager[None]:
     try:
-        from midturn.http_server import Health, serving  # imported late: large and rarely needed
+        from midturn.http_server import Health, serving  # imported lazily: large and rarely needed
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "midturn":
             raise
@@ -180,7 +182,7 @@ def _find_function(name: str) -> Callable[[str, str | None], Any]:
 
 
 def _loaded(name: str, kind: str, form: str) -> object:
-    """Import a variable of a module in the working directory or an installed package."""
+    """Import a variable from a module in the working directory or an installed package."""
     module, colon, variable = name.partition(":")
     if not colon or not module or not variable:
         raise click.BadParameter(f"Invalid {kind} {name!r}. Expected {form}.")

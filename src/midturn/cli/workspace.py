@@ -90,7 +90,7 @@ def _description(known: Known, number: int) -> Shown:
 
 
 def count(known: Known) -> int:
-    """Return the number of conversations of a workspace."""
+    """Return the number of conversations in a workspace."""
     return len(Directories(known.folder).ids())
 
 

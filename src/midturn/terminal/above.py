@@ -1,7 +1,6 @@
 """The rows above a prompt.
 
-The rows are printed once. After the width of the window has changed, they are printed again in the
-same place.
+They are printed once, and printed again in the same place when the window's width changes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from midturn.terminal.resizing import reflowed
 
 
 class Above:
-    """The printed rows above the live rows of a prompt, which are redrawn after each key.
+    """The printed rows above the live rows of a prompt. Only the live rows are redrawn after a key.
 
     `_rows` are the printed rows that are still on the screen. `_first` is the number of earlier
     printed rows, which are in the scrollback.
@@ -42,7 +41,7 @@ class Above:
         self.draw()
 
     def make_room(self, live: int) -> None:
-        """Drop the rows that have moved into the scrollback because the live rows need their place.
+        """Forget the rows that moved into the scrollback to make room for `live` live rows.
 
         Rows in the scrollback are not drawn again.
         """
@@ -54,9 +53,7 @@ class Above:
         self._first, self._rows = self._first + hidden, self._rows[hidden:]
 
     def fit(self) -> None:
-        """Erase the rows on the screen and print them for the new width, after the width of the
-        window has changed.
-        """
+        """Erase the rows and print them again if the window's width changed."""
         size = self.device.size
         if size.columns == self._columns:
             return
@@ -66,6 +63,6 @@ class Above:
         self.draw(before * len(self._asked.static()) // max(1, printed))
 
     def take_away(self) -> None:
-        """Erase the rows, unless the width has changed since they were printed."""
+        """Erase the rows, unless the width changed after they were printed."""
         if self.device.size.columns == self._columns:
             self.canvas.erase_above(len(self._rows))

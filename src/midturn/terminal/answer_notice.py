@@ -1,4 +1,4 @@
-"""Notices about answers given elsewhere, and the outcome of each call.
+"""Notices about questions that were answered elsewhere, and the outcome of each call.
 
 Both are computed from the recorded events.
 """
@@ -45,8 +45,10 @@ _CHANGES = frozenset({"fs_modify_file", "fs_create_file", "fs_delete_file", "fs_
 
 
 class AnswerNotice(Struct, frozen=True):
-    """Notice about a question that was answered elsewhere: the question, the answer, and the
-    responder with the reason (`who`). `let_through` are the lines of the approved call or context.
+    """A question that was answered elsewhere, its answer, and the responder with the reason
+    (`who`).
+
+    If the answer is an approval, `let_through` contains the lines of the approved call or context.
     """
 
     question: str
@@ -56,10 +58,10 @@ class AnswerNotice(Struct, frozen=True):
 
 
 class AnswerNotices:
-    """Processes the events of a turn.
+    """Computes notices and call outcomes from the events of a turn.
 
     `answered_here` are the event IDs of requests answered at this terminal. `asked_here` are the
-    event IDs of requests whose prompt, with its subject, was displayed here.
+    event IDs of requests that were shown as a complete prompt at this terminal.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class AnswerNotices:
         self._permissions: dict[str, Approval] = {}
 
     def note(self, event: Event) -> AnswerNotice | None:
-        """Process an event; return a notice for the person at the terminal, if any."""
+        """Process an event. Return the notice to show at the terminal, if any."""
         match self._transcript.take(event):
             case ResponseEntry(event=response, request=RequestEntry() as asked):
                 if response.outcome != "cancelled":
@@ -90,20 +92,20 @@ class AnswerNotices:
                 return None
 
     def fate(self, call: ToolCall, *, is_error: bool) -> str | None:
-        """Return the outcome of a call that a person or a policy decided, or None if no decision
-        was needed.
+        """Remove and return the outcome of a call that was refused, was answered with a reply, or
+        had its result withheld. Return None for other calls.
         """
         fate = self._outcomes.pop(call.event, None)
         return fate if is_error or fate is None or not fate.startswith(_REFUSED) else None
 
     def has_fate(self, call: ToolCall) -> bool:
-        """Return whether a person or a policy decided the call."""
+        """Return whether `fate` would return an outcome for the call if it failed."""
         return call.event in self._outcomes
 
     def _replied_to(self, request: InquiryRequest, event: InquiryCancelled) -> AnswerNotice | None:
         """Record that a question was closed with a reply.
 
-        A reply from elsewhere causes a notice as soon as its text is known.
+        Return a notice if the reply was not given at this terminal and its text is known.
         """
         here = request.event_id in self._answered_here
         self._outcomes[request.call] = (
@@ -138,9 +140,9 @@ class AnswerNotices:
         )
 
     def _is_told(self, request: InquiryRequest) -> bool:
-        """Return whether the question was answered by the approval of its call.
+        """Return whether the approval of the call also answered this question.
 
-        A notice about that approval was displayed already.
+        If so, a notice about the approval was already displayed.
         """
         given = self._permissions.pop(request.call, None)
         return given is not None and was_previewed(given, request)
@@ -176,7 +178,7 @@ class AnswerNotices:
         return AnswerNotice(one_line(asked_text(event, name)), answer, who_decided(event), lines)
 
     def _let_through(self, event: Approval, call: CallEntry | None) -> Sequence[str]:
-        """Return the lines of the call or the context that was approved."""
+        """Return the lines of the approved call or context."""
         if event.question is not None:
             self._permissions[event.call] = event
             return _subject_lines(event.question.context)
@@ -225,18 +227,16 @@ def reply_text(words: str) -> str:
 
 
 def decision_text(approval: Approval) -> str:
-    """Return the decision of an approval as text. The approval is about a call, its result, or the
-    answers of a form.
-    """
+    """Return the decision of an approval: yes, no or the reply."""
     if approval.is_reply:
         return reply_text(approval.reason or "")
     return {"approved": "yes", "edited": "yes, edited"}.get(approval.state, "no")
 
 
 def who_decided(approval: Approval) -> str:
-    """Return the responder to an approval and the reason.
+    """Return the person or rule that decided an approval, and the reason.
 
-    If no one was attached, the text says so instead of naming a default.
+    If the call was skipped because no one was attached, say so instead.
     """
     who = approval.answered_by
     if approval.state == "skipped" and who is not None and who.by == "default":
@@ -247,7 +247,7 @@ def who_decided(approval: Approval) -> str:
 def who_answered(who: AnsweredBy | None, reason: str | None) -> str:
     """Return the responder and the reason.
 
-    For an answer of the person at this terminal, return only the reason.
+    If the answer was given at this terminal, return only the reason.
     """
     because = quoted(reason) if reason else ""
     if who is None or _is_here(who):

@@ -1,4 +1,4 @@
-r"""Conversion of text for ASCII-only terminals. Different texts stay different.
+r"""Reversible conversion of text for ASCII-only terminals.
 
 A non-ASCII character becomes `\xe9`, `\u202e` or `\U0001f600`. If the text itself contains such a
 code, its backslash becomes `\x5c`. The symbols that midturn itself draws become similar ASCII
@@ -34,14 +34,14 @@ _PATTERN: Final = (
 
 
 def as_ascii(text: str) -> str:
-    """Return text in ASCII. The original can be reconstructed."""
+    """Return the text in ASCII, in a form from which the original can be reconstructed."""
     return re.sub(_PATTERN, _written, text).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def ascii_frame(frame: Frame, size: Size) -> Frame:
-    """Return a frame in ASCII with each row cut at the window's width.
+    """Return a frame in ASCII, with each row cut at the window's width.
 
-    The rows are converted before drawing, because the conversion changes their width.
+    The rows are converted before they are drawn, because the conversion changes their width.
     """
     at, column = frame.cursor
     if at < len(frame.rows):
@@ -59,7 +59,7 @@ def ascii_frame(frame: Frame, size: Size) -> Frame:
 def ascii_row(spans: Row) -> Row:
     """Return a row in ASCII.
 
-    Separators between keys and arrows in key names get no tilde, because they are never untrusted
+    Separators between keys, and arrows in key names, get no tilde, because they are never untrusted
     text.
     """
     return tuple(_written_spans(spans))

@@ -15,7 +15,7 @@ Attributes: TypeAlias = list[Any]
 
 
 class _At(IntEnum):
-    """Indexes into the attributes of `tcgetattr`."""
+    """Indexes into the list that `tcgetattr` returns."""
 
     IFLAG = 0
     OFLAG = 1
@@ -24,8 +24,9 @@ class _At(IntEnum):
 
 
 def line_mode(found: Attributes, *, hidden: bool) -> Attributes:
-    """Return attributes for line editing by the terminal, where Ctrl-C and Ctrl-Z end the line
-    instead of raising signals.
+    """Return attributes for line mode: the terminal edits the line.
+
+    Ctrl-C and Ctrl-Z end the line instead of sending a signal.
     """
     wanted = _copy(found)
     wanted[_At.IFLAG] = (found[_At.IFLAG] | termios.ICRNL) & ~(
@@ -52,9 +53,10 @@ def without_echo(found: Attributes) -> Attributes:
 
 
 def kept_for_later(found: Attributes) -> Attributes:
-    """Return attributes without echo that leave every key in the input buffer for the next reader.
+    """Return attributes without echo, which leave every key in the input buffer for the next
+    reader.
 
-    Ctrl-C raises a signal, and does not discard the input typed before it.
+    Ctrl-C sends a signal, but does not discard the input that was typed before it.
     """
     wanted = silent_mode(found)
     wanted[_At.LFLAG] = (
@@ -66,7 +68,7 @@ def kept_for_later(found: Attributes) -> Attributes:
 def edited_meanwhile(found: Attributes) -> Attributes:
     """Return attributes for editing a line during a turn.
 
-    They are the attributes of `kept_for_later`, except that Enter and Ctrl-J are different keys.
+    They are the attributes of `kept_for_later`, but Enter and Ctrl-J can be told apart.
     """
     wanted = kept_for_later(found)
     wanted[_At.IFLAG] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -103,8 +105,8 @@ def _copy(found: Attributes) -> Attributes:
 
 
 # --------------------------------------------------------------------------------------------------
-# The controlling terminal. This part imports little, because it is also used to detect that
-# there is no terminal.
+# The controlling terminal. This part imports little, because programs that turn out to have no
+# terminal load it, too.
 
 
 _CANDIDATES = (2, 0, 1)
@@ -115,7 +117,7 @@ def terminal_path() -> str:
     """Return the path of the controlling terminal: the device of stderr, stdin or stdout, else
     `/dev/tty`.
 
-    The device's own name is preferred, because some systems cannot poll `/dev/tty`.
+    The name of the device is preferred, because some systems cannot poll `/dev/tty`.
     """
     for fd in _CANDIDATES:
         try:
@@ -136,9 +138,9 @@ def open_by_path(path: str) -> int:
 
 
 def can_open_terminal() -> bool:
-    """Return whether a person can be asked at the controlling terminal.
+    """Return whether the process has a controlling terminal that can be opened.
 
-    This requires only that the terminal can be opened. Redirected streams do not matter.
+    Redirected streams do not matter.
     """
     try:
         fd = open_by_path(terminal_path())

@@ -39,7 +39,7 @@ class Look(Struct, frozen=True):
 
 
 def choose_look(setting: Mode, environment: Mapping[str, str]) -> Look:
-    """Return the capabilities of the mode. If `NO_COLOR` is set, text is not coloured."""
+    """Return whether the mode redraws rows and uses colours. `NO_COLOR` disables colours."""
     moves = choose_mode(setting, environment) == "rich"
     return Look(moves, moves and not environment.get("NO_COLOR"))
 
@@ -71,22 +71,22 @@ STYLES: dict[Style, str] = {
     "link": "ansicyan underline",
     "keyword": "ansimagenta",
 }
-"""Styles of rows in the syntax of prompt_toolkit."""
+"""Row styles in prompt_toolkit syntax."""
 
 
 # --------------------------------------------------------------------------------------------------
-# Settings of prompts
+# Prompt settings
 
 
 class TerminalSettings(ScreenSettings, frozen=True, kw_only=True):
-    """Configuration of prompts, and settings that the program sets itself.
+    """Prompt settings, from the configuration and from the program.
 
     Attributes:
         notify_command: Command that receives the question on stdin.
-        announces: Whether the prompter prints the responder if a prompt is removed because its
-            question was answered elsewhere. Not needed with a display that shows every answer.
+        announces: Whether to print the responder when a prompt is removed because its question was
+            answered elsewhere. Unnecessary with a display that shows every answer.
         exit_leaves_open: Whether Ctrl-C leaves the question open.
-        tidies: Whether to run the garbage collector after each prompt, in a program that has called
+        tidies: Whether to run the garbage collector after each prompt. For programs that call
             `gc.freeze`.
     """
 

@@ -60,7 +60,7 @@ class Device:
     def in_foreground(self) -> bool:
         """Whether this process is in the foreground job.
 
-        The system would stop a background job that reads from the terminal.
+        A background job that reads from the terminal would be stopped by the system.
         """
         try:
             return os.tcgetpgrp(self.fd) == os.getpgrp()
@@ -145,9 +145,10 @@ class Device:
             raise self._gone() from error
 
     def put_back(self, settings: Attributes, farewell: str) -> None:
-        """Restore settings, and write `farewell`, the sequence that resets the modes of a prompt.
+        """Restore the settings, and write `farewell`, the sequence that resets the modes of a
+        prompt.
 
-        A background job changes nothing, because the terminal belongs to another job.
+        In a background job, do nothing, because the terminal belongs to another job.
         """
         if self.in_foreground:
             with suppress(TerminalGone):  # a closed terminal has no settings to restore
@@ -191,7 +192,7 @@ def open_device() -> Generator[Device]:
     try:
         fd = open_by_path(path)
     except OSError as error:
-        raise NoTerminal(f"No terminal to ask at: {path}: {error.strerror}.") from error
+        raise NoTerminal(f"Cannot open the terminal {path}: {error.strerror}.") from error
     try:
         yield Device(fd, path)
     finally:
@@ -199,8 +200,7 @@ def open_device() -> Generator[Device]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Waiting for input in an asyncio loop, also in loops whose selector does not support
-# terminals
+# Waiting for input in an asyncio loop, including loops whose selector does not support terminals
 
 
 @contextmanager
@@ -243,7 +243,7 @@ def _watched_by_thread(
     def watch() -> None:
         while wake_up not in select.select([fd, wake_up], [], [])[0]:
             loop.call_soon_threadsafe(call)
-            taken.acquire()  # the descriptor stays readable until `readable()` has read from it
+            taken.acquire()  # until `readable()` reads the input, the descriptor stays readable
 
     thread = threading.Thread(target=watch, name="midturn-terminal", daemon=True)
     thread.start()
@@ -266,21 +266,21 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Restorer(Protocol):
-    """A part of the program that changed the terminal's settings and can restore them."""
+    """An object that changed the terminal's settings and can restore them."""
 
     def restore(self) -> None:
         """Restore the original settings."""
         ...
 
     def again(self) -> None:
-        """Apply the changed settings again after the job was stopped and continued.
+        """Apply the changed settings again, after the job was stopped and continued.
 
-        The shell may have changed the terminal's settings in between.
+        The shell may have changed the settings in the meantime.
         """
         ...
 
 
-_HOLDERS: list[Restorer] = []  # stack of restorers: the last entry controls the terminal
+_HOLDERS: list[Restorer] = []  # stack: the last entry controls the terminal
 
 
 def hold(holder: Restorer) -> None:
@@ -296,10 +296,10 @@ def let_go(holder: Restorer) -> None:
 
 
 class Restored:
-    """Context manager that restores the terminal's settings.
+    """Context manager that restores the terminal's settings and writes `farewell`, the sequence
+    that switches off the modes of a prompt.
 
-    They are also restored if a signal ends the process with its default action. `farewell` is
-    written then, too: the sequence that switches off the modes of a prompt.
+    It also does so if a signal ends the process by its default action.
     """
 
     def __init__(self, device: Device, farewell: str = "") -> None:
@@ -337,7 +337,7 @@ class Restored:
 
     @contextmanager
     def saying(self, farewell: str) -> Generator[None]:
-        """Use another farewell while the block runs, because the block switches on other modes."""
+        """Use another `farewell` while the block runs, because the block switches on other modes."""
         before, self.farewell = self.farewell, farewell
         try:
             yield
@@ -375,7 +375,7 @@ def _go_on(number: int, frame: FrameType | None) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Restore the terminal, then end with the default action of the signal."""
+    """Restore the terminal, then let the signal's default action end the process."""
     del frame
     for holder in reversed(_HOLDERS):
         holder.restore()
@@ -400,7 +400,7 @@ class SavedInput(Protocol):
 
 
 class EchoSuppressor:
-    """Switches the terminal's echo off during a turn, except in prompts."""
+    """Switches off the terminal's echo during a turn, except in prompts."""
 
     def __init__(self) -> None:
         self._found: Attributes | None = None
@@ -409,7 +409,7 @@ class EchoSuppressor:
 
     @contextmanager
     def during_turn(self) -> Generator[None]:
-        """Switch echo off while the block runs. In a background job, nothing changes."""
+        """Switch off echo while the block runs. In a background job, do nothing."""
         if self._found is not None:  # a turn inside a chat: echo is off already
             yield
             return
@@ -418,9 +418,11 @@ class EchoSuppressor:
 
     @contextmanager
     def during_chat(self, ahead: SavedInput | None = None) -> Generator[None]:
-        """Switch echo off for a chat and keep every key, including Ctrl-D, for the next input line.
+        """Switch off echo for a chat, and keep every key, including Ctrl-D, for the next input
+        line.
 
-        Text typed during a turn is displayed and edited by `ahead` if the terminal supports it.
+        If the terminal supports it, `ahead` displays and edits the text that is typed during a
+        turn.
         """
         self._ahead = ahead
         try:
@@ -431,9 +433,9 @@ class EchoSuppressor:
 
     @contextmanager
     def typing(self, gate: Gate) -> Generator[None]:
-        """Display the typed text below the output of `gate` while the block runs.
+        """Display the text that is typed while the block runs, below the output of `gate`.
 
-        This has an effect only in a chat on a terminal that supports it.
+        Outside a chat, or if the terminal does not support it, do nothing.
         """
         if self._ahead is None or self._found is None:
             yield
@@ -460,7 +462,7 @@ class EchoSuppressor:
                 self._quieten()
 
     def restore(self) -> None:
-        """Switch echo on."""
+        """Switch on echo."""
         found, self._found = self._found, None
         if found is not None:
             with suppress(NoTerminal, TerminalGone), open_device() as device:
@@ -468,7 +470,7 @@ class EchoSuppressor:
                     device.set(found)
 
     def again(self) -> None:
-        """Switch echo off again if it was off before the job was stopped."""
+        """Switch off echo again, if it was off before the job was stopped."""
         if self._found is not None:
             self._quieten()
 
@@ -484,7 +486,7 @@ class EchoSuppressor:
             self.restore()
 
     def _keep_quiet(self, quiet: Callable[[Attributes], Attributes]) -> None:
-        """Use other attributes while echo is off, from now on."""
+        """Change the attributes that apply while echo is off."""
         self._quiet = quiet
         found = self._found
         if found is not None:
@@ -501,14 +503,16 @@ class EchoSuppressor:
 
 
 class _Line:
-    """Restorer for the input line that is edited while a turn runs."""
+    """Restores the terminal from the input line that is edited while a turn runs."""
 
     def __init__(self, hush: EchoSuppressor, ahead: SavedInput) -> None:
         self._hush = hush
         self._ahead = ahead
 
     def restore(self) -> None:
-        """Remove the line. The settings are restored by the restorers registered earlier."""
+        """Remove the line. The terminal settings are restored by the objects that were registered
+        earlier.
+        """
         self._ahead.leave()
 
     def again(self) -> None:
@@ -518,4 +522,4 @@ class _Line:
 
 
 HUSH = EchoSuppressor()
-"""The echo suppressor of the process, which has one controlling terminal."""
+"""The echo suppressor of this process. A process has one controlling terminal."""

@@ -28,18 +28,16 @@ _DEFAULT_SIGNALS = (
 
 
 class NoEdit(Exception):  # noqa: N818 (it says what the result is)
-    """The text was not edited: no editor was found, or the editor failed. The message has the
-    reason.
-    """
+    """The text was not edited: no editor was found, or the editor failed. The message says why."""
 
 
 async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> str:
-    """Let the person edit a text.
+    """Open `wanted.text` in the user's editor.
 
-    Return the edited text without the comment about the question and without the final line end.
+    Return the edited text without the comment about the question and the final line break.
 
     Raises:
-        NoEdit: No editor was found, or the editor ended with an error.
+        NoEdit: No editor was found, or the editor failed.
         TerminalGone: The terminal was closed during editing; the text is not submitted.
     """
     command = editor_command(os.environ)
@@ -49,7 +47,7 @@ async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> 
         status = await _run([*command, str(path)], device, restored)
         device.check()
         if status != 0:
-            raise NoEdit(f"{command[0]} ended with status {status}; the text is unchanged.")
+            raise NoEdit(f"{command[0]} exited with status {status}; the text is unchanged.")
         return without_comment(_edited(path, command[0]), comment)
 
 
@@ -75,7 +73,7 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
 def comment_lines(wanted: Edit, about: str) -> list[str]:
     """Return the lines of the comment below the text.
 
-    They start with `//` below JSON, and with `#` below other text.
+    They start with `//` if the text is JSON, and with `#` otherwise.
     """
     sign = "//" if wanted.suffix == ".json" else "#"
     return [f"{sign} {about}", f"{sign} These two lines are removed."]
@@ -94,9 +92,9 @@ def without_comment(written: str, comment: list[str]) -> str:
 
 @contextmanager
 def _draft(wanted: Edit, comment: list[str]) -> Generator[Path]:
-    """Write the text to a file that only its owner can read.
+    """Write the text to a temporary file that only its owner can read.
 
-    The file is deleted after the block.
+    The file is deleted when the block ends.
     """
     with tempfile.TemporaryDirectory(prefix="midturn-") as folder:
         path = Path(folder, f"answer{wanted.suffix}")
@@ -135,8 +133,8 @@ def _spawn(command: list[str], device: Device) -> int:
 async def _run(command: list[str], device: Device, restored: Restored) -> int:
     """Run the editor in the foreground.
 
-    Return the exit status, or the negative number of the signal that ended the editor. Cancelling
-    ends the editor.
+    Return the exit status, or the negative number of the signal that killed the editor. If the task
+    is cancelled, the editor is stopped.
     """
     child = _spawn(command, device)
     with _foreground(device, child):
@@ -149,12 +147,12 @@ async def _run(command: list[str], device: Device, restored: Restored) -> int:
 
 
 def _wait(child: int, device: Device, restored: Restored) -> int:
-    """Wait for the editor. If Ctrl-Z stops the editor, stop this process, too."""
+    """Wait for the editor. If Ctrl-Z stops the editor, also stop this process."""
     while True:
         try:
             _, status = os.waitpid(child, os.WUNTRACED)
         except ChildProcessError:
-            return 0  # other code in this process has read the exit status, so it is unknown here
+            return 0  # other code in this process already read the exit status, so it is unknown
         if not os.WIFSTOPPED(status):
             return os.waitstatus_to_exitcode(status)
         if os.WSTOPSIG(status) == signal.SIGTSTP:
@@ -184,7 +182,7 @@ def _foreground(device: Device, group: int) -> Generator[None]:
     with suppress(ProcessLookupError):
         os.killpg(
             group, signal.SIGCONT
-        )  # the system stops a group that uses the terminal before it is in the foreground
+        )  # the editor is stopped if it uses the terminal before it is in the foreground
     try:
         yield
     finally:

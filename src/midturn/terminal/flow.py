@@ -1,4 +1,4 @@
-"""Output of the assistant's text, unchanged or row by row. Written rows are never changed."""
+"""Writes the assistant's text, unchanged or wrapped into rows. Written rows are never redrawn."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ _MARKER = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"
 
 
 class Flow(Protocol):
-    """Takes text in pieces and returns the parts that can be written now."""
+    """Receives text in pieces, and returns what can be written now."""
 
     def feed(self, text: str) -> str:
         """Process the next piece."""
         ...
 
     def tick(self) -> str:
-        """Return text that has been pending long enough."""
+        """Return the text that was pending long enough."""
         ...
 
     def finish(self) -> str:
-        """Return the rest of a complete message."""
+        """Return the rest of the message, because it is complete."""
         ...
 
 
 class Untouched:
-    """Output for files and pipes: the text unchanged, with a line end after an unfinished last
-    line.
-    """
+    """Output for files and pipes: the unchanged text. The last line always ends with a line break."""
 
     def __init__(self) -> None:
         self._in_line = False
@@ -49,7 +47,7 @@ class Untouched:
         return ""
 
     def finish(self) -> str:
-        """Return the line end that the last line lacks."""
+        """Return a line break if the last line has none."""
         in_line, self._in_line = self._in_line, False
         return "\n" if in_line else ""
 
@@ -73,7 +71,7 @@ class PlainFlow:
         self._fence = ""
 
     def feed(self, text: str) -> str:
-        """Return the rows that are complete now."""
+        """Return the rows that are now complete."""
         self._raw += text
         return self._flow(_safe_cut(self._raw))
 
@@ -100,7 +98,7 @@ class PlainFlow:
         return shown + self._full_rows()
 
     def _full_rows(self) -> str:
-        """Return the full rows of a line that is still growing."""
+        """Return the full rows of a line that is not complete yet."""
         shown = ""
         while cells(self._line) > self._room:
             ranges = (
@@ -108,7 +106,7 @@ class PlainFlow:
                 if self._fence
                 else wrap_ranges(self._line, self._room)
             )
-            if len(ranges) == 1:  # only trailing spaces do not fit; they are not part of a row
+            if len(ranges) == 1:  # only trailing spaces do not fit, and they are dropped
                 break
             (_, end), (start, _), *_ = ranges
             row, self._line = self._line[:end], self._line[start:]
@@ -132,7 +130,7 @@ class PlainFlow:
         return max(2, self._width() - 1 - cells(self._mark) - cells(self._hangs))
 
     def _row(self, row: str) -> str:
-        """Return one row. Further rows of the same line are indented to the list marker."""
+        """Return one row. Continuation rows are indented by the width of the list marker."""
         full = f"{self._mark}{self._hangs}{row}".rstrip(" ")
         if not self._hangs and not self._fence and (marker := re.match(_MARKER, row)):
             self._hangs = " " * min(cells(marker[0]), self._width() // 3)
@@ -140,18 +138,18 @@ class PlainFlow:
 
 
 def margin(row: str) -> str:
-    """Return the indentation for a row that looks like a row of a prompt, a tool or a notice.
+    """Return an indentation for a row that looks like a row of a prompt, a tool or a notice.
 
-    The indentation prevents a model from imitating such rows.
+    It prevents a model from imitating such rows.
     """
     return " " if re.match(_OURS, row) else ""
 
 
 def _safe_cut(raw: str) -> int:
-    """Return the position up to which the text can be escaped now.
+    """Return the position up to which the text can be escaped.
 
-    A joiner is escaped depending on the characters next to it, so the text is cut after white
-    space, which joined characters never contain.
+    Whether a joiner is escaped depends on the characters next to it, so the text is cut only after
+    whitespace.
     """
     cut = max(raw.rfind(" "), raw.rfind("\n")) + 1
     return len(raw) if len(raw) - cut > _MAX_WORD else cut

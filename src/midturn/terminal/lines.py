@@ -1,6 +1,6 @@
-"""Reads lines in the terminal's own line mode.
+"""Reads lines in the terminal's line mode.
 
-Ctrl-C and Ctrl-Z arrive as characters, so that the host program receives no signal.
+Ctrl-C and Ctrl-Z arrive as characters, so the host program receives no signal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from midturn.terminal.prompts.rich.burst import HOLD, PAUSE
 
 
 async def until_readable(fd: int) -> None:
-    """Wait until `fd` has input. Cancelling stops the wait at once."""
+    """Wait until `fd` has input. Cancellation ends the wait immediately."""
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def resolve() -> None:
@@ -42,8 +42,8 @@ async def readable_within(fd: int, seconds: float) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# A line whose first keys were typed before the program asked for it. The terminal does not know
-# these keys any more and could not erase them, so midturn edits such a line itself.
+# A line whose first keys were typed before the program asked for it. They are no longer in the
+# terminal's line buffer, so the terminal cannot erase them, and midturn edits such a line itself.
 
 
 ERASE = (b"\x7f", b"\b")
@@ -54,7 +54,7 @@ _LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
 class BegunLine:
-    """The text of an unfinished line. `press` handles each key and returns the text to echo."""
+    """An unfinished line. `press` handles each key and returns the text to echo."""
 
     def __init__(self, typed: bytes) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -74,7 +74,7 @@ class BegunLine:
         return echoed(typed)
 
     def _last_character(self) -> int:
-        """Return the start of the last character with its combining marks."""
+        """Return the index at which the last character starts, including its combining marks."""
         at = len(self.text) - 1
         while at > 0 and not cells(echoed(self.text[at])):
             at -= 1
@@ -94,21 +94,21 @@ def echoed(text: str) -> str:
 
 
 MAX_LINE_BYTES = 4_094 if sys.platform == "linux" else 1_022
-"""Maximum number of bytes of a line; the system cuts longer lines silently."""
+"""Maximum length of a line in bytes. The system silently cuts longer lines."""
 
 
 _SEQUENCES = re.compile(
     r"\x1b(?:"
     r"\[\[[A-E]|"  # function keys of the Linux console
-    r"\[[0-?]+[ -/]*[@-~]|"  # numbered keys, paste markers, responses of the terminal
-    # Arrows and similar keys. Other final letters are not removed: after Backspace has erased the
-    # last byte of an arrow key, `\x1b[` remains, and a letter that is typed next is text.
+    r"\[[0-?]+[ -/]*[@-~]|"  # numbered keys, paste markers, responses from the terminal
+    # Arrows and similar keys. Other final letters are not removed: if Backspace erases the last
+    # byte of an arrow key, `\x1b[` remains, and the next letter that is typed is text.
     r"\[[A-HPQRSZ]|"
     r"O[A-HM-S]|"
-    r"[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|"  # responses of the terminal: title, colours, settings
+    r"[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|"  # responses from the terminal: title, colours, settings
     r")"  # Esc alone
 )
-"""Sequences of keys that have no effect in a line. Only the sequence itself is removed."""
+"""Escape sequences of keys that have no effect in a line. Only the sequence is removed."""
 
 
 _BLANK = b" \t\r\n"
@@ -125,10 +125,10 @@ class InputEnded(LineInterrupted):
 
 
 class LineReader:
-    """Asks line by line on one device.
+    """Asks questions line by line on one device.
 
-    Before a question, keys are ignored until none arrived for `settle` seconds. In free text, only
-    Enter is ignored.
+    When a question appears, keys are ignored until none has arrived for `settle` seconds. In free
+    text, only Enter is ignored.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class LineReader:
         self._question: Sequence[str] = ()
 
     async def ask(self, say: Say) -> str:
-        """Print a message and return the typed line, or several lines pasted into a text.
+        """Print a message and return the typed line, or all lines if several were pasted.
 
         Raises:
             LineInterrupted: The person pressed Ctrl-C or Ctrl-D.
@@ -180,7 +180,7 @@ class LineReader:
     async def read_line(self, ask: str) -> str:
         """Read one line of a chat, or several pasted lines.
 
-        Text typed ahead is the start of the line. An Enter typed ahead submits nothing.
+        Text typed ahead becomes the start of the line. An Enter typed ahead does not submit it.
 
         Raises:
             InputEnded: Ctrl-D.
@@ -194,7 +194,7 @@ class LineReader:
     def _listen(self) -> None:
         """Let the terminal edit the line.
 
-        If the person has begun the line earlier, the line is edited here instead, without echo.
+        If the line was begun before the question, `BegunLine` edits the line instead.
         """
         self._restored.set(silent_mode(self._lines) if self._held else self._lines)
 
@@ -210,7 +210,7 @@ class LineReader:
                 raise LineInterrupted
 
     async def _line(self, say: Say) -> bytes:
-        """Return one line without its end, including text typed earlier."""
+        """Return one line without its line break, including text typed earlier."""
         while True:
             if self._held:
                 return await self._begun_line(say)
@@ -228,8 +228,9 @@ class LineReader:
                 raise InputEnded
 
     async def _begun_line(self, say: Say) -> bytes:
-        """Read the rest of a line that the user began to type earlier. It is read one key at a time,
-        so that the user can erase the whole line.
+        """Read the rest of a line that the user began to type earlier.
+
+        It is read one key at a time, so that the user can erase the whole line.
         """
         self._listen()
         begun = BegunLine(self._held)
@@ -267,7 +268,7 @@ class LineReader:
     async def _rejection(self, say: Say, line: bytes) -> str:
         """Return why a line is rejected, or an empty string.
 
-        A line is rejected if the system has cut it, if several lines arrived at once, or if it was
+        A line is rejected if the system cut it, if several lines arrived at once, or if it was
         submitted too soon.
         """
         if len(line) > MAX_LINE_BYTES:
@@ -298,7 +299,7 @@ class LineReader:
 
 
 def typed_text(line: bytes) -> str:
-    """Return typed text without the sequences of arrows, function keys and Esc."""
+    """Return typed text without the escape sequences of arrow keys, function keys and Esc."""
     return _SEQUENCES.sub("", line.decode("utf-8", "replace"))
 
 
@@ -306,7 +307,7 @@ def typed_before(data: bytes) -> bytes:
     """Return the line that results from keys typed ahead.
 
     Raises:
-        InputEnded: Ctrl-D was typed in an empty line.
+        InputEnded: Ctrl-D was typed on an empty line.
     """
     line = b""
     for key in (data[at : at + 1] for at in range(len(data))):

@@ -1,6 +1,6 @@
-"""Live rows, which respond to single keys, and printed rows, drawn with prompt_toolkit.
+"""Draws prompts with prompt_toolkit: live rows, which respond to single keys, and printed rows.
 
-There is no type-ahead, and unknown escape sequences never become keys.
+No input is read ahead, and unknown escape sequences are never treated as keys.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class DeviceStream:
 
     After the terminal is closed, `on_gone` is called and output is discarded.
 
-    The stream has no descriptor. prompt_toolkit would only use a descriptor to make writes
-    blocking, and writes to the device block already.
+    The stream has no descriptor, because prompt_toolkit would only use it to make writes blocking,
+    and writes to the device already block.
     """
 
     encoding = "utf-8"
@@ -60,7 +60,7 @@ class DeviceStream:
         self.on_gone: Callable[[TerminalGone], None] = _raise
 
     def write(self, text: str) -> int:
-        """Write at once."""
+        """Write immediately."""
         if not self._gone:
             try:
                 self._write(text)
@@ -70,14 +70,11 @@ class DeviceStream:
         return len(text)
 
     def takes_drawn(self) -> None:
-        """From now on, write text without converting it.
-
-        The rows contain only displayable characters already.
-        """
+        """Stop converting text, because from now on all rows are displayable."""
         self._write = self._device.write_drawn
 
     def flush(self) -> None:
-        """Do nothing, because every write is sent at once."""
+        """Do nothing, because every write is sent immediately."""
 
     def isatty(self) -> bool:
         return True
@@ -91,7 +88,7 @@ LOOKS = PtkStyle.from_dict({name: look for name, look in STYLES.items() if name}
 
 
 class Canvas:
-    """A prompt_toolkit output on our device, without cursor position requests.
+    """A prompt_toolkit output that writes to the device, without cursor position requests.
 
     Rows are converted to displayable characters before they are drawn, because the renderer must
     know the width of the converted text.
@@ -119,19 +116,19 @@ class Canvas:
         )
 
     def clear(self) -> None:
-        """Clear the screen and keep the scrollback."""
+        """Clear the screen, but not the scrollback."""
         self.output.erase_screen()
         self.output.cursor_goto(0, 0)
         self.output.flush()
 
     def erase_above(self, rows: int) -> None:
-        """Erase the last printed rows. Rows in the scrollback stay."""
+        """Erase the last printed rows. Rows in the scrollback are not changed."""
         self.output.cursor_up(rows)
         self.output.erase_down()
         self.output.flush()
 
     def print(self, rows: Iterable[Row]) -> Sequence[Row]:
-        """Print rows that remain on the screen. Return the rows as displayed."""
+        """Print rows permanently. Return them as displayed."""
         shown = [*rows] if self._device.unicode else [*map(ascii_row, rows)]
         print_formatted_text(self.output, fragments(shown, end="\n"), LOOKS, color_depth=self.depth)
         return shown
@@ -158,11 +155,11 @@ Leaving: TypeAlias = Reply | Edit | Sign
 
 
 class Presenter(Protocol):
-    """Receives keys with the time when they were pressed, and draws frames."""
+    """Receives each key with the time when it was pressed, and draws frames."""
 
     @property
     def entry(self) -> KeyMode:
-        """Mode that says how keys are interpreted now."""
+        """How keys are interpreted now."""
         ...
 
     def press(self, key: Key, now: float) -> object:
@@ -178,8 +175,8 @@ class Presenter(Protocol):
 
 
 class LiveRows:
-    """Draws live rows and reads keys, until a key ends the run. The rows are then erased, also after
-    an error.
+    """Draws live rows and reads keys until a key ends the run. Then, or after an error, the rows are
+    erased.
     """
 
     def __init__(
@@ -227,10 +224,8 @@ class LiveRows:
 
     @property
     def height(self) -> int:
-        """Maximum number of screen rows in use.
-
-        This is the larger of two numbers: the rows of the tallest frame, and the rows of the last
-        frame after the terminal has wrapped it.
+        """Maximum number of screen rows in use: the rows of the tallest frame, or the rows of the
+        last frame as wrapped by the terminal, whichever is larger.
         """
         return max(self._tallest, sum(reflowed(self._app.shown.rows, self._device.size.columns)))
 
@@ -280,7 +275,7 @@ class LiveRows:
 
     @property
     def _is_coming_back(self) -> bool:
-        """Whether the live rows will be drawn again after the action for which they are removed."""
+        """Whether the live rows are removed only for a moment, and are drawn again later."""
         future = self._app.future
         return (
             future is not None
@@ -291,7 +286,7 @@ class LiveRows:
         )
 
     def _press_held(self) -> None:
-        """Handle the keys that arrived while the rows were removed."""
+        """Handle the keys that were pressed while the rows were removed."""
         held, self._canvas.held_keys = self._canvas.held_keys, []
         for key, when in held:
             self._pressed(key, when)
@@ -309,9 +304,8 @@ class LiveRows:
         return fragments(self._app.shown.rows)
 
     def _leave_for_new_width(self) -> None:
-        """End the run, because all rows have to be drawn for the new width.
-
-        This includes the rows printed above.
+        """End the run, because all rows, including the rows printed above, must be redrawn for the
+        new width.
         """
         future = self._app.future
         if future is not None and not future.done():
@@ -333,7 +327,7 @@ def _fail(future: asyncio.Future[Leaving], error: Exception) -> None:
 
 
 class KeyInput(Input):
-    """Passes every key with its time to `pressed`; prompt_toolkit gets no keys."""
+    """Passes every key with its time to `pressed`. prompt_toolkit receives no keys."""
 
     def __init__(
         self,
@@ -360,7 +354,7 @@ class KeyInput(Input):
         return self._device.fd
 
     def typeahead_hash(self) -> str:
-        """Return a name for this input, which never has type-ahead."""
+        """Return an ID for prompt_toolkit's type-ahead buffer, which stays empty."""
         return f"midturn-{self._device.fd}"
 
     @property
@@ -369,7 +363,7 @@ class KeyInput(Input):
         return self._closed
 
     def read_keys(self) -> list[KeyPress]:
-        """Read the available input and pass it on."""
+        """Read the available input and handle its keys."""
         try:
             data = self._device.read()
         except TerminalGone:
@@ -390,7 +384,7 @@ class KeyInput(Input):
             self._timer = asyncio.get_running_loop().call_later(HOLD, self._release)
 
     def stop(self) -> None:
-        """Keep a held key for the next reader."""
+        """Stop the timer. A held key stays available to the next reader."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -412,7 +406,7 @@ class KeyInput(Input):
         yield
 
     def cooked_mode(self) -> AbstractContextManager[None]:
-        """Do nothing, because no other program runs while this one reads."""
+        """Do nothing, because no other program reads the terminal at this time."""
         return nullcontext()
 
     def attach(self, input_ready_callback: Callable[[], None]) -> AbstractContextManager[None]:
@@ -420,25 +414,25 @@ class KeyInput(Input):
         return watched(self._device.fd, input_ready_callback)
 
     def detach(self) -> AbstractContextManager[None]:
-        """Do nothing, because no other program runs while this one reads."""
+        """Do nothing, because no other program reads the terminal at this time."""
         return nullcontext()
 
     def close(self) -> None:
         """Do nothing: the device is closed by the caller that opened it."""
 
 
-_MAKER: Any = application  # the module whose functions create the key bindings of applications
+_MAKER: Any = application  # the module with the functions that create key bindings
 _KEYS = cache(load_key_bindings)
 _PAGES = cache(load_page_navigation_bindings)
 
 
 @contextmanager
 def bindings_made_once() -> Generator[None]:
-    """Share key bindings between all applications that are created in the block.
+    """Create key bindings only once for all applications that are created in the block.
 
     prompt_toolkit creates about six hundred bindings for every application, which takes longer than
-    drawing a prompt. Ours uses none of them, because `KeyInput` keeps all keys. Bindings have no
-    state, so an application of the host that is created at the same moment can share them safely.
+    drawing a prompt. Live rows use none of them, because `KeyInput` handles all keys. Bindings have
+    no state, so an application that the host creates at the same moment can share them safely.
     """
     before = _MAKER.load_key_bindings, _MAKER.load_page_navigation_bindings
     _MAKER.load_key_bindings, _MAKER.load_page_navigation_bindings = _KEYS, _PAGES

@@ -53,10 +53,10 @@ def called_off(settings: TerminalSettings, environment: Mapping[str, str]) -> st
 
 
 def _notification(text: str, environment: Mapping[str, str]) -> str:
-    """Return the notification sequence of this terminal, or an empty string.
+    """Return the notification sequence for this terminal, or an empty string.
 
-    The environment may name another terminal, because variables are inherited by programs that
-    open a terminal of their own.
+    The environment may name a different terminal, because a program that opens its own terminal
+    inherits the variables of the outer one.
     """
     term = environment.get("TERM", "")
     if term.startswith(_MULTIPLEXERS):
@@ -72,7 +72,10 @@ def _notification(text: str, environment: Mapping[str, str]) -> str:
 
 
 def _in_a_string(text: str) -> str:
-    """Remove the semicolons from a text inside a sequence. The text is escaped already."""
+    """Replace semicolons, which separate fields in a sequence, and clip the text.
+
+    The text is already escaped.
+    """
     return clip(text.replace(";", ","), _MAX_TITLE)
 
 
@@ -81,7 +84,7 @@ def _has_title(environment: Mapping[str, str]) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# `notify.command`: a command of the user that runs when an answer is needed
+# `notify.command`: the user's command that runs when an answer is needed
 
 
 _SECRET = re.compile(
@@ -94,8 +97,8 @@ _WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 class NotifyCommand:
     """Runs `command` with a question as JSON on stdin.
 
-    The command runs in a separate session, and nothing waits for its end. `tell` is called once for
-    each different problem.
+    The command runs in a separate session, and prompts do not wait for it. `tell` is called if the
+    command fails. Each distinct problem is reported once.
     """
 
     def __init__(self, command: tuple[str, ...], tell: Callable[[str], None]) -> None:
@@ -104,9 +107,9 @@ class NotifyCommand:
         self._reported: set[str] = set()
 
     def run(self, question: JsonObject) -> str | None:
-        """Start the command; return a new problem, if any.
+        """Start the command. If that fails, return the problem, unless it was reported before.
 
-        The command never receives an answer, because there is none yet.
+        The command receives the question but never an answer.
         """
         if not self._command:
             return None
@@ -125,7 +128,7 @@ class NotifyCommand:
     def _start(self, given: bytes) -> subprocess.Popen[bytes]:
         """Start the command.
 
-        The input is an unnamed file, so the command can read it after this process has ended.
+        Its input is an unnamed file, so it can read the input after this process has ended.
         """
         nothing = subprocess.DEVNULL
         with tempfile.TemporaryFile() as file:
@@ -149,12 +152,12 @@ class NotifyCommand:
             return  # the loop is closed: the turn is over
 
     def _ended(self, status: int) -> None:
-        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        how = f"was ended by signal {-status}" if status < 0 else f"exited with status {status}"
         if status and (problem := self._once(how)):
             self._tell(problem)
 
     def _once(self, how: str) -> str | None:
-        """Return a problem the first time it occurs."""
+        """Return the message about a problem, or None if it was already reported."""
         if how in self._reported:
             return None
         self._reported.add(how)
@@ -162,9 +165,9 @@ class NotifyCommand:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment for the command, without variables that contain keys.
+    """Return the environment for the command, without variables that look like secrets.
 
-    The command needs the desktop's variables, but no secrets.
+    The command needs the desktop's variables.
     """
     return {
         name: value
@@ -174,9 +177,9 @@ def _environment() -> dict[str, str]:
 
 
 def question_of(prompt: Prompt) -> dict[str, Json]:
-    """Return the JSON of a prompt that belongs to no turn.
+    """Return a prompt outside a turn as JSON.
 
-    The format is that of `OpenQuestion.to_json()`, with the fields that are known.
+    The format is the same as in `OpenQuestion.to_json()`, without the fields that are unknown.
     """
     return {
         "id": prompt.id,
@@ -198,7 +201,7 @@ def question_of(prompt: Prompt) -> dict[str, Json]:
 
 
 def _source(prompt: Prompt) -> Source:
-    """Return the source of a prompt. A tool that has the assistant's name is still a tool."""
+    """Return the source of a prompt. A tool with the same name as the assistant is still a tool."""
     if prompt.asked_by == prompt.tool:
         return Source.tool(prompt.tool)
     return ASSISTANT if prompt.asked_by == ASSISTANT.header else Source("other", prompt.asked_by)

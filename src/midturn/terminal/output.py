@@ -1,6 +1,6 @@
 """Terminal output of a turn: the assistant's text on stdout, everything else on stderr.
 
-While a prompt is open, output to its screen is held back.
+While a prompt is open, output to its screen is buffered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from midturn.terminal.prompts.settings import Mode
 from midturn.terminal.status_output import Heartbeat, Spinner, StatusOutput
 
 # --------------------------------------------------------------------------------------------------
-# One streamed message of the model: its text or its reasoning
+# One streamed message from the model: its text or its reasoning
 
 
 _REASONING_MARK = "~ "
@@ -41,7 +41,7 @@ _DIM, _UNDIM = "\x1b[90m", "\x1b[0m"
 
 
 class StreamedMessage:
-    """Writes the final parts of a text that arrives in pieces."""
+    """Writes a message that arrives in pieces. A part is written when it can no longer change."""
 
     def __init__(self, page: OutputPair, kind: PartKind) -> None:
         self._page = page
@@ -61,13 +61,13 @@ class StreamedMessage:
             self._new_flow()
 
     def feed(self, text: str) -> bool:
-        """Process the next piece; return whether new text became visible."""
+        """Process the next piece. Return whether new text was written."""
         if self._flow is None:
             self._flow = self._new_flow()
         return self._put(self._flow.feed(text))
 
     def tick(self) -> bool:
-        """Write text that has been pending long enough."""
+        """Write the text that was pending long enough. Return whether there was any."""
         return self._flow is not None and self._put(self._flow.tick())
 
     def finish(self) -> None:
@@ -91,7 +91,7 @@ def _words_flow(page: OutputPair) -> Flow:
         return Untouched()
     if not page.look.colours:
         return PlainFlow(lambda: out.columns)
-    from midturn.terminal.markdown import flow, layout  # loaded with the first text that is drawn
+    from midturn.terminal.markdown import flow, layout  # imported when the first text is drawn
 
     return flow.MarkdownFlow(lambda: out.columns, layout.UNICODE if out.unicode else layout.ASCII)
 
@@ -108,7 +108,7 @@ def _dim(row: str) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# The display of a whole turn
+# The display of a turn
 
 
 _MODEL = "the model"
@@ -120,7 +120,7 @@ class OutputSettings(Struct, frozen=True, kw_only=True):
     """Settings of the display.
 
     Attributes:
-        hidden: Tools whose calls are not mentioned, except a failed `ask_user`.
+        hidden: Tools whose calls are not displayed. A failed `ask_user` call is displayed anyway.
         reasoning: Whether to display the model's reasoning.
         mode: The value of `prompt.mode`.
     """
@@ -137,11 +137,11 @@ class TerminalDisplay:
     Args:
         settings: Settings of the display.
         gate: The gate of the prompter, so that output does not overwrite its prompts.
-        nobody_reads: Called once when the reader of stdout has closed it; the turn continues.
+        nobody_reads: Called once when the reader of stdout closes it. The turn continues.
         streams: Output streams. Default: stdout and stderr.
         clock: Clock in seconds.
 
-    Call `end` when the run is over, also after an error.
+    Call `end` when the run is over, even after an error.
     """
 
     def __init__(
@@ -161,8 +161,8 @@ class TerminalDisplay:
             choose_look(self._settings.mode, os.environ),
         )
         self.marks_cuts = page.out.is_terminal
-        """Whether the display can mark text that the model discarded. Files and pipes cannot show
-        marks.
+        """Whether the display can mark text that the model discarded. Marks cannot be shown in
+        files and pipes.
         """
         self._words = StreamedMessage(page, "words")
         self._reasoning = StreamedMessage(page, "reasoning")
@@ -202,7 +202,7 @@ class TerminalDisplay:
                 self._show_failed_ask(call, content)
             case ports.Recorded(event) if "_status_output" in self.__dict__ or not isinstance(
                 event, _OF_NO_CALL
-            ):  # once the status output exists, it has to receive every event of every turn
+            ):  # once the status output exists, it must receive every event
                 if (told := self._status_output.note(event)) is not None:
                     self._finish_message()
                     self._status_output.told(told)
@@ -233,7 +233,7 @@ class TerminalDisplay:
             case ports.ModelFinished():
                 self._finish(_MODEL)
             case ports.ConsultStarted(id, model):
-                self._begin(id, f"{exact(model or 'a model')} is asked")
+                self._begin(id, f"asking {exact(model or 'a model')}")
             case ports.ConsultFinished(id):
                 self._finish(id)
 

@@ -54,7 +54,7 @@ class Footer(Protocol):
         ...
 
     def footing(self, doing: str) -> StatusLine:
-        """Return the row. `doing` is the status text that this row replaces."""
+        """Return the row. It replaces the status text `doing`."""
         ...
 
     def resume(self) -> None:
@@ -89,7 +89,7 @@ class Gate:
         self.answered: set[str] = set()
         """Event IDs of the requests that were answered on this screen."""
         self.asked: set[str] = set()
-        """Event IDs of the requests whose prompt, with its subject, was shown on this screen."""
+        """Event IDs of the requests for which a complete prompt was shown on this screen."""
 
     @property
     def closed(self) -> bool:
@@ -102,7 +102,7 @@ class Gate:
         return self._footer is not None and self._footer[0].is_pasting
 
     def write(self, stream: OutputStream, text: str) -> None:
-        """Write the text now, or after the open prompt is answered."""
+        """Write the text now, or after the open prompt is closed."""
         if not text:
             return
         if not stream.isatty():
@@ -117,10 +117,10 @@ class Gate:
             self.repaint()
 
     def show_status(self, stream: OutputStream, text: str) -> None:
-        """Show a status row, which the next output replaces.
+        """Show a status row until the next output.
 
-        The row is not shown while a prompt is open or in the middle of a line. It is erased with
-        spaces, without escape sequences.
+        It is not shown while a prompt is open or in the middle of a line. It is erased with spaces,
+        without escape sequences.
         """
         self._activity = text
         if self._footer is not None:
@@ -234,10 +234,10 @@ _UNKNOWN_GROUP = 0
 
 
 class OutputSink:
-    """One of the two streams of a turn. It receives whole rows.
+    """One of the two output streams of a turn. It receives whole rows.
 
-    `gone` is called once, when the reader has closed the stream. The turn continues, and later
-    output is discarded.
+    `gone` is called once, when the reader closes the stream. The turn continues, and later output
+    is discarded.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class OutputSink:
 
     @property
     def prompts(self) -> int:
-        """Number of prompts shown on this screen; 0 if prompts appear elsewhere."""
+        """Number of prompts shown on this screen, or 0 if prompts appear on another screen."""
         return self._gate.prompts if self._is_held else 0
 
     @property
@@ -277,7 +277,7 @@ class OutputSink:
             self._gate.write(self, text)
 
     def write(self, text: str) -> None:
-        """Write at once. Called by the gate."""
+        """Write immediately. Called by the gate."""
         if self._stream is None:
             return
         try:
@@ -295,7 +295,7 @@ class OutputSink:
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def flush(self) -> None:
-        """Do nothing, because every write is sent at once."""
+        """Do nothing, because every write is sent immediately."""
 
     def isatty(self) -> bool:
         """Return whether this stream is the screen that shows prompts.
@@ -307,7 +307,8 @@ class OutputSink:
     def _query(self, question: Callable[[int], int]) -> int | None:
         """Query the terminal. Return None if the terminal is closed.
 
-        For a stream without a descriptor, its `isatty` decides whether it is a terminal.
+        Return 0 for a stream without a descriptor, so that its `isatty` decides whether it is a
+        terminal.
         """
         try:
             return question(self._stream.fileno()) if self._stream is not None else None
@@ -325,9 +326,7 @@ PartKind: TypeAlias = Literal["words", "reasoning", "beside"]
 
 
 class OutputPair:
-    """Writes the assistant's text to `out` and everything else to `err`, with empty rows between
-    the two kinds.
-    """
+    """Writes the assistant's text to `out` and everything else to `err`, separated by empty rows."""
 
     def __init__(self, out: OutputSink, err: OutputSink, look: Look) -> None:
         self.out = out
@@ -339,7 +338,7 @@ class OutputPair:
         self._prompts = 0
 
     def put(self, kind: PartKind, text: str) -> None:
-        """Write rows below the earlier output."""
+        """Write text, after an empty row if the earlier output is of another kind."""
         if not text:
             return
         outlet = self.out if kind == "words" else self.err
@@ -352,13 +351,13 @@ class OutputPair:
     def end_message(self) -> None:
         """Mark the end of a message.
 
-        An empty row then precedes the next text, even if it is also text of the assistant.
+        The next text is then preceded by an empty row, even if it is also the assistant's text.
         """
         self._message_is_over |= self._above is not None and self._above[0] == "words"
         self._ended = True
 
     def _look_for_prompts(self, outlet: OutputSink) -> None:
-        """Treat a prompt that was shown since the last output as output on stderr."""
+        """Treat a prompt that was shown after the last output as output on stderr."""
         if outlet.prompts > self._prompts:
             self._prompts = outlet.prompts
             self._above = "beside", outlet

@@ -75,14 +75,14 @@ _HANGUP_DELAY = 0.05
 
 
 class OwnRules(Protocol):
-    """Drafts, checks and stores the rules that a person writes at a prompt."""
+    """Drafts, checks and stores rules that a person writes at a prompt."""
 
     def draft(self, prompt: Prompt) -> RuleDraft | None:
         """Return the rule to offer at a prompt, or None."""
         ...
 
     def table(self, prompt: Prompt, rule: str) -> JsonObject:
-        """Return a typed rule as a table bound to the tool of the call."""
+        """Return a rule that the person typed, as a table that is bound to the call's tool."""
         ...
 
     def keep(self, prompt: Prompt, rule: str, scope: Scope) -> str:
@@ -95,11 +95,11 @@ class OwnRules(Protocol):
 
 
 class TerminalPrompter(Prompter):
-    """Asks on the controlling terminal, one prompt at a time, independent of stdin, stdout and
-    stderr.
+    """Asks on the controlling terminal, one prompt at a time. stdin, stdout and stderr are not
+    used.
 
     Args:
-        settings: Look and sound of prompts. Default: `TerminalSettings()`.
+        settings: Appearance and sound of prompts. Default: `TerminalSettings()`.
         gate: Holds back other output to the same terminal while a prompt is open.
         rules: Offers and stores standing permissions at prompts. Default: none are offered.
     """
@@ -125,8 +125,8 @@ class TerminalPrompter(Prompter):
     async def prompt(self, prompt: Prompt) -> Reply:
         """Show a prompt, and return the person's reply.
 
-        Return `Unavailable` if there is no terminal or if the job is in the background. Cancelling
-        removes the prompt at once and restores the terminal.
+        Return `Unavailable` if there is no terminal or if the job is in the background. If the task
+        is cancelled, the prompt is removed immediately and the terminal is restored.
 
         Args:
             prompt: The prompt to display.
@@ -151,7 +151,7 @@ class TerminalPrompter(Prompter):
                     _collect_garbage()
 
     def about_to_ask(self, question: OpenQuestion) -> None:
-        """Set the open question of the next prompt. The notify command receives this question.
+        """Set the open question of the next prompt, which is passed to the notify command.
 
         Args:
             question: The open question.
@@ -177,7 +177,7 @@ class TerminalPrompter(Prompter):
     async def _reply(self, prompt: Prompt, device: Device) -> Reply:
         """Ask on `device`.
 
-        A reply that ends the turn or defers the question counts only if the terminal is still open.
+        A reply that ends the turn or defers the question is ignored if the terminal was closed.
         """
         if not device.in_foreground:
             device.check()
@@ -230,7 +230,7 @@ class TerminalPrompter(Prompter):
     def _notify_person(self, prompt: Prompt) -> str | None:
         """Run the notify command.
 
-        The command does not run again for a prompt that is repeated after an invalid answer.
+        It is not run again when a prompt is repeated after an invalid answer.
         """
         if prompt.error is not None:
             return None
@@ -293,17 +293,17 @@ TERMINAL = TerminalLock()
 
 
 def _collect_garbage() -> None:
-    """Run the garbage collector while nobody waits, so that it does not delay a later prompt."""
+    """Run the garbage collector now, so that it does not delay a later prompt."""
     gc.collect()
     _freeze_loaded_objects()
 
 
 @cache
 def _freeze_loaded_objects() -> None:
-    """Exclude the objects that the first prompt has loaded from garbage collection.
+    """Exclude the objects that the first prompt loaded from garbage collection.
 
-    The objects are frozen only once, because a later call would also keep the objects of a running
-    turn forever.
+    This is done only once, because a later call would also keep the objects of a running turn
+    forever.
     """
     gc.freeze()
 
@@ -317,7 +317,7 @@ TAKEN_AWAY = "(the question was closed)"
 
 
 async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
-    """Ask on `device` in plain lines and return the reply. The terminal is restored."""
+    """Ask on `device` in plain lines, restore the terminal, and return the reply."""
     scene = PromptBase(prompt, device.size.columns, device.size.rows)
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
         reader = LineReader(device, restored, settings.settle)
@@ -390,8 +390,8 @@ LEAVE_SCREEN = "\x1b[?1049l"
 
 
 class _PromptState:
-    """State that a prompter keeps between prompts: free text that was typed at lists of options, and
-    an unfinished paste.
+    """State that a prompter keeps between prompts: free text that was typed at lists, and an
+    unfinished paste.
     """
 
     def __init__(self) -> None:
@@ -402,7 +402,7 @@ class _PromptState:
 async def ask_rich(
     prompt: Prompt, device: Device, settings: TerminalSettings, kept: _PromptState
 ) -> Reply:
-    """Ask on `device` with single keys and return the reply. The terminal is restored."""
+    """Ask on `device` with single keys, restore the terminal, and return the reply."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
         restored.set(key_mode(restored.found))
         if readable_now(device.fd):
@@ -444,8 +444,7 @@ async def ask_rich(
 def layout_of(prompt: Prompt, device: Device) -> ContextRows:
     """Return the function that lays out the context.
 
-    The Markdown renderer loads slowly, so the renderer is used only if the context contains
-    Markdown.
+    The Markdown renderer is slow to import, so it is used only if the context contains Markdown.
     """
     if MARKDOWN.search(own_context(prompt)) is None:
         return plain_context

@@ -1,7 +1,4 @@
-"""Draws questions, contexts and answers in listings.
-
-Rows and colours are the same as in prompts.
-"""
+"""Draws questions, contexts and answers in listings, with the same rows and colours as in prompts."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ from midturn.terminal.prompts.rich.screen import Row, Span, Style
 
 
 class Drawing:
-    """Draws for one stream that is connected to a terminal.
+    """Draws rows for one stream that is connected to a terminal.
 
-    Each row is displayable, and its width is at most the requested width.
+    Rows contain only displayable characters and are at most as wide as requested.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -43,7 +40,7 @@ class Drawing:
         return self._painted(self._context(text, width))
 
     def words(self, text: str, width: int) -> list[str]:
-        """Return the rows of a model's answer, drawn as during its turn."""
+        """Return the rows of a model's answer, drawn as they were during its turn."""
         flow = MarkdownFlow(lambda: width + 1, self._glyphs)
         shown = f"{flow.feed(text)}{flow.finish()}".rstrip("\n")
         return (shown if self._unicode else as_ascii(shown)).split("\n")
@@ -71,6 +68,6 @@ class Drawing:
 
 @cache
 def _ink(style: Style) -> Ink:
-    """Return a style in the syntax of rich."""
+    """Return a style in rich syntax."""
     words = STYLES.get(style, "").replace("ansibright", "bright_").replace("ansi", "")
     return Ink.parse(words.replace("brightblack", "bright_black"))

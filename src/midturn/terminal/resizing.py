@@ -20,8 +20,7 @@ QUIET = 0.15
 _ERASE_DOWN = "\x1b[K\x1b7\x1b[C\x1b[J\x1b8"
 """Erases the rest of the row, then everything from the next cell on.
 
-This avoids erasing from the first cell on, because tmux would then move the screen into its
-scrollback.
+Erasing from the first cell on would make tmux move the screen into its scrollback.
 """
 
 Result = TypeVar("Result")
@@ -36,9 +35,8 @@ class SteadyOutput(Vt100_Output):
 
 
 def reflowed(rows: Sequence[Row], columns: int) -> list[int]:
-    """Return the number of screen rows that each printed row takes.
-
-    The terminal has wrapped the printed rows at `columns`.
+    """Return the number of screen rows of each printed row, after the terminal wrapped it at
+    `columns`.
     """
     return [max(1, -(-row_cells(spans) // columns)) for spans in rows]
 
@@ -46,8 +44,8 @@ def reflowed(rows: Sequence[Row], columns: int) -> list[int]:
 class SteadyApplication(Application[Result]):
     """An application that does not draw while the window is being resized.
 
-    prompt_toolkit redraws at every step of a resize. Its cursor position is outdated then, because
-    the terminal has moved the rows, so each redraw leaves a copy of the rows.
+    prompt_toolkit redraws at every step of a resize. By then, the terminal has moved the rows and
+    the known cursor position is outdated, so each redraw would leave a copy of the rows.
     """
 
     def __init__(
@@ -61,7 +59,7 @@ class SteadyApplication(Application[Result]):
         self._rests_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.on_new_width: Callable[[], None] | None = None
-        """Called when a changed width is stable. Default: redraw."""
+        """Called when a changed width is stable. Default: draw again."""
         self.shown = Frame(())
         """The frame that was drawn last."""
 
@@ -87,7 +85,7 @@ class SteadyApplication(Application[Result]):
         else:
             super()._on_resize()
 
-    def _redraw(self, render_as_done: bool = False) -> None:  # noqa: FBT001, FBT002  prompt_toolkit calls it so
+    def _redraw(self, render_as_done: bool = False) -> None:  # noqa: FBT001, FBT002  prompt_toolkit's signature
         if render_as_done:
             self._stop_waiting()
         elif (
@@ -98,7 +96,7 @@ class SteadyApplication(Application[Result]):
             super()._redraw(render_as_done)
 
     def _stop_waiting(self) -> None:
-        """Cancel the timer. If the width has changed, correct the position at which prompt_toolkit
+        """Cancel the timer. If the width changed, correct the position from which prompt_toolkit
         erases the rows.
         """
         if self._timer is not None:

@@ -72,9 +72,9 @@ class StatusOutput:
             self._say([f"{name} failed: {clip(exact(_first_line(call, error)), _MAX_ERROR)}"], _RED)
 
     def is_news(self, call: ToolCall, error: str) -> bool:
-        """Return whether the error of a call is new to the person.
+        """Return whether a call's error is new to the person.
 
-        An error is not new if the person ended the turn or decided about the call.
+        It is not new if the person ended the turn or refused the call.
         """
         return _error_for_user(call, error) is None and not self._ledger.has_fate(call)
 
@@ -131,9 +131,9 @@ class StatusOutput:
 def _first_line(call: ToolCall, error: str) -> str:
     """Return the first line of an error without the tool's name.
 
-    If a question could not be asked, return the first of the reasons.
+    If a question could not be asked, return the first reason.
     """
-    lines = [line for line in split_lines(error) if line.strip()] or ["it does not say why"]
+    lines = [line for line in split_lines(error) if line.strip()] or ["no reason given"]
     reasons = [line.removeprefix(_REASON) for line in lines[1:] if line.startswith(_REASON)]
     if call.name != ASK_USER or not reasons:
         return lines[0].removeprefix(f"{call.name}: ")
@@ -144,9 +144,9 @@ def _first_line(call: ToolCall, error: str) -> str:
 
 
 def _error_for_user(call: ToolCall, error: str) -> str | None:
-    """Return text for the user that replaces one of midturn's own errors, or None for other errors.
+    """Return the user's text for one of midturn's own errors, which are written for the model.
 
-    midturn's own errors are written for the model.
+    Return None for other errors.
     """
     if error in (INPUT_CANCELLED, TURN_ENDED):
         return "not finished: the turn was ended"
@@ -156,7 +156,7 @@ def _error_for_user(call: ToolCall, error: str) -> str | None:
 
 
 def _other_arguments(call: ToolCall) -> str:
-    """Return the arguments after the first argument if they are short.
+    """Return the arguments after the first one, if they are short.
 
     Long arguments are shown in the prompt that approves the call.
     """
@@ -184,7 +184,7 @@ class _Activity(Struct, frozen=True):
 
 
 class Spinner:
-    """Draws the status row through the gate. Prompts and other output replace the row.
+    """Draws the status row through the gate, until a prompt or other output replaces it.
 
     Call `paint` regularly.
     """
@@ -210,7 +210,7 @@ class Spinner:
         self._activities[id] = _Activity(doing, self._clock())
 
     def finish(self, id: str) -> None:
-        """End an activity. The row disappears when no activity is left."""
+        """End an activity. The row disappears after the last activity ends."""
         self._activities.pop(id, None)
         self._resumes = 0.0
         if not self._activities:
@@ -221,7 +221,7 @@ class Spinner:
         self._resumes = self._clock() + seconds
 
     def heard(self) -> None:
-        """Record that output was shown. The row is hidden for a while after output."""
+        """Record that output was shown, which hides the row for a while."""
         self._news, self._resumes = self._clock(), 0.0
 
     def clear(self) -> None:
@@ -257,11 +257,11 @@ def _span(seconds: float) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# The timer of a display, ten times per second
+# The timer of a display
 
 
 STEP = 0.1
-"""Seconds between two calls of `beat` in `Heartbeat`."""
+"""Seconds between two calls of `beat`."""
 
 
 class Heartbeat:
@@ -280,7 +280,7 @@ class Heartbeat:
                 return  # without an event loop, only output triggers a redraw
 
     def stop(self) -> None:
-        """Stop the timer at once."""
+        """Stop the timer immediately."""
         if self._next is not None:
             self._next.cancel()
             self._next = None

@@ -24,12 +24,12 @@ from midturn.terminal.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.terminal.prompts.rich.screen import POINTER
 
 # --------------------------------------------------------------------------------------------------
-# Long pastes: displayed as `[200 lines]`, sent in full
+# Long pastes: displayed as `[200 lines]`, and sent in full
 
 
 FOLDED = 8
 """Maximum number of lines of a paste that is displayed in full. Longer pastes are folded."""
-# placeholders of pastes are lone surrogates, which no keyboard and no paste can send
+# placeholders for pastes are lone surrogates, which cannot be typed or pasted
 _FIRST_PLACEHOLDER = 0xDC80
 _MAX_FOLDS = 128
 _PLACEHOLDER = re.compile(
@@ -40,7 +40,7 @@ _PLACEHOLDER = re.compile(
 class Folds:
     """The long pastes in an edited line.
 
-    In the line, one placeholder character represents each paste.
+    Each paste is represented by one placeholder character in the line.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Folds:
         return None if text is None else f"[{len(split_lines(text.rstrip()))} lines]"
 
     def forget(self) -> None:
-        """Delete all pastes, because no line contains a placeholder any more."""
+        """Delete all pastes, because no line contains placeholders any more."""
         self._texts.clear()
 
 
@@ -78,12 +78,12 @@ class Folds:
 
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 LEAVES = "/quit"
-"""Message that is queued by Ctrl-D in an empty line."""
+"""Message that Ctrl-D queues on an empty line."""
 _ESCAPE_TIMEOUT = 0.05
 _PASTE_TIMEOUT = 1.0  # seconds without further input after which a paste counts as complete
 _NEW_LINE = frozenset({"c-j", "m-enter", "s-enter"})
 _ENTRY = KeyMode(writes=True, decides=frozenset({"enter"}))
-# minimum width in cells for the full text of the row; a narrower row has fewer words
+# minimum width in cells for the full text of the row; narrower rows are abbreviated
 _WIDE_COLUMNS = 60
 
 
@@ -100,7 +100,7 @@ class TypedAhead:
     Enter queues the line as a message. Up moves the last queued message back into the line for
     editing.
 
-    The line never answers a prompt: while a prompt is open, no keys are read here.
+    The line never answers a prompt: while a prompt is open, the line does not read keys.
     """
 
     def __init__(self, folds: Folds, clock: Callable[[], float] = time.monotonic) -> None:
@@ -118,7 +118,7 @@ class TypedAhead:
         self._reads = ExitStack()
 
     def take_messages(self) -> list[Message]:
-        """Remove and return the queued messages. The current line stays."""
+        """Remove and return the queued messages. The current line is kept."""
         messages, self._messages = self._messages, []
         return [Message(self._folds.unfold(text), self._shown(text)) for text in messages]
 

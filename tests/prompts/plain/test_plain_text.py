@@ -152,7 +152,7 @@ def of_schema(schema: JsonObject) -> Prompt:
 @pytest.mark.parametrize(
     ("asked", "wrong"),
     [
-        (EMPTY, "that is an empty text: press Enter again to send it"),
+        (EMPTY, "the text is empty: press Enter again to send it"),
         (of_schema({"type": "integer"}), "nothing was typed: a number is expected"),
         (of_schema({"type": "object"}), "nothing was typed"),
     ],

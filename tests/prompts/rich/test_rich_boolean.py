@@ -102,7 +102,9 @@ def test_reply_works_with_and_without_text() -> None:
 def test_help_opens_and_closes() -> None:
     keys = pressed(ASKED, "?")
     assert "  Y - yes, and so for every answer of Assistant in this turn" in keys.live
-    assert "  Enter - nothing: no default here; Ctrl-C - cancel and end the turn" in keys.live
+    assert (
+        "  Enter - no effect (there is no default); Ctrl-C - cancel and end the turn" in keys.live
+    )
 
     assert keys.press("?").live == ROW
 
@@ -132,15 +134,15 @@ def test_ctrl_c_is_never_too_early() -> None:
 
 def test_arguments_are_edited_one_after_the_other_by_type() -> None:
     keys = pressed(RUN, "e")
-    assert "[1/3] env, as it will run:" in keys.live
+    assert "[1/3] New value of env:" in keys.live
     assert "> production" in keys.live
 
     keys.press("c-u", *"staging", "enter")
-    assert "[2/3] script, as it will run:" in keys.live
+    assert "[2/3] New value of script:" in keys.live
     assert '  make "all"' in keys.live
-    assert "[1/3] env, as it will run:" in keys.press("escape").live
+    assert "[1/3] New value of env:" in keys.press("escape").live
     keys.press("enter", *"make more", "enter")
-    assert "[3/3] dry, as it will run:" in keys.live
+    assert "[3/3] New value of dry:" in keys.live
     keys.press("c-u", *"no", "enter")
     assert keys.reply is None
     assert keys.press("end", "c-u", *"true", "enter").reply == Edited(
@@ -160,7 +162,7 @@ def test_a_single_text_argument_is_edited_as_text_and_checked() -> None:
         ),
         "e",
     )
-    assert "command, as it will run:" in keys.live
+    assert "New value of command:" in keys.live
 
     assert keys.press(*" and more", "enter").reply is None
     assert any(line.startswith("! $.command: ") for line in keys.live)
@@ -281,7 +283,7 @@ def test_built_in_questions_offer_only_meaningful_keys() -> None:
 
     assert RichPromptDriver(ours).live == ["Drop the production table? y yes · n no · ? all keys"]
     assert (
-        "  Enter - nothing: no default here; Ctrl-C - leave without an answer"
+        "  Enter - no effect (there is no default); Ctrl-C - leave without an answer"
         in pressed(ours, "?").live
     )
 

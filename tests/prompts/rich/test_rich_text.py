@@ -212,7 +212,7 @@ def test_an_optional_text_is_skipped_from_the_menu() -> None:
 def test_an_empty_text_needs_confirmation() -> None:
     keys = pressed(EMPTY, "enter")
     assert keys.reply is None
-    assert "! that is an empty text: press Enter again to send it" in keys.live
+    assert "! the text is empty: press Enter again to send it" in keys.live
     assert keys.press("enter").reply == Answered("")
 
     optional = replace(EMPTY, question=replace(EMPTY.question, optional=True))
@@ -258,7 +258,7 @@ def test_a_scalar_schema_is_asked_by_its_type() -> None:
     assert pressed(schema_prompt({"type": "boolean"}), "n").reply == Answered(False)
     assert pressed(schema_prompt({"enum": ["free", "pro"]}), "2").reply == Answered("pro")
     same = RichPromptDriver(schema_prompt({"enum": [1, "1", True, "x"]}))
-    assert same.live[1:5] == ["> 1 1     a number", "  2 1     a text", "  3 true", "  4 x"]
+    assert same.live[1:5] == ["> 1 1     a number", "  2 1     text", "  3 true", "  4 x"]
     assert same.press("2").reply == Answered("1")
     number = schema_prompt({"type": "integer", "minimum": 1, "maximum": 9})
     assert RichPromptDriver(number).live[1] == "a whole number, at least 1, at most 9"
@@ -266,7 +266,7 @@ def test_a_scalar_schema_is_asked_by_its_type() -> None:
     assert pressed(number, "1", "2", "enter").reply is None
     assert pressed(number, "3", "enter").reply == Answered(3)
     named = schema_prompt({"type": "string", "minLength": 2})
-    assert RichPromptDriver(named).live[1] == "a text, at least 2 characters"
+    assert RichPromptDriver(named).live[1] == "text, at least 2 characters"
     assert pressed(named, "a", "enter").reply is None
     assert pressed(named, "a", "b", "enter").reply == Answered("ab")
 

@@ -33,8 +33,8 @@ from midturn.stores.metadata import Metadata, read_metadata
 from midturn.stores.port import first_words
 
 _MAX_JP_DIGITS = 12
-"""Maximum number of digits of a `jp` ID, a time in tenths of a second. IDs of midturn are longer:
-they are times in microseconds.
+"""Maximum number of digits in a `jp` ID, which is a time in tenths of a second. midturn's IDs are
+longer, because they are times in microseconds.
 """
 
 
@@ -156,7 +156,7 @@ def _in_database(place: CommandContext, limit: int | None) -> Iterator[_Found]:
 
 
 def _before(id: str) -> str:
-    """Return a text that is sorted between an ID and the previous possible ID."""
+    """Return a string that sorts between an ID and the previous possible ID."""
     return f"{id[:-1]}{chr(ord(id[-1]) - 1)}~"
 
 
@@ -181,7 +181,7 @@ def _row(
 
 
 def _time_of(number: str) -> str:
-    """Return the time that an ID encodes."""
+    """Return the creation time that an ID encodes."""
     try:
         return (
             datetime.fromtimestamp(

@@ -41,8 +41,8 @@ from midturn.stores.response_times import PeopleStatistics, WaitRow, people_sums
 
 
 class TurnCost(Struct, frozen=True):
-    """Token usage of a turn: requests to its own model, and side requests to the models that
-    answered questions.
+    """Token usage of a turn: requests to its own model, and requests to models that answered
+    questions.
     """
 
     main: Usage = Usage()
@@ -168,8 +168,8 @@ def _cells(row: WaitRow) -> tuple[str, ...]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Reading a conversation with warnings: problems in its files are printed, and its readable events
-# are displayed
+# Reading a conversation with warnings. Problems in its files are printed, and its readable events
+# are shown.
 
 
 def read_with_warnings(place: CommandContext, id: str | None) -> Conversation:

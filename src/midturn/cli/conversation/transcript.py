@@ -45,7 +45,7 @@ from midturn.terminal.prompts.body import argument_lines
 from midturn.turn.votes import poll_of
 
 # --------------------------------------------------------------------------------------------------
-# Replies to a question, recorded with the question or in the result of the call
+# Replies to questions, recorded with the question or in the call's result
 
 
 def is_reply(response: InquiryResponse | None) -> bool:
@@ -63,10 +63,10 @@ def words(response: InquiryResponse, result: ToolCallResponse | None) -> str:
 
 
 def replied_at_review(call: transcript.CallEntry) -> Cancelled | None:
-    """Return the user's reply at the review of a form, if its answers were not sent.
+    """Return the user's reply at the review of a form, if the answers were not sent.
 
-    Such a reply is only recorded in the result of the call. Results of other tools than `ask_user`
-    could contain any text, so only `ask_user` is checked.
+    Such a reply is only recorded in the call's result. Only the result of `ask_user` is checked,
+    because results of other tools may contain any text.
     """
     return None if call.event.name != ASK_USER or _has_reply(call) else _marker(call.result)
 
@@ -94,7 +94,7 @@ _WITHDRAWN = ("back", "superseded")
 
 
 def print_transcript(turns: Iterable[Window]) -> None:
-    """Print the transcript. Each turn is printed when it has been read."""
+    """Print the transcript. Each turn is printed as soon as it is read."""
     for turn in turns:
         transcript = _Transcript(turn)
         for entry in transcript.entries:
@@ -146,9 +146,8 @@ class _Transcript:
                 return []
 
     def _asked(self, call: transcript.CallEntry) -> list[output.Shown]:
-        """Return the rows of a call's questions and approvals.
-
-        They contain the question, the answer, the responder and the reason.
+        """Return the rows for a call's questions and approvals: the question, the answer, the
+        responder and the reason.
         """
         decided = [self._decision(approval, call) for approval in _about(call, "run")]
         asked = [self._inquiry(entry, call) for entry in self._shown(call)]
@@ -163,7 +162,7 @@ class _Transcript:
     def _shown(self, call: transcript.CallEntry) -> list[transcript.RequestEntry]:
         """Return the questions of a call that are displayed.
 
-        Questions that were revised or were answered by the approval are left out.
+        Revised questions, and questions that the approval answered, are left out.
         """
         hidden = self._revised | self._agreed
         asked = [
@@ -204,7 +203,7 @@ class _Transcript:
         return "(not answered yet)" if self._is_open else "(the turn ended without an answer)"
 
     def _result(self, call: transcript.CallEntry) -> Iterable[output.Shown]:
-        """Return the result, unless it only repeats the answers or the reply above."""
+        """Return the rows of the result, unless it only repeats the answers or the reply above."""
         if call.result is None or (_has_reply(call) and _marker(call.result) is not None):
             return []
         if call.event.name == ASK_USER and not call.result.is_error and self._all_answered(call):
@@ -244,7 +243,7 @@ def _replied(call: transcript.CallEntry) -> list[output.Shown]:
 
 
 def _about(call: transcript.CallEntry, kind: str) -> list[Approval]:
-    """Return the decisions of one kind about a call, and the undecided requests."""
+    """Return the decisions of one kind about a call, and the requests that are not decided yet."""
     of_call = [
         entry.event
         for entry in call.approvals
@@ -289,7 +288,7 @@ def _drawn(question: PersistedQuestion | None) -> list[output.Shown]:
 
 
 def _message(text: str) -> list[output.Shown]:
-    """Return the text of a model, drawn as during its turn."""
+    """Return a model's text, drawn as during its turn."""
     draws = drawing(sys.stdout)
     if draws is None:
         return output.indented(output.spoken(text), _TEXT)
@@ -320,7 +319,7 @@ def _details(rows: Iterable[str]) -> list[output.Shown]:
 
 
 def _edited(approval: Approval, call: ToolCallRequest) -> list[str]:
-    """Return the arguments that replaced the original arguments of a call."""
+    """Return the arguments with which a call ran instead of its original arguments."""
     arguments: Json = None if approval.arguments is UNSET else approval.arguments
     if approval.kind == "run":
         return argument_lines(ToolCall(call.event_id, call.id, call.name, arguments))
@@ -338,7 +337,7 @@ _UNANSWERED = "the turn ended without an answer"
 
 
 def print_inquiries_json(conversation: Conversation) -> None:
-    """Print all pairs of request and response as JSON."""
+    """Print each request with its response as JSON."""
     found = [
         entry
         for entry in transcript.transcript_entries(conversation.events)
@@ -390,7 +389,7 @@ class _Trail:
         self._remembered.clear()
 
     def rows(self, entry: transcript.Entry) -> list[_Row]:  # noqa: PLR0911  one return per kind of entry
-        """Return the rows of an entry, the first row with its time.
+        """Return the rows of an entry. The first row starts with the time.
 
         The rows of a question include its notes and its response.
         """
@@ -429,14 +428,14 @@ class _Trail:
                 return []
 
     def _remember(self, entry: transcript.ResponseEntry) -> None:
-        """Store the question of a remembered answer."""
+        """Store the request that a remembered answer belongs to."""
         if entry.event.outcome == "answered" and entry.event.remembered and entry.request:
             self._remembered[_tool(entry.request.call), entry.request.event.question_id] = (
                 entry.request.event
             )
 
     def _noted(self, entry: transcript.RequestEntry | transcript.ApprovalEntry) -> list[_Row]:
-        """Return the notes on a request, in order."""
+        """Return the rows for the notes on a request, in order."""
         rows = list[_Row]()
         for place, note in enumerate(entry.notes, 1):
             poll = poll_of(
@@ -534,9 +533,7 @@ class _Trail:
         return [decided, *_ran_instead(approval), *_reason(approval.reason)]
 
     def _by(self, who: AnsweredBy | None, remembered: tuple[str, str] = ("", "")) -> output.Shown:
-        """Return the responder. For a remembered answer, return the time of the row in which the
-        answer was given.
-        """
+        """Return the responder, or for a remembered answer the time at which it was given."""
         if who is None:
             return _NOTHING
         if who.by == "cached":
@@ -560,7 +557,7 @@ def _tool(call: transcript.CallEntry | None) -> str:
 
 
 def _whose(request: InquiryRequest | Approval) -> list[output.Shown]:
-    """Return the people who may answer, if the question is restricted."""
+    """Return the people who may answer, if only certain people may."""
     poll = poll_of(request, (), is_yes_or_no=True)
     if poll is None:
         return []
@@ -574,7 +571,7 @@ def _whose(request: InquiryRequest | Approval) -> list[output.Shown]:
 
 
 def _timed(event: Event, details: Sequence[output.Shown]) -> list[_Row]:
-    """Return rows. The first row has the time of the event."""
+    """Return rows of which the first starts with the event's time."""
     return [
         (_time(event) if place == 0 else _NOTHING, detail) for place, detail in enumerate(details)
     ]
@@ -599,7 +596,7 @@ def _asked(request: InquiryRequest) -> output.Shown:
 
 
 def _ran_instead(approval: Approval) -> list[output.Shown]:
-    """Return the arguments that replaced the model's arguments."""
+    """Return the arguments with which the call ran instead of the model's arguments."""
     if approval.state != "edited" or approval.kind != "run" or approval.arguments is UNSET:
         return []
     return [output.line("arguments: {}", json.dumps(approval.arguments, ensure_ascii=False))]

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 def write_export(store: ConversationStore, id: str, form: str, to: Path | None) -> ExitStatus:
-    """Export a conversation.
+    """Write an exported conversation to a file or to stdout.
 
     On a terminal, control codes are removed. Files and pipes receive the exact content.
     """
@@ -136,8 +136,8 @@ def _warn_of_scopes(lines: Sequence[bytes]) -> None:
 
 
 def _warn_of_jp(files: JpFiles, metadata: JsonObject) -> None:
-    """Print warnings about labels that `jp` cannot store, and about reasons for which `jp` would
-    refuse the conversation.
+    """Print warnings about labels that `jp` cannot store, and about other reasons why `jp` would
+    reject the conversation.
     """
     for label in labels_lost(metadata.get("labels")):
         note(
@@ -254,8 +254,8 @@ def _workspace_folder(place: CommandContext) -> Path:
     brought = place.workspace.brought if place.workspace else None
     if brought is None:
         raise click.UsageError(
-            "This workspace contains no conversations. Pass SOURCE: a store, a file, or a folder of"
-            " `jp`."
+            "This workspace contains no conversations. Pass SOURCE: a store, a file, or a `jp`"
+            " folder."
         )
     return brought
 
@@ -279,7 +279,7 @@ def _import_earlier_version() -> ExitStatus:
                     note(line("midturn: {}", block(str(error))))
                     statuses.append(ExitStatus.ERROR)
     if len(statuses) == 1:
-        note("midturn: no workspace has conversations of an earlier version.")
+        note("midturn: no workspace has conversations from an earlier version.")
     return max(statuses)
 
 
@@ -330,7 +330,7 @@ def _add(place: CommandContext, lines: Sequence[bytes], metadata: Metadata) -> E
 def _import_store(place: CommandContext, source: ConversationStore, only: str | None) -> ExitStatus:
     """Copy the conversations of another store.
 
-    Conversations that are locked or unreadable are reported and skipped.
+    Locked and unreadable conversations are reported and skipped.
     """
     copying = Copying(source, place.store)
     run = source.run_sync if source.port.needs_loop else place.store.run_sync

@@ -36,7 +36,7 @@ DEMO = "the demo"
 
 
 class Play(Struct, frozen=True):
-    """A demo: the script of the model, the user's request, and the answers of a scripted user."""
+    """A demo: the model's script, the user's request, and the scripted user's answers."""
 
     script: str
     request: str
@@ -44,7 +44,7 @@ class Play(Struct, frozen=True):
 
 
 class _ScriptedUser(ScriptedPrompter):
-    """Answers by script, and prints each answer, because no terminal displays it."""
+    """Replies with scripted answers, and prints them, because no terminal displays them."""
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Return the scripted reply, and print it."""
@@ -68,7 +68,7 @@ RELEASE = Play(
 FORM = Play(
     "forms.toml",
     "Plan the migration of the customers' database.",
-    {  # at the question about the reason, the user goes back twice and answers differently
+    {  # at `why_not`, the user goes back twice and changes the answers
         "ask_user.migrate": [False, True],
         "ask_user.where": [["staging"], WentBack(), ["staging", "production"]],
         "ask_user.why_not": WentBack(),
@@ -94,9 +94,7 @@ def command(*, forms: bool, non_interactive: bool) -> ExitStatus:
 def play(chosen: Play, *, attached: bool) -> ExitStatus:
     """Create a workspace, run the turn, and show what was recorded."""
     base = Path(tempfile.mkdtemp(prefix="midturn-demo-"))
-    os.environ["XDG_CACHE_HOME"] = str(
-        base / "cache"
-    )  # the sandbox of the tools creates a directory there
+    os.environ["XDG_CACHE_HOME"] = str(base / "cache")  # the tool sandbox creates a directory there
     root = base / "work"
     root.mkdir()
     place = place_at(
@@ -105,7 +103,7 @@ def play(chosen: Play, *, attached: bool) -> ExitStatus:
     note("You ask: {}", chosen.request)
     person: Prompter | None = None
     if not attached:
-        note("There is no terminal to ask at. A scripted user answers.")
+        note("No terminal is available, so a scripted user answers.")
         person = _ScriptedUser(chosen.answers)
     note("")
     run = TurnRun(
@@ -168,7 +166,7 @@ def _workspace(root: Path) -> Workspace:
 
 
 def _configuration(chosen: Play) -> list[Assignment]:
-    """Return the configuration of the demo, as values of flags, which need no approval."""
+    """Return the demo's configuration as flags, which need no approval."""
     publish: dict[str, Json] = {
         "source": "local",
         "summary": "Publish a file.",

@@ -1,4 +1,4 @@
-"""A local command of the demo. Only a human may approve it."""
+"""A local command for the demo. Only a human may approve it."""
 
 import json
 import pathlib
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Ask the question in the first run. Publish in the second run, which has the answer."""
+    """Ask the question in the first run. Publish in the second run, which receives the answer."""
     document = json.load(sys.stdin)
     path, answers = document["tool"]["arguments"]["path"], document["tool"]["answers"]
     if "go_ahead" not in answers:

@@ -42,9 +42,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
 
 
 class HookCommands(LazyGroup):
-    """The commands that set up hooks, and one command per agent, which the hooks of the
-    agent run.
-    """
+    """The commands that set up hooks, and for each agent the command that its hooks run."""
 
     sections = SECTIONS
 
@@ -56,7 +54,7 @@ class HookCommands(LazyGroup):
 
     @property
     def added(self) -> Mapping[str, str]:
-        """The agents of plug-ins, each with the name of its package."""
+        """The agents from plug-ins, each with the name of its package."""
         return AGENTS_ADDED.added
 
     def from_a_package(self, name: str) -> click.Command:

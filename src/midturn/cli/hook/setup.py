@@ -70,8 +70,8 @@ def own_program() -> Sequence[str]:
     """Return the command that starts this midturn from any directory.
 
     It is the script on the PATH if the script belongs to this Python. Otherwise it is the
-    interpreter with `-P`. Agents work in directories of untrusted code, and a `click.py` there must
-    not be imported.
+    interpreter with `-P`. Agents work in directories with untrusted code, from which a `click.py`
+    must not be imported.
     """
     found = shutil.which("midturn")
     return (
@@ -88,7 +88,7 @@ def own_program() -> Sequence[str]:
 _LOG = logging.getLogger(__name__)
 _DEFER = shlex.join(DEFER)
 STOPS = frozenset(("Stop", "AfterAgent", "agentStop"))
-"""Names that agents use for the hook at the end of a turn. This hook can wake the agent."""
+"""Names of the hook that agents run at the end of a turn. This hook can wake the agent."""
 
 
 def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installation:
@@ -104,7 +104,7 @@ def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installat
         )
     except MidturnError:
         raise
-    except Exception as error:  # the code of a plug-in failed; other agents must still work
+    except Exception as error:  # a plug-in's code failed; other agents must still work
         raise ConfigError(
             f"The plug-in for `{key}` failed to locate its settings ({type(error).__name__}:"
             f" {error})."
@@ -116,8 +116,8 @@ def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> 
     safely.
 
     Raises:
-        ConfigError: The settings of a project are behind a symbolic link, which could lead to the
-            user's own files.
+        ConfigError: The path of a project's settings contains a symbolic link, which could point to
+            the user's own files.
     """
     installation = installation_of(key, policy, project=project)
     root = Path.cwd()
@@ -139,10 +139,10 @@ def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> 
 
 
 def command_line(key: str, policy: str = WAIT, *, project: bool = False) -> str:
-    """Return the command of an agent's hooks. The command is valid in any directory.
+    """Return the command that an agent's hooks run. It works in any directory.
 
-    Settings of a project are shared, so they contain the name of the command and not its path on
-    this machine.
+    Project settings are shared, so they contain the name of the command and not its path on this
+    machine.
     """
     program = ["midturn"] if project else own_program()
     return shlex.join([*program, "hook", key, *([] if policy == WAIT else DEFER)])
@@ -154,7 +154,7 @@ def kept_settings() -> Path:
 
 
 def policy_of(found: Sequence[InstalledHook]) -> str:
-    """Return the policy with which hooks were installed."""
+    """Return the policy with which the hooks were installed."""
     return POLICY if any(_DEFER in hook.command for hook in found) else WAIT
 
 
@@ -288,7 +288,7 @@ def uninstall_command(*, agent: str, project: bool) -> None:
             installation.file,
         )
     else:
-        tell("There are no hooks of midturn in {}.", installation.file)
+        tell("{} contains no midturn hooks.", installation.file)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -489,7 +489,7 @@ def opencode_command(*, url: str, store: StoreAddress | None) -> ExitStatus:
         lambda words: note("midturn: {}", words),
     )
     note(
-        "midturn: questions of opencode at {} also appear in `midturn inbox{}`. Press Ctrl-C to"
+        "midturn: questions from opencode at {} also appear in `midturn inbox{}`. Press Ctrl-C to"
         " stop.",
         url,
         place.option,

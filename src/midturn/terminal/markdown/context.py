@@ -93,7 +93,7 @@ def _code(block: Code, lines: Sequence[str], width: int) -> list[Row]:
 
 
 def _kept_lines(block: Block) -> Block:
-    """Keep the line breaks of a paragraph, because the output of tools depends on them."""
+    """Keep the line breaks of a paragraph, because tool output depends on them."""
     match block:
         case Paragraph():
             return replace(block, content=block.content.replace("\n", "  \n"))
@@ -117,7 +117,7 @@ def _fitted(spans: Row, width: int) -> list[Row]:
 
 
 def _spans(text: Text) -> Row:
-    """Return text in the styles of prompts."""
+    """Convert text to spans in prompt styles."""
     row = text.copy()
     row.rstrip()
     return tuple(

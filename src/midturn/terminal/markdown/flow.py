@@ -1,9 +1,9 @@
 """Streaming Markdown: each row is written as soon as further text cannot change it.
 
 The pending lines are parsed again at intervals, and the rows of complete blocks, list items and
-code lines are written. Written rows are never drawn again. The last paragraph or table is therefore
-pending until a later line completes it. Complete top-level blocks are dropped, so the time for
-parsing depends on the longest block and not on the length of the answer.
+code lines are written. Written rows are never drawn again. Therefore, the last paragraph or table
+is pending until a later line completes it. Complete top-level blocks are dropped, so the parsing
+time depends on the longest block and not on the length of the answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MIN_WIDTH = 10
 
 
 class MarkdownFlow:
-    """Converts Markdown in pieces of any size to rows.
+    """Converts Markdown, which can arrive in pieces of any size, to rows.
 
     The rows do not depend on how the text is split.
     """
@@ -96,7 +96,7 @@ class MarkdownFlow:
         return shown
 
     def _show(self, *, is_open: bool) -> str:
-        """Return the rows of the lines so far that are final and not yet written.
+        """Return the rows that are final and not yet written.
 
         `is_open`: The last block can still change.
         """
@@ -117,7 +117,7 @@ class MarkdownFlow:
         return [Text(), *rows] if rows and self._follows else rows
 
     def _drop_complete_blocks(self, layout: Layout, blocks: Sequence[Block]) -> None:
-        """Drop the complete blocks, whose rows have been written."""
+        """Drop the complete blocks, because their rows are written."""
         if blocks and isinstance(
             blocks[-1], Heading | RuleBlock
         ):  # headings and rules are always complete

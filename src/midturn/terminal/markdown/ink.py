@@ -1,7 +1,7 @@
 """Styled text for Markdown in the 16 colours of the terminal's theme: inline text with links, and
 highlighted code.
 
-All untrusted text is escaped. A link is followed by its target, because the text of a link can be
+All untrusted text is escaped. A link is followed by its target, because a link's text can be
 misleading.
 """
 
@@ -60,7 +60,7 @@ CONSOLE = Console(
     emoji=False,
     highlight=False,
 )
-"""Used only to convert text to segments; it prints nothing."""
+"""Used only to convert text to segments. It does not print."""
 
 
 def wrapped(text: Text, width: int) -> list[Text]:
@@ -73,7 +73,7 @@ def wrapped(text: Text, width: int) -> list[Text]:
 
 
 def cut(text: Text, width: int) -> list[Text]:
-    """Split a line at the given width, also inside words."""
+    """Split a line at the given width, even inside words."""
     return [text[start:end] for start, end in cut_ranges(text.plain, width)]
 
 
@@ -172,8 +172,8 @@ _LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")
 # minimum number of lines that are highlighted together; a passage ends before the next unindented
 # line
 _PASSAGE_LINES = 40
-# maximum number of characters of a line that is highlighted, because highlighting long lines takes
-# too long
+# maximum length of a highlighted line in characters, because highlighting long lines takes too
+# long
 _MAX_HIGHLIGHTED_LINE = 1_000
 
 
@@ -186,9 +186,8 @@ def highlighted(code: Sequence[str], language: str) -> list[Text]:
 
 
 def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Split the lines into passages.
-
-    When code grows, only its last passage is highlighted again.
+    """Split the lines into passages, so that only the last passage of growing code is highlighted
+    again.
     """
     begin = 0
     for number, line in enumerate(lines):

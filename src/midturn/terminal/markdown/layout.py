@@ -1,8 +1,8 @@
 """Markdown (CommonMark with tables) as blocks with source positions, and the layout of blocks as
 rows.
 
-Syntax that could hide text is disabled: HTML and link definitions. While a text is still arriving,
-its last paragraph or table is displayed only when it is complete; code is displayed line by line.
+Syntax that could hide text is disabled: HTML and link definitions. While text is still arriving,
+its last paragraph or table is displayed only when it is complete. Code is displayed line by line.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RuleBlock(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table; `sides` has the alignment of each column (`left`, `right`, `center`)."""
+    """A table; `sides` contains the alignment of each column (`left`, `right`, `center`)."""
 
     lines: Lines
     sides: tuple[str, ...]
@@ -108,7 +108,7 @@ _PARSER.enable("table").disable(["reference", "html_block", "inline", "text_join
 
 
 def parse(text: str) -> tuple[Block, ...]:
-    """Return the blocks of a text.
+    """Return the blocks in `text`.
 
     Raises:
         TooDeep: Blocks are nested so deeply that the parser dropped some.
@@ -209,7 +209,7 @@ _GAP = "  "
 # minimum width of a table column in cells; if a column has less room, each row of the table is
 # drawn as a list
 _MIN_COLUMN = 3
-_MIN_TEXT_WIDTH = 12  # minimum width in cells that is left for text at any nesting depth
+_MIN_TEXT_WIDTH = 12  # minimum width of text in cells, at any nesting depth
 _MAX_UNDERLINED_LEVEL = 2  # headings up to this level are underlined
 _EMPTY = re.compile(r"[ \t>]*")
 
@@ -227,7 +227,7 @@ ASCII = Glyphs("-", "> ", "-")
 
 
 class Layout:
-    """Lays out the blocks of one source, whose lines are `lines`."""
+    """Lays out the blocks of one source text. `lines` are its lines."""
 
     def __init__(self, lines: Sequence[str], glyphs: Glyphs) -> None:
         self._lines = lines
@@ -236,7 +236,7 @@ class Layout:
     def rows(self, blocks: Sequence[Block], width: int) -> list[Text]:
         """Lay out consecutive blocks.
 
-        Each block has at least one row, so that blocks stay distinguishable.
+        Each block takes at least one row, so that blocks stay distinguishable.
         """
         found: list[Text] = []
         for number, block in enumerate(blocks):
@@ -248,7 +248,7 @@ class Layout:
     def is_separated(self, blocks: Sequence[Block], number: int) -> bool:
         """Return whether an empty row precedes a block.
 
-        In a list, this depends on the source. Elsewhere, an empty row always precedes a block.
+        In a list, this depends on the source. Otherwise an empty row always precedes a block.
         """
         block, above = blocks[number], blocks[number - 1]
         if isinstance(block, ListItem) or (
@@ -293,7 +293,7 @@ class Layout:
                 assert_never(other)
 
     def _behind(self, first: Text, edge: Text, block: Quote | ListItem, width: int) -> list[Text]:
-        """Lay out nested blocks, each row after `edge`.
+        """Lay out nested blocks, with `edge` before each row.
 
         The first row begins with `first` instead.
         """
@@ -302,7 +302,7 @@ class Layout:
 
 
 def _dressed(text: str, style: Style) -> Text:
-    """Return styled text. Text that is appended later does not get the style."""
+    """Return styled text. Text that is appended to it later does not get the style."""
     return Text().append(text, style)
 
 
@@ -310,7 +310,7 @@ def _room(width: int, edge: str) -> int:
     return max(_MIN_TEXT_WIDTH, width - cells(edge))
 
 
-# Tables: each column as wide as it needs, and the table at most as wide as the terminal -----------
+# Tables: each column is as wide as it needs to be, and the table at most as wide as the terminal
 
 
 def table_rows(table: Table, width: int, line: str) -> list[Text]:
@@ -340,7 +340,7 @@ def table_rows(table: Table, width: int, line: str) -> list[Text]:
 def _fit(wanted: Sequence[int], width: int) -> list[int] | None:
     """Return the widths of the columns, or None if there is too little room.
 
-    Narrow columns keep their width; the widest columns shrink.
+    Narrow columns keep their width, and the widest columns shrink.
     """
     room = width - cells(_GAP) * (len(wanted) - 1)
     widths = [max(1, column) for column in wanted]
@@ -356,7 +356,7 @@ def _fit(wanted: Sequence[int], width: int) -> list[int] | None:
 
 
 def _row(record: Sequence[Text], widths: Sequence[int], sides: Sequence[str]) -> list[Text]:
-    """Lay out one record. A long text takes several rows."""
+    """Lay out one record. Long text takes several rows."""
     columns = [_cell(text, width) for text, width in zip(record, widths, strict=True)]
     rows: list[Text] = []
     for number in range(max(map(len, columns))):
@@ -381,7 +381,7 @@ def _aligned(text: Text, width: int, side: str) -> Text:
 def _as_lists(records: Sequence[Sequence[Text]], width: int) -> list[Text]:
     """Lay out a table that is too wide for columns.
 
-    The records are displayed one after the other, with the heading before each value.
+    The records are displayed one after another, with the heading before each value.
     """
     head, *body = records
     rows: list[Text] = []

@@ -27,8 +27,8 @@ ERRORS_SHOWN = 3
 class NotAccepted(ValueError):  # noqa: N818 (it says what happened to the text)
     """The input is not a valid answer.
 
-    `lines` explain the reason and are ready for display. `offset` is the position of the error in
-    the text, if known.
+    `lines` explain why, and can be displayed. `offset` is the position of the error in the text, if
+    known.
     """
 
     def __init__(self, lines: list[str], offset: int | None = None) -> None:
@@ -107,7 +107,7 @@ def accept_arguments(prompt: Prompt, text: str) -> Json:
 MAX_FIELDS = 5
 """Maximum number of arguments that are edited one by one.
 
-If a call has more arguments, or none, all of them are edited as one JSON text.
+If a call has more arguments, or none, they are edited as one JSON value.
 """
 
 
@@ -119,7 +119,7 @@ class Argument(Struct, frozen=True):
     is_json: bool
 
     def value(self, typed: str) -> Json:
-        """Return the value of the typed text.
+        """Return the typed text as a value.
 
         Raises:
             NotAccepted: JSON is expected, and the text is not JSON.
@@ -128,8 +128,8 @@ class Argument(Struct, frozen=True):
 
 
 def arguments_of(prompt: Prompt) -> tuple[Argument, ...]:
-    """Return the arguments of a call that are edited one by one, or nothing if they are edited
-    as JSON.
+    """Return the arguments of a call that are edited one by one, or `()` if they are edited as
+    JSON.
     """
     arguments = prompt.subject.call.arguments if isinstance(prompt.subject, CallSubject) else None
     if not isinstance(arguments, Mapping) or len(arguments) > MAX_FIELDS:
@@ -148,7 +148,7 @@ def accept_argument(
     """Replace one argument and check the result against the tool's parameters.
 
     Raises:
-        NotAccepted: The change is invalid. Errors in the previous arguments are ignored.
+        NotAccepted: The change is invalid. Errors that the arguments already had are ignored.
     """
     changed = {**arguments, argument.name: argument.value(typed)}
     before = argument_problems(prompt.parameters, arguments)
@@ -174,7 +174,7 @@ def read(text: str) -> Json:
 def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Problem, ...]:
     """Return the errors in the arguments.
 
-    Nothing is checked for a tool without a parameter schema, because the tool checks its arguments
+    If the tool has no parameter schema, nothing is checked, because the tool checks its arguments
     itself.
     """
     if not parameters:
@@ -183,7 +183,7 @@ def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Pr
 
 
 def _checked(prompt: Prompt, value: Json) -> Json:
-    """Check an answer. Secrets are not checked here."""
+    """Check an answer that is not a secret."""
     return cast("Json", prompt.question.check(value))
 
 
@@ -237,20 +237,20 @@ def bounds(kind: MultiSelectType) -> str:
 
 
 def numbers(count: int, several: str) -> str:
-    """Return the range of option numbers in words.
+    """Return the range of option numbers as text.
 
-    The result is `1`, `1 or 2`, or the text `several` with the count inserted.
+    The result is `1`, `1 or 2`, or `several` with the count inserted.
     """
     return ("1", "1 or 2")[count - 1] if count in (1, 2) else several.format(count)
 
 
 def example_numbers(count: int) -> str:
-    """Return an example of a selection of several options out of `count`."""
+    """Return an example of selecting several options out of `count`."""
     return ("1", "1,2", "1,3", "1,3-4")[count - 1] if 1 <= count <= 4 else "1,3-5"  # noqa: PLR2004  from five on, one example fits all
 
 
 def is_option(typed: str, options: SelectOptions) -> bool:
-    """Return whether the text is the name of an option."""
+    """Return whether the text names an option."""
     return named_option(typed, options) is not None
 
 
@@ -280,7 +280,7 @@ def _said(options: SelectOptions) -> Generator[None]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Search in options: by substring; if nothing is found, by letters in the same order
+# Search in options: by substring, or by letters in the same order if no substring matches
 
 
 class Match(Struct, frozen=True):
@@ -291,9 +291,10 @@ class Match(Struct, frozen=True):
 
 
 class Matcher:
-    """Searches options without regard to case.
+    """Searches options, ignoring case.
 
-    A search matches substrings. If no option contains the text, `mn` also matches `main`.
+    A search matches substrings. If no option contains the text, letters in the same order match, so
+    `mn` finds `main`.
     """
 
     def __init__(self, options: tuple[SelectOption, ...]) -> None:
@@ -339,17 +340,17 @@ class Matcher:
 
 
 def _by_letter(text: str) -> tuple[str, list[int]]:
-    """Return the label in lower case, and the index in the label for each of its characters."""
+    """Return the folded label, and the index in the label for each of its characters."""
     parts = [" " if letter == " " else folded(letter) for letter in text]
     return "".join(parts), [place for place, part in enumerate(parts) for _ in part]
 
 
 # --------------------------------------------------------------------------------------------------
-# Answers that may be unintended (an empty text, no option, the first option) must be confirmed with
-# a second Enter
+# Answers that may be unintended (empty text, no option, the first option) must be confirmed with a
+# second Enter
 
 
-EMPTY_TEXT = "that is an empty text: press Enter again to send it"
+EMPTY_TEXT = "the text is empty: press Enter again to send it"
 EMPTY_SECRET = "nothing was typed: press Enter again to send an empty secret"  # noqa: S105 (it is none)
 
 
@@ -365,21 +366,19 @@ class Once:
         return refuses
 
     def not_any_more(self) -> None:
-        """Require no confirmation from now on, because a key has shown the intent."""
+        """Require no confirmation any more, because a key showed the intent."""
         self._refuses = False
 
 
 def empty_once(prompt: Prompt) -> Once:
     """Require confirmation of an empty answer, unless the question is optional or its initial
-    answer is an empty text.
+    answer is empty text.
     """
     return Once(refuses=not prompt.question.optional and initial(prompt) != "")
 
 
 def unchosen_once(prompt: Prompt) -> Once:
-    """Require confirmation of the option that is highlighted at the start, unless there is an
-    initial answer.
-    """
+    """Require confirmation of the initially highlighted option, unless there is an initial answer."""
     return Once(refuses=initial(prompt) is UNSET)
 
 
@@ -393,17 +392,17 @@ def unmarked_once(prompt: Prompt) -> Once:
 
 
 def unchosen(name: str) -> str:
-    """Return the request to confirm the highlighted option `name`."""
+    """Return the message that asks to confirm the highlighted option `name`."""
     return f"nothing was chosen yet: press Enter again to pick {name}"
 
 
 def unmarked(key: str) -> str:
-    """Return the request to confirm an empty selection; `key` selects options."""
+    """Return the message that asks to confirm an empty selection. `key` selects options."""
     return f"nothing is marked: {key} marks; press Enter again to send none"
 
 
 def by_rule(draft: RuleDraft, typed: str, scope: Scope) -> Ruled:
-    """Return the approval with the typed rule and its scope.
+    """Return an approval with the typed rule and its scope.
 
     Raises:
         NotAccepted: The text is not a valid rule, or the rule does not match this call.
@@ -414,7 +413,10 @@ def by_rule(draft: RuleDraft, typed: str, scope: Scope) -> Ruled:
 
 
 class ChosenScope:
-    """The scope of a rule while the rule is being written. The initial scope is the project."""
+    """The scope of a rule while the rule is being written.
+
+    The initial scope is the project if it is allowed, or else the first allowed scope.
+    """
 
     def __init__(self, draft: RuleDraft) -> None:
         self._draft = draft

@@ -1,4 +1,4 @@
-"""Text forms of answers: the transcript row, and the JSON that a schema expects."""
+"""Answers as text: the transcript row, and the JSON that a schema expects."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ IN_SCOPE: Final[Mapping[Scope, str]] = {
     "project": "in this project",
     "everywhere": "everywhere",
 }
-"""Words for the scope of an answer."""
+"""Phrases for the scope of an answer."""
 
 
 def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for each kind of reply)
-    """Return one line for the transcript that describes the reply. A secret is `(hidden)`."""
+    """Return one line that describes the reply in the transcript. A secret is `(hidden)`."""
     match reply:
         case Answered():
             return answered_text(prompt, reply)
@@ -86,7 +86,7 @@ def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for e
 
 
 def answered_text(prompt: Prompt, reply: Answered) -> str:
-    """Return the answer, the duration for which it is remembered, and the typed reason."""
+    """Return the answer, how long it is remembered, and the typed reason."""
     text = (
         HIDDEN if isinstance(reply.value, SecretValue) else value_text(prompt.question, reply.value)
     )
@@ -99,7 +99,7 @@ def answered_text(prompt: Prompt, reply: Answered) -> str:
 def quoted(words: str) -> str:
     """Put text in quotation marks.
 
-    Of three kinds of quotation marks, the first kind that does not occur in the text is used.
+    The marks are the first of three kinds that do not occur in the text.
     """
     opening, closing = next(
         (marks for marks in _QUOTATION if not set(marks) & set(words)), _QUOTATION[0]
@@ -108,7 +108,7 @@ def quoted(words: str) -> str:
 
 
 def covered_text(prompt: Prompt, reply: Reply) -> str:
-    """Return the scope of a remembered answer as a sentence, or an empty string."""
+    """Return a sentence about what a remembered answer covers, or an empty string."""
     if isinstance(reply, Answered) and reply.scope == "conversation" and prompt.kind == "tool":
         return (
             f"From now on {'yes' if reply.value is True else 'no'} to this question in this"
@@ -146,13 +146,13 @@ def value_text(question: Question[object], value: Json) -> str:  # noqa: PLR0911
 
 
 def choice_text(value: Json) -> str:
-    """Return one selected value, or the free text typed instead."""
+    """Return one selected value, or the free text that was typed instead."""
     other = other_text(value)
     return one_line(scalar_text(value)) if other is None else one_line(other)
 
 
 # --------------------------------------------------------------------------------------------------
-# JSON for display: paths of problems, and example values for a schema
+# JSON for display: paths of validation errors, and example values for a schema
 
 
 MAX_DEPTH = 8
@@ -160,7 +160,7 @@ MAX_VALUES = 200
 
 
 def problem_text(problem: Problem) -> str:
-    """Return a problem with its path, such as `$.replicas: ...`."""
+    """Return a validation error with its path, such as `$.replicas: ...`."""
     return f"{json_path(problem.pointer)}: {problem.message}"
 
 
@@ -189,7 +189,7 @@ def skeleton(schema: JsonObject) -> Json:
 
 
 class _Skeleton:
-    """Builds an example of at most `MAX_VALUES` values, because a hostile schema can be huge."""
+    """Builds an example with at most `MAX_VALUES` values, because a hostile schema can be huge."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -284,8 +284,8 @@ _TEXT_CONSTRAINTS = {
 
 
 def native(prompt: Prompt) -> Prompt:
-    """Replace the schema of a question by a simpler answer type (yes/no, list or text) if one
-    is equivalent.
+    """Replace a question's schema with a simpler answer type (yes/no, list or text) if one is
+    equivalent.
     """
     kind = prompt.question.answer_type
     if not isinstance(kind, answers.SchemaType):
@@ -299,7 +299,7 @@ def native(prompt: Prompt) -> Prompt:
 
 
 def written_out(schema: JsonObject) -> JsonObject:
-    """Replace a schema that is only a reference to one of its definitions by that definition."""
+    """Replace a schema that is only a reference to one of its definitions with that definition."""
     definitions = members(schema.get("$defs"))
     for _ in definitions:
         reference = schema.get("$ref")
@@ -310,9 +310,9 @@ def written_out(schema: JsonObject) -> JsonObject:
 
 
 def options_of(schema: JsonObject) -> tuple[answers.SelectOption, ...]:
-    """Return the values of an `enum` as options, or nothing if a value is an object or a list.
+    """Return the values of an `enum` as options, or `()` if a value is null, an object or a list.
 
-    If two values look the same, the type of each value is its description.
+    If two values look the same, their options are described by the type of the value.
     """
     listed = items(schema.get("enum"))
     values = [value for value in listed if isinstance(value, bool | int | float | str)]
@@ -328,7 +328,7 @@ def options_of(schema: JsonObject) -> tuple[answers.SelectOption, ...]:
 
 def _type_name(value: Scalar) -> str:
     if isinstance(value, str):
-        return "a text"
+        return "text"
     return "yes or no" if isinstance(value, bool) else "a number"
 
 
@@ -337,7 +337,7 @@ def wants_number(schema: JsonObject) -> bool:
 
 
 def number_text(start: Json | UnsetType) -> str:
-    """Return the initial number of a field as text, or an empty string."""
+    """Return the initial number in a field as text, or an empty string."""
     return "" if start is UNSET or start is None else scalar_text(start)
 
 
@@ -350,7 +350,7 @@ def expected(schema: JsonObject) -> str:
     """Return the constraints of a number or a string in words, such as `a whole number, at least
     1, at most 10`.
     """
-    numbers = {"integer": "a whole number", "number": "a number", "string": "a text"}
+    numbers = {"integer": "a whole number", "number": "a number", "string": "text"}
     kind = numbers.get(str(schema.get("type")))
     if kind is None:
         return ""

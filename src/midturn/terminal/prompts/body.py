@@ -34,7 +34,7 @@ from midturn.terminal.prompts.keys import (
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "
 QUOTE = "> "
-"""Prefix of a text written by a reviewer model, after the gutter."""
+"""Prefix of the rows that a reviewer model wrote, after the gutter."""
 
 INDENT = "    "
 CREATES_FILES = "fs_create_file"
@@ -98,7 +98,7 @@ def subject_lines(prompt: Prompt) -> list[str]:
 
 
 def _has_difference(prompt: Prompt) -> bool:
-    """Return whether the context contains a diff. Such a diff shows the content to be written."""
+    """Return whether the context contains a diff, which shows the content to be written."""
     return any(
         line.lstrip().startswith("```") and line.strip(" `\r") in DIFFS
         for line in own_context(prompt).split("\n")
@@ -125,7 +125,7 @@ def change_of_call(call: ToolCall) -> FileChanges | None:
 
 
 def exact_lines(call: ToolCall) -> list[str]:
-    """Return the arguments of a call by name, exactly as they are sent."""
+    """Return a call's arguments by name, exactly as they are sent."""
     arguments = call.arguments
     return _named_lines(arguments) if isinstance(arguments, Mapping) else argument_lines(call)
 
@@ -162,7 +162,7 @@ def _new_file(call: ToolCall) -> list[str]:
 def _argument(name: str, value: Json) -> list[str]:
     """Return one argument.
 
-    A multi-line text is displayed below the name, another value after it.
+    Multi-line text is displayed below the name, any other value on the same line.
     """
     if isinstance(value, str) and (_is_plain(value) or "\n" in value):
         if "\n" not in value:
@@ -247,14 +247,15 @@ def rows_shown(count: int, height: int = 0) -> int:
 
 
 def more_rows(sign: str, cut: int, keys: str, width: int) -> list[str]:
-    """Return the note that rows were left out, with the keys that show them."""
+    """Return a note that rows were left out, with the keys that show them."""
     return hang(f"{sign} {cut} more lines, {keys} to view", width, "  ") if cut else []
 
 
 def _is_plain(text: str) -> bool:
     """Return whether a text can be displayed without quotes.
 
-    A text needs quotes if spaces surround it or if it can be mistaken for a number or `true`.
+    Text needs quotes if it is empty, starts or ends with a space, or is valid JSON, such as `12` or
+    `true`.
     """
     if text != text.strip() or not text:
         return False
@@ -266,7 +267,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _answer_lines(subject: FormSubject) -> list[str]:
-    """Return the answers of a form. Questions skipped by their `when` are left out."""
+    """Return the answers in a form, without questions that their `when` skipped."""
     return [
         f"{number}. {_answer_line(subject, place)}"
         for number, place in enumerate(reviewed_places(subject), 1)

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 ELLIPSIS = "…"
 CONTINUED = "… "
-"""Start of a row that continues the row above."""
+"""Start of a row that continues the previous row."""
 
 BETWEEN = " · "
-"""Separator of two short texts on a row."""
+"""Separator between two short texts on a row."""
 
 _MIN_MIDDLE_CUT = 5  # minimum width in cells to show both ends of a text
 
@@ -31,7 +31,7 @@ _MAX_CLUSTER_SEARCH = (
 )
 
 _GLUE = "\u00a0"
-"""A space at which no row is wrapped. Untrusted text contains none, because it is escaped."""
+"""Space at which rows are not wrapped. Untrusted text contains none, because it is escaped."""
 
 Range: TypeAlias = tuple[int, int]
 """Start and end of a row within its line."""
@@ -40,7 +40,7 @@ Range: TypeAlias = tuple[int, int]
 @lru_cache(maxsize=4096)
 def char_cells(char: str) -> int:
     """Return the width of a character in cells: 0 for combining marks, 2 for CJK and emoji."""
-    from wcwidth import wcwidth  # imported late, because plain ASCII text does not need its tables
+    from wcwidth import wcwidth  # imported here, because ASCII text does not need its tables
 
     return max(0, wcwidth(char))
 
@@ -48,7 +48,7 @@ def char_cells(char: str) -> int:
 def cells(text: str) -> int:
     """Return the width of `text` in cells.
 
-    Terminals add up the widths of the single characters, and so does this function.
+    The width is the sum of the widths of the single characters, as terminals compute it.
     """
     return len(text) if text.isascii() else sum(map(char_cells, text))
 
@@ -69,7 +69,7 @@ def steady(text: str) -> str:
 def cluster_end(text: str, start: int) -> int:
     """Return the end of the cluster at `start`.
 
-    A cluster is one perceived character with its marks and joined characters.
+    A cluster is what a reader sees as one character, with its marks and joined characters.
     """
     found = re.compile(_CLUSTER, re.DOTALL).match(text, start)
     end = found.end() if found else start
@@ -113,7 +113,7 @@ def clip_middle(text: str, width: int) -> str:
 
 
 def cut_ranges(text: str, width: int) -> list[Range]:
-    """Split a line into rows of at most `width` cells, also inside words.
+    """Split a line into rows of at most `width` cells, even inside words.
 
     Used for code and for approved subjects.
     """
@@ -132,7 +132,7 @@ def cut_ranges(text: str, width: int) -> list[Range]:
 
 
 def _clusters(text: str) -> Iterator[Range]:
-    """Yield the range of each cluster. Text without joined characters is split by character."""
+    """Yield the range of each cluster. Text without joined characters is split into characters."""
     if re.search(_HAS_CLUSTERS, text) is None:
         yield from ((at, at + 1) for at in range(len(text)))
         return
@@ -164,7 +164,7 @@ def wrap_ranges(text: str, width: int) -> list[Range]:
 
 
 def continued_ranges(text: str, width: int) -> list[Range]:
-    """Split a line into rows, also inside words. Each row after the first leaves room for the
+    """Split a line into rows, even inside words. Each row after the first leaves room for the
     continuation marker.
     """
     (start, end), *more = cut_ranges(text, width)
@@ -187,7 +187,7 @@ def continued_rows(text: str, width: int) -> list[str]:
 
 
 def continued_words(text: str, width: int) -> list[str]:
-    """Return rows wrapped at spaces, with a marker before each further row."""
+    """Return rows wrapped at spaces, with a marker before each row after the first."""
     (start, end), *more = wrap_ranges(text, width)
     if not more:
         return [text[start:end]]
@@ -203,7 +203,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def wrap_parts(parts: Sequence[str], width: int) -> list[str]:
-    """Put short texts next to each other on as many rows as needed.
+    """Put short texts next to each other on as few rows as possible.
 
     A text is broken only if it is longer than a row.
     """
@@ -226,15 +226,15 @@ def hang(text: str, width: int, indent: str) -> list[str]:
 
 
 def glued(text: str, width: int) -> str:
-    """Make the spaces of a short text unbreakable, until `unglued`.
+    """Replace the spaces in a short text with non-breaking spaces. `unglued` restores them.
 
-    Texts longer than a row stay breakable.
+    Text that is longer than a row is returned unchanged.
     """
     return text.replace(" ", _GLUE) if cells(text) <= width else text
 
 
 def unglued(rows: Sequence[str]) -> list[str]:
-    """Restore the spaces of `glued` texts in wrapped rows."""
+    """Restore the spaces that `glued` replaced."""
     return [row.replace(_GLUE, " ") for row in rows]
 
 

@@ -1,6 +1,6 @@
-"""Changes of files for review, file by file, with unchanged lines folded.
+"""File changes for review, file by file, with unchanged lines folded.
 
-The page, the terminal and channels show the same rows.
+The web page, the terminal and channels show the same rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from midturn.terminal.prompts.keys import diff_line
 
 RowKind: TypeAlias = Literal["add", "del", "same", "gap", "note"]
 ROWS: Final = 500
-"""Maximum number of changed lines on a page."""
+"""Maximum number of rows on a page."""
 _HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _FENCED: Final = re.compile(
     r"(?P<before>.*?)^(?P<fence>`{3,})diff\n(?P<diff>.*?)^(?P=fence)[ ]*$(?P<after>.*)",
@@ -34,7 +34,7 @@ _MISCOUNTED: Final = "the line counts of its @@ headers are wrong"
 class ChangeRow(Struct, frozen=True):
     """One line of a change, with its line numbers before and after the change (0: none).
 
-    A gap is a row that replaces unchanged lines and may contain their text.
+    A gap is a row that stands for unchanged lines and may contain their text.
     """
 
     kind: RowKind
@@ -57,7 +57,7 @@ class ChangeRow(Struct, frozen=True):
 
 
 class FileChange(Struct, frozen=True):
-    """The change of one file, or of a part of it."""
+    """The change to one file, or to a part of it."""
 
     path: str
     rows: Sequence[ChangeRow]
@@ -96,7 +96,7 @@ class ShownFile(Struct, frozen=True):
 
 
 class ChangePage(Struct, frozen=True):
-    """A page of a change; `lines` describes the range of lines."""
+    """One page of a change. `lines` describes the range of lines on it."""
 
     files: Sequence[ShownFile]
     number: int
@@ -105,10 +105,10 @@ class ChangePage(Struct, frozen=True):
 
 
 class FileChanges(Struct, frozen=True):
-    """All changes of a call or a question, and the text around them.
+    """All changes in a call or a question, and the text around them.
 
-    `before` and `after` are the parts of a context around its diff. `rest` are the arguments of the
-    call that are not part of the change.
+    `before` and `after` are the parts of the context around the diff. `rest` contains the arguments
+    of the call that are not part of the change.
     """
 
     files: Sequence[FileChange]
@@ -140,7 +140,7 @@ class FileChanges(Struct, frozen=True):
 
 
 # --------------------------------------------------------------------------------------------------
-# Parsing unified diffs. A text that is not entirely a diff is displayed as text. Models often
+# Parsing unified diffs. Text that is not entirely a diff is displayed as text. Models often
 # miscount the lines of a hunk, so wrong counts are replaced by the counted lines.
 
 
@@ -236,9 +236,9 @@ def _counted_end(lines: Sequence[str], at: int, olds: int, news: int) -> int | N
 
 
 def _continues(lines: Sequence[str], at: int) -> bool:
-    """Return whether a line can belong to the hunk above the line.
+    """Return whether a line can belong to the previous hunk.
 
-    A file header or a mail signature does not belong to a hunk.
+    File headers and mail signatures do not belong to hunks.
     """
     line = lines[at] if at < len(lines) else ""
     is_header = line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
@@ -265,7 +265,7 @@ _SIGNS: Final[Mapping[RowKind, str]] = {kind: sign for sign, kind in _KINDS.item
 
 
 # --------------------------------------------------------------------------------------------------
-# Finding changes: in the context of a question, and in the arguments of a call
+# Finding changes in the context of a question and in the arguments of a call
 
 
 def change_in(
@@ -353,7 +353,7 @@ def _first(arguments: Mapping[str, Json], names: Sequence[str]) -> str | None:
 def _without(arguments: Mapping[str, Json], shown: set[str]) -> dict[str, Json]:
     """Return the arguments that are not part of the change.
 
-    A flag that is on is displayed as a note of the file instead.
+    A flag that is true is displayed in the note of the file instead.
     """
     return {
         name: value
@@ -376,7 +376,7 @@ def _piece(path: str, edit: Json) -> FileChange | None:
 
 
 def _folded(old: str, new: str) -> Sequence[ChangeRow]:
-    """Compare two texts. Unchanged lines far from a change are folded, but their text is stored."""
+    """Compare two strings. Unchanged lines far from a change are folded, but their text is kept."""
     files = read_diff(Change("piece", old, new).diff())
     if files is None:
         return [ChangeRow("same", line) for line in old.removesuffix("\n").split("\n")]
@@ -404,7 +404,7 @@ def _folded(old: str, new: str) -> Sequence[ChangeRow]:
 
 
 def _written(path: str, content: str) -> FileChange:
-    """Return the change of a call that writes a whole file. The previous content is not known."""
+    """Return the change made by a call that writes a whole file. The previous content is not known."""
     return FileChange(path, list(_lines(content)), "its whole content")
 
 

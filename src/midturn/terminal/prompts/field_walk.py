@@ -1,7 +1,7 @@
 """Asks a question with a flat object schema field by field, followed by a review of all fields.
 
-The walk needs no terminal: the caller displays the prompt in `prompt` and passes the reply to
-`take`. The question is answered only after the review.
+The walk does not use a terminal: the caller displays `prompt` and passes the reply to `take`. The
+question is answered only after the review.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def field_walk(prompt: Prompt) -> FieldWalk | None:
 
 
 class FieldWalk:
-    """The fields of a question, the answers so far, and the current field."""
+    """A walk through the fields of a question: the answers so far, and the current field."""
 
     def __init__(self, prompt: Prompt, fields: Sequence[FlatField]) -> None:
         self._asked = prompt
@@ -104,7 +104,8 @@ class FieldWalk:
     def _finished(self) -> Reply | None:
         """Return the answer.
 
-        If the whole object is invalid, return None and ask for it as JSON, with the errors.
+        If the whole object is invalid, return None. The object is then asked for as JSON, with the
+        errors.
         """
         value = self._value()
         try:
@@ -161,8 +162,8 @@ class FieldWalk:
         )
 
     def _prefill(self) -> Json | UnsetType:
-        """Return the initial value of the current field: unsubmitted input, if it is valid for the
-        field, or the last answer.
+        """Return the initial value of the current field: unsubmitted input if it is valid for the
+        field, or else the last answer.
         """
         question, begun = self._questions[self._at], self._unsubmitted_value()
         is_kept = begun is not None and (
@@ -171,7 +172,9 @@ class FieldWalk:
         return begun if is_kept else self._answers.get(question.id, UNSET)
 
     def _unsubmitted_value(self) -> Json:
-        """Return the unsubmitted input as a value. Text that is not a number stays text."""
+        """Return the unsubmitted input as a value. Text in a number field that is not a number is
+        kept as text.
+        """
         begun = self._unsubmitted
         if (
             not isinstance(begun, str)

@@ -46,7 +46,7 @@ def question_line(prompt: Prompt) -> str:
 
 
 def shown_lines(text: str) -> list[str]:
-    """Return the lines of `text`, each as `code_line` shows it."""
+    """Return the lines of `text`, each formatted by `code_line`."""
     return [code_line(line) for line in text.split("\n")]
 
 
@@ -67,7 +67,7 @@ def code_line(line: str) -> str:
 
 
 def diff_line(line: str) -> str:
-    """Return a line of a diff as `code_line` does. The first column is the diff sign, not text."""
+    """Return a diff line with every character visible. The first column is the diff sign."""
     return exact(line[:1]) + code_line(line[1:])
 
 
@@ -87,7 +87,7 @@ def label(option: answers.SelectOption) -> str:
 def scalar_text(value: Json) -> str:
     """Return a string unchanged and any other value as JSON.
 
-    This is also the text that selects an option.
+    Typing this text selects an option.
     """
     return value if isinstance(value, str) else compact(value)
 
@@ -116,9 +116,9 @@ def pretty(value: Json) -> str:
 
 
 def asked_by(prompt: Prompt) -> str:
-    """Return the name of the asker, computed from the source of the question.
+    """Return the asker's name, computed from the source of the question.
 
-    A configured label is never used as this name.
+    A configured label never replaces it.
     """
     return one_line(prompt.asked_by or prompt.tool or "midturn")
 
@@ -141,15 +141,16 @@ def initial(prompt: Prompt) -> Json | UnsetType:
 
 
 def yes_no_default(prompt: Prompt) -> bool | None:
-    """Return the answer that Enter gives to a yes/no question, or None. For an approval, it is
-    None.
+    """Return the default of a yes/no question, which Enter submits, or None.
+
+    Approvals have no default.
     """
     start = initial(prompt)
     return start if isinstance(start, bool) and prompt.kind == "tool" else None
 
 
 def first_other(prompt: Prompt) -> str | None:
-    """Return the free text that is the initial answer of a list, or None."""
+    """Return the free text that is a list's initial answer, or None."""
     start = initial(prompt)
     values = (
         cast("Sequence[Json]", start)
@@ -162,7 +163,7 @@ def first_other(prompt: Prompt) -> str | None:
 
 
 def skipped(prompt: Prompt) -> bool:
-    """Return whether the prompt starts as skipped: skipped earlier, or by default."""
+    """Return whether the prompt starts as skipped, because it was skipped earlier or by default."""
     return prompt.question.optional and initial(prompt) is None
 
 
@@ -197,7 +198,7 @@ def position(options: tuple[answers.SelectOption, ...], value: Json) -> int | No
 _NAMES = {
     **{
         word: "y" if yes else "n" for word, yes in YES_OR_NO.items() if len(word) > 1
-    },  # without single letters, which are keys themselves
+    },  # single letters are excluded, because they are keys
     **dict.fromkeys(("always", "yes always", "always yes"), "Y"),
     **dict.fromkeys(("never", "no always", "always no"), "N"),
     **dict.fromkeys(("conversation", "yes conversation"), "C"),
@@ -218,7 +219,7 @@ _NAMES = {
 
 
 class KeyStep(Enum):
-    """Actions of keys that do not answer the question."""
+    """Actions of keys that do not answer the question directly."""
 
     ANSWER = auto()
     GIVE_REASON = auto()
@@ -236,9 +237,9 @@ class Command(Struct, frozen=True):
     Attributes:
         key: The key.
         help: Text in the help.
-        does: The reply that the key gives, or the next step.
+        does: The reply that the key submits, or the next step.
         title: Title in a menu.
-        word: Name of one or two words, displayed after the key in the row of keys.
+        word: Short name, displayed after the key in the row of keys.
         spoken: A word that can be typed instead of the key, for screen readers that do not announce
             capital letters.
     """
@@ -254,7 +255,7 @@ class Command(Struct, frozen=True):
 Commands: TypeAlias = tuple[Command, ...]
 
 OURS = "midturn"
-"""Asker of questions that a midturn command asks, outside of any turn."""
+"""Asker name for questions that a midturn command asks outside a turn."""
 
 OTHER = Command("o", "something else, in your own words", KeyStep.OTHER, "Other", "own words")
 
@@ -315,9 +316,9 @@ def leaving(prompt: Prompt) -> Commands:
 
 
 def is_beside_a_turn(prompt: Prompt) -> bool:
-    """Return whether a midturn command asks, outside of any turn.
+    """Return whether a midturn command asks the question outside a turn.
 
-    In this case there is no model that could receive a reply, and no turn that could be ended.
+    If so, there is no model that could receive a reply, and no turn that could be ended.
     """
     return prompt.asked_by == OURS and not prompt.tool and not prompt.id
 
@@ -331,7 +332,7 @@ def loses_answers(prompt: Prompt) -> bool:
 
 
 def leaves(prompt: Prompt) -> str:
-    """Return a description of the effect of Ctrl-C."""
+    """Describe the effect of Ctrl-C."""
     if prompt.exit_leaves_open:
         return "leave the question open"
     return "leave without an answer" if is_beside_a_turn(prompt) else "cancel and end the turn"
@@ -352,7 +353,7 @@ def exit_reply(prompt: Prompt) -> Reply:
 
 
 def scope(prompt: Prompt) -> str:
-    """Return a description of the calls or questions for which an answer is remembered."""
+    """Describe the calls or questions for which an answer is remembered."""
     if prompt.always:
         offered = offers(prompt)
         return "; ".join(
@@ -366,7 +367,7 @@ def scope(prompt: Prompt) -> str:
 
 
 def covered(prompt: Prompt) -> str:
-    """Return the text of `scope`. For calls, it also says that the arguments do not matter."""
+    """Return the text of `scope`. For calls, it adds that any arguments are covered."""
     return f"{scope(prompt)}{', with any arguments' if prompt.kind == 'run' else ''}"
 
 
@@ -402,7 +403,7 @@ _FOR_CONVERSATION = "C yes, X no to this question in this conversation"
 
 
 def is_remembered(command: Command) -> bool:
-    """Return whether the key gives an answer that is remembered."""
+    """Return whether the answer that the key submits is remembered."""
     return isinstance(command.does, Answered) and bool(command.does.remember or command.does.scope)
 
 
@@ -462,7 +463,7 @@ def _by_type(prompt: Prompt) -> Commands:
 
 
 class _Words(Struct, frozen=True):
-    """Words for yes and no: long words for the help, short words for the row of keys."""
+    """Words for yes and no: long ones for the help, short ones for the row of keys."""
 
     yes: str
     y: str
@@ -505,7 +506,7 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
 
 
 def _for_conversation(words: _Words) -> Commands:
-    """Return the keys of an answer that applies to the rest of the conversation."""
+    """Return the keys for an answer that applies to the rest of the conversation."""
     what = "whenever this is asked in this conversation"
     return (
         Command(
@@ -534,13 +535,11 @@ def _keeping(words: _Words, key: str, kept: str) -> Command:
 
 
 # --------------------------------------------------------------------------------------------------
-# Going back from the review of a form to a selected question, one question at a time
+# Going back from the review of a form to a question, one question at a time
 
 
 class Ruled(Answered, frozen=True):
-    """An approval with a rule (TOML) for similar calls that the person wrote, and the
-    rule's scope.
-    """
+    """An approval with a rule for similar calls: the TOML that the person wrote, and its scope."""
 
     written: str = ""
 
@@ -583,7 +582,7 @@ class Jump:
         return WentBack()
 
     def passes(self, prompt: Prompt) -> bool:
-        """Return whether the jump continues past this prompt. Such a prompt is not displayed."""
+        """Return whether the jump continues past this prompt, which is then not displayed."""
         if self._from is None:
             return False
         goes_on = (
@@ -607,7 +606,7 @@ class OwnWords:
     def of(self, prompt: Prompt) -> str:
         """Return the text that was typed at this question earlier, or an empty string.
 
-        A question of another call clears all texts.
+        A question from another call clears all stored text.
         """
         if self._asked is None or not _is_of_same_call(self._asked, prompt):
             self._words.clear()

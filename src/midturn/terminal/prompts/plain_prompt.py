@@ -1,4 +1,4 @@
-"""Plain dialogs for all kinds of prompts, line by line."""
+"""Plain dialogs for every kind of prompt, line by line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from midturn.terminal.prompts.plain_scene import (
 
 PAGE = 20
 _PREVIEW_ROWS = 8
-"""Maximum number of rows of a preview inside the list. A command shows the whole preview."""
+"""Maximum number of rows of a preview in the list. A command shows the whole preview."""
 
 
 class PrintedOptions:
@@ -71,7 +71,7 @@ class PrintedOptions:
         return len(self.options) > PAGE
 
     def page(self, marks: frozenset[int] | None = None) -> list[str]:
-        """Return the next page, or the first page after the last one. `marks` draws check boxes."""
+        """Return the next page. The first page follows the last one. `marks` draws check boxes."""
         start = self._next if self._next < len(self._places) else 0
         places = self._places[start : start + PAGE]
         self._next = start + PAGE
@@ -84,7 +84,7 @@ class PrintedOptions:
         ]
 
     def filter(self, words: str, marks: frozenset[int] | None = None) -> list[str]:
-        """Show only options that contain all words. An empty text shows all options again."""
+        """Show only options that contain all words. An empty string shows all options again."""
         found = [hit.place for hit in accepting.Matcher(self.options).find(words)]
         self._places, self._next = found, 0
         return [f"  {len(found)} match", *self.page(marks)]
@@ -116,13 +116,13 @@ class PrintedOptions:
 Marks: TypeAlias = frozenset[int] | None
 
 _MIN_OPTIONS_FOR_BLANKS = 5
-"""If a list has at least this many options, the help mentions that spaces separate numbers, too."""
+"""If a list has at least this many options, the help mentions that spaces can separate numbers."""
 _PAGES_HELP = (
     "m - the next options",
     "/text - only options with this text",
     "/ - all options again",
 )
-_OTHER = "Your own words, Enter alone or :c to return to the list:"
+_OTHER = "Your own words (Enter or :c to return to the list):"
 
 
 def select(scene: PromptBase, answer_type: answers.SelectType) -> Dialog:
@@ -236,7 +236,7 @@ def _act(
 
 
 def _help(scene: PromptBase, listing: PrintedOptions, *, several: bool) -> list[str]:
-    """Return the help for input at a list, without the help for its keys."""
+    """Return the help for input at a list. It does not include the keys."""
     count = len(listing.options)
     one = [f"{accepting.numbers(count, '1 to {}')}, or a name - choose that option"]
     example = accepting.example_numbers(count)
@@ -262,7 +262,7 @@ def _help(scene: PromptBase, listing: PrintedOptions, *, several: bool) -> list[
 
 
 def _enter(scene: PromptBase, answer_type: answers.SelectType, start: Json) -> str:
-    """Return the answer that Enter gives: the number of an option, or free text."""
+    """Return the answer that Enter submits: the number of an option, or free text."""
     if keyboard.skipped(scene.prompt):
         return " (Enter to skip)"
     place = min(keyboard.marked(scene.prompt), default=None)
@@ -275,18 +275,18 @@ def _enter(scene: PromptBase, answer_type: answers.SelectType, start: Json) -> s
 # Text, JSON and secrets, line by line
 
 
-_EMPTY = keyboard.Command("empty", "send an empty text", Answered(""), word="text")
+_EMPTY = keyboard.Command("empty", "send an empty answer", Answered(""), word="text")
 
 
 def text(scene: PromptBase) -> Dialog:
-    """Ask for text. Enter alone submits the default, or an empty text if there is no default."""
+    """Ask for text. Enter alone submits the default, or empty text if there is no default."""
     start = keyboard.initial(scene.prompt)
     draft = FieldText(start, kept=True) if isinstance(start, str) else FieldText()
     return (yield from _text(scene, draft, ""))
 
 
 def _text(scene: PromptBase, draft: FieldText, about: str) -> Dialog:
-    """Ask for text; `about` states its constraints. An unintended empty text must be confirmed."""
+    """Ask for text; `about` states its constraints. Empty text may have to be confirmed."""
     empty = accepting.empty_once(scene.prompt)
 
     def answered(typed: str) -> Json:
@@ -435,7 +435,7 @@ def plain_dialog(scene: PromptBase) -> Dialog:  # noqa: PLR0911 (one for each ty
 def boolean(scene: PromptBase) -> Dialog:
     """Ask until a key is typed.
 
-    Enter submits the default of a question and never approves a call.
+    Enter submits the default answer to a question, but never approves a call.
     """
     default = keyboard.yes_no_default(scene.prompt)
     enter = (
@@ -476,7 +476,7 @@ def _refusal(typed: str, offered: keyboard.Commands) -> str:
 
 
 def review(scene: PromptBase) -> Dialog:
-    """Ask until the answers of a form are submitted, or a row is selected to go back to."""
+    """Ask until the answers of a form are submitted, or a row to go back to is selected."""
     places = (
         reviewed_places(scene.prompt.subject)
         if isinstance(scene.prompt.subject, FormSubject)
@@ -490,7 +490,7 @@ def review(scene: PromptBase) -> Dialog:
             return Submitted()
         if (is_yes := YES_OR_NO.get(typed.casefold())) is not None:
             return Submitted() if is_yes else WentBack()
-        number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (no form has a thousand questions)
+        number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (a form has fewer than 1000 questions)
         if 1 <= number <= len(places):
             return keyboard.BackTo(places[number - 1] + 1)
         command = keyboard.find_named(scene.commands, typed)

@@ -49,7 +49,7 @@ EntryKind: TypeAlias = Literal["choice", "text", "hidden"]
 
 
 class Say(Struct, frozen=True, kw_only=True):
-    """Print `rows`, then print `ask` without a line end, and read one line.
+    """Print `rows`, print `ask` without a line break, and read one line.
 
     `entry` is the kind of input: one of few choices, free text, or hidden text.
     """
@@ -74,13 +74,13 @@ Dialog: TypeAlias = Generator[Saying, str, Reply]
 
 
 # --------------------------------------------------------------------------------------------------
-# Free text, line by line. A backslash at the end continues the text, `:key` alone is a command,
-# `::` starts a line with a colon.
+# Free text, line by line. A backslash at the end of a line continues the text, a line with only
+# `:key` is a command, and `::` starts a line with a colon.
 
 
 CONTINUE = "> "
 QUESTION_MARK = "\\?"
-"""Input for a text that consists of one question mark."""
+"""Input that stands for text consisting of one question mark."""
 
 _RETURN = keyboard.Command("c", "return to the question", keyboard.KeyStep.HELP)
 
@@ -108,7 +108,7 @@ def read_entry(
 def command_in(line: str, offered: keyboard.Commands) -> keyboard.Command | None:
     """Return the command if the whole line is a command, else None.
 
-    A question mark alone is the command for help.
+    A single question mark is the command for help.
     """
     return (
         keyboard.find(offered, line.removeprefix(":"))
@@ -123,7 +123,7 @@ def unescaped(line: str) -> str:
 
 
 def read_text(say: Say) -> Generator[Saying, str, str | None]:
-    """Read text for a reply or a reason. `:c` returns None, which leads back to the question."""
+    """Read text for a reply or a reason. Return None if `:c` was typed."""
     typed = yield from read_entry(say, (_RETURN,))
     return typed if isinstance(typed, str) else None
 
@@ -139,7 +139,7 @@ def _continued(line: str) -> tuple[str, bool]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Fields of plain prompts: text, JSON, and edits of the subject of an approval, with a draft
+# Fields of plain prompts, with a draft: text, JSON, and edits of an approval's subject
 
 
 EDITOR = keyboard.Command("e", "edit it in your editor", keyboard.KeyStep.EDIT)
@@ -159,7 +159,7 @@ class DraftField(Struct, frozen=True):
 class FieldText(Struct, frozen=True):
     """The text of a field that is not yet accepted.
 
-    If `kept` is true, Enter alone accepts the text. Otherwise the text is a template that has to be
+    If `kept` is true, an empty line accepts the text. Otherwise the text is a template that must be
     changed first. `wrong` is true if the text was rejected.
     """
 
@@ -179,7 +179,7 @@ def fill(
 ) -> Generator[Saying, str, Entered | tuple[keyboard.Command, FieldText]]:
     """Ask until the text is valid.
 
-    A command other than the editor returns early, with the current draft.
+    If a command other than the editor is typed, return it with the current draft.
     """
     while True:
         say = Say(
@@ -203,7 +203,7 @@ def fill(
 
 
 def hint(field: DraftField, draft: FieldText, width: int) -> str:
-    """Return the hint: the input format, the effect of Enter alone, and the commands."""
+    """Return the hint: the input format, the effect of an empty line, and the commands."""
     enter = f" ({_enter(draft.text)})" if draft.kept and not draft.wrong else ""
     keys = ", ".join(
         glued(f":{command.key} {_word(command)}", width - 3) for command in field.offered
@@ -224,9 +224,9 @@ def draft_rows(title: str, text: str) -> list[str]:
 
 
 def _edited(draft: FieldText, text: str) -> tuple[FieldText, list[str]]:
-    """Return the draft with the text from the editor, and rows that display the text.
+    """Return the draft with the text from the editor, and rows that display it.
 
-    The text is not submitted until the person presses Enter, because an editor can fail.
+    The text is submitted only when the person presses Enter, because an editor can fail.
     """
     if text == draft.text:
         return draft, ["The text is unchanged."]
@@ -257,7 +257,7 @@ _EDITING: keyboard.Commands = (_RETURN_KEYS, EDITOR, _HELP)
 def edit_subject(
     prompt: Prompt, width: int, step: keyboard.KeyStep
 ) -> Generator[Saying, str, Reply | None]:
-    """Let the person edit the subject, or the rule for it.
+    """Let the person edit the subject of an approval, or the rule for it.
 
     Return None if the person returns to the question.
     """
@@ -381,7 +381,7 @@ _MAX_DEFAULT = 40
 class PromptBase:
     """One prompt in plain lines of `width` cells.
 
-    `height` limits the rows of context; 0 means no limit.
+    `height` limits the number of context rows. 0 means no limit.
     """
 
     def __init__(self, prompt: Prompt, width: int, height: int = 0) -> None:
@@ -399,12 +399,12 @@ class PromptBase:
         )
         self.viewed = not self.rest
         self.has_paged = False
-        """Whether the rest of the context was shown. `q` returns to the question then, as in a
+        """Whether the rest of the context was shown. If so, `q` returns to the question, as in a
         pager.
         """
 
     def _unshadowed(self, command: keyboard.Command) -> keyboard.Command:
-        """Return the command with its long name if its key is also the name of an option."""
+        """Return the command under its long name if its key is also the name of an option."""
         kind = self.prompt.question.answer_type
         is_list = isinstance(kind, SelectType | MultiSelectType)
         if command is keyboard.LATER and is_list and is_option(command.key, kind.options):
@@ -444,9 +444,9 @@ class PromptBase:
         ]
 
     def transcript(self, reply: Reply) -> str:
-        """Return the transcript row: the answer.
+        """Return the transcript row with the answer.
 
-        After an approval, the row also has the number of rows that were not displayed before it.
+        After an approval, the row also states how many rows were not viewed.
         """
         approved = isinstance(reply, Edited) or (
             isinstance(reply, Answered) and reply.value is True
@@ -485,7 +485,7 @@ class PromptBase:
             case keyboard.KeyStep.EDIT | keyboard.KeyStep.RULE as step:
                 return (yield from edit_subject(self.prompt, self.width, step)) or self.opening()
             case keyboard.KeyStep.OTHER | keyboard.KeyStep.ANSWER:
-                raise ValueError("Only lists offer other words, and only menus lead to an answer.")
+                raise ValueError("OTHER is valid only in a list, and ANSWER only in a menu.")
             case EndedTurn():
                 typed = yield self.say((), _ENDS)
                 return (
@@ -512,7 +512,7 @@ class PromptBase:
         return [wrapped for row in (*rows, leave) for wrapped in hang(row, self.width, "      ")]
 
     def short(self, text: str) -> str:
-        """Shorten a default, so that it fits inside a line."""
+        """Shorten a default value, so that it fits on a line."""
         return clip(text, _MAX_DEFAULT)
 
     def _time_left(self) -> list[str]:
@@ -521,14 +521,14 @@ class PromptBase:
         return hang(f"Time to answer: {left}.", self.width, INDENT) if left else []
 
     def _remembering(self) -> list[str]:
-        """Return the scope of the answers that are remembered, in words."""
+        """Return a description of the answers that can be remembered."""
         if not self.prompt.may_remember:
             return []
         words = "Always:" if self.prompt.always else "Always and never: yes and no to"
         return hang(f"{words} {keyboard.covered(self.prompt)}.", self.width, INDENT)
 
     def _view_keys(self) -> str:
-        """Return the name of the key that shows the rest of the context.
+        """Return the key that shows the rest of the context.
 
         In text fields, commands start with a colon.
         """
@@ -559,7 +559,7 @@ class PromptBase:
 
 
 def spoken_key(command: keyboard.Command) -> str:
-    """Return a key with its words."""
+    """Return a key and its name."""
     if command is keyboard.HELP:
         return "? help"
     if command.spoken:
@@ -567,6 +567,6 @@ def spoken_key(command: keyboard.Command) -> str:
     return f"{command.key} {command.word or command.title}".rstrip()
 
 
-_REPLY = "Your reply, Enter alone to send none, :c to return to the question:"
-_REASON = "The reason, Enter alone to give none, :c to return to the question:"
-_ENDS = "Type s again to end the turn, or Enter alone to return to the question:"
+_REPLY = "Your reply (Enter to send none, :c to return to the question):"
+_REASON = "The reason (Enter to give none, :c to return to the question):"
+_ENDS = "Type s again to end the turn, or press Enter to return to the question:"

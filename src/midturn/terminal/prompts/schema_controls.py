@@ -1,4 +1,4 @@
-"""Form controls for JSON schemas, used by the web page and by prompts that ask field by field."""
+"""Form controls for JSON schemas, for the web page and for prompts that ask field by field."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ NOTES: Final = frozenset(
     }
 )
 _UNDRAWN: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "$ref", "dependentSchemas"})
-"""Keywords with subschemas that can allow values of different types, so that only a field for JSON
-can represent the values.
+"""Keywords with subschemas that can allow values of different types. Such values can only be
+entered as JSON.
 """
 MAX_FIELDS: Final = 20
 """Maximum number of fields that are asked one by one."""
@@ -73,7 +73,7 @@ def plain_schema(schema: JsonObject, root: JsonObject) -> tuple[JsonObject, bool
 
 
 def control_of(schema: JsonObject) -> SchemaControl:
-    """Return the control for a schema that `plain_schema` has returned.
+    """Return the control for a schema that `plain_schema` returned.
 
     The control is `json` if no other control can represent the values.
     """
@@ -96,13 +96,13 @@ def control_of(schema: JsonObject) -> SchemaControl:
 
 
 def properties_of(schema: JsonObject) -> JsonObject:
-    """Return the properties of an object, or nothing if a required property has no schema."""
+    """Return the properties of an object, or `{}` if a required property has no schema."""
     known = members(schema.get("properties"))
     return {} if set(items(schema.get("required"))) - set(known) else known
 
 
 def several_of(schema: JsonObject) -> tuple[SelectOption, ...]:
-    """Return the choices of a list of distinct choices, or nothing for any other list."""
+    """Return the choices of a list of distinct choices, or `()` for any other list."""
     each = members(schema.get("items"))
     is_set = schema.get("uniqueItems") is True and "prefixItems" not in schema
     return (
@@ -136,9 +136,9 @@ class FlatField(Struct, frozen=True, kw_only=True):
 def flat_fields(schema: JsonObject, start: Json | UnsetType = UNSET) -> tuple[FlatField, ...]:
     """Return the fields of a flat object.
 
-    An object is flat if each property is a constant, a choice, a yes/no, a text, a number, or a
-    list of distinct choices. Return nothing if the object is not flat, has more than 20 fields, or
-    has an initial value that no field can represent.
+    An object is flat if each property is a constant, a choice, a boolean, a string, a number, or a
+    list of distinct choices. Return `()` if the object is not flat, has more than 20 fields, or has
+    an initial value that no field can represent.
     """
     whole = written_out(schema)
     known: JsonObject = properties_of(whole) if control_of(whole) == "object" else {}

@@ -1,4 +1,4 @@
-"""Settings of prompts."""
+"""Prompt settings."""
 
 # without `from __future__ import annotations`, because msgspec would evaluate each annotation as
 # text each time the program starts

@@ -1,1 +1,1 @@
-"""Rich prompts: single keys and redrawn rows. The presenters need no terminal."""
+"""Rich prompts: single keys and redrawn rows. This package does not access a terminal."""

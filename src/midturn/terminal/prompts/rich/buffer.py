@@ -1,4 +1,4 @@
-"""An editable text with a cursor, and its editing keys."""
+"""Editable text with a cursor, and its editing keys."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Buffer:
         return found
 
     def place(self, width: int) -> tuple[int, int]:
-        """Return row and column of the cursor."""
+        """Return the row and the column of the cursor."""
         rows = self.rows(width)
         at = max(index for index, (start, _) in enumerate(rows) if start <= self.cursor)
         return at, cells(self.text[rows[at][0] : self.cursor])

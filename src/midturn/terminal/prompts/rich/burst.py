@@ -14,15 +14,17 @@ from msgspec import Struct
 from midturn.terminal.prompts.rich.keyboard import ENTER, Key, Paste, Press
 
 HOLD: Final = 0.05
-"""Seconds for which a key that would answer is held back, because a paste can arrive in pieces."""
+"""Seconds for which a key that would submit an answer is held back, because a paste can arrive in
+pieces.
+"""
 _MIN_KEY_INTERVAL: Final = 0.02
-"""Minimum seconds between two keys of a person. While a key is held down, it repeats every 0.03
-seconds.
+"""Minimum time in seconds between two keys that a person presses. A key that is held down repeats
+every 0.03 seconds.
 """
 PAUSE: Final = 0.3
-"""Seconds without a key that end a paste in a choice."""
+"""Seconds without a key after which a paste at a choice has ended."""
 _ENTER_PAUSE: Final = 0.1
-"""Seconds without a key after which Enter submits a text that arrived in a burst."""
+"""Seconds without a key after which Enter submits text that arrived in a burst."""
 
 NOTHING_CHOSEN: Final = "That looked like pasted text; nothing was chosen."
 NOT_SUBMITTED: Final = (
@@ -34,10 +36,10 @@ TimedKey: TypeAlias = tuple[Key, float]
 
 
 class KeyMode(Struct, frozen=True):
-    """Interpretation of keys.
+    """How keys are interpreted.
 
-    If `writes` is true, characters are text, and only the keys in `decides` answer. Otherwise all
-    keys except `moves` answer.
+    If `writes` is true, characters are text, and only the keys in `decides` submit an answer.
+    Otherwise all keys except `moves` do.
     """
 
     writes: bool = False
@@ -53,7 +55,7 @@ _LEAVES = frozenset({"c-c", "c-d", "c-z", "c-x", "escape", "f1"})
 class TypingSpeed:
     """Detects keys that arrive faster than a person can type.
 
-    The caller passes the time of each read in seconds.
+    The caller passes the time of each read, in seconds.
     """
 
     def __init__(self) -> None:
@@ -61,8 +63,8 @@ class TypingSpeed:
         self._several = False
 
     def is_paste(self, count: int, now: float) -> bool:
-        """Return whether the number of keys in one read, or the time since the last read,
-        indicates a paste.
+        """Return whether a read is part of a paste, judging by its number of keys and the time
+        since the last read.
         """
         was_fast = now - self._last < (_ENTER_PAUSE if self._several else _MIN_KEY_INTERVAL)
         self._last, self._several = now, count > 1 or (self._several and was_fast)
@@ -70,9 +72,9 @@ class TypingSpeed:
 
 
 class Bursts:
-    """Separates typed keys from pasted keys. The caller passes the time of each read in seconds.
+    """Separates typed keys from pasted keys. The caller passes the time of each read, in seconds.
 
-    Keys right after a paste that the terminal marked count as a part of the paste, because the
+    Keys right after a paste that the terminal marked are treated as part of the paste, because the
     pasted text can contain the end marker.
     """
 
@@ -89,11 +91,10 @@ class Bursts:
         return bool(self._held)
 
     def feed(self, keys: Sequence[Key], now: float, entry: KeyMode) -> list[TimedKey]:
-        """Return the keys of one read that have an effect. A paste is one `Paste`.
+        """Return the keys from one read that take effect. A paste is returned as one `Paste`.
 
-        At a choice, a key that is still held back is combined with the keys of this read. The time
-        between the two reads does not matter, because a busy program may have read both late. A
-        pasted key must not answer.
+        At a choice, a held key is combined with the keys from this read, however much time passed,
+        because a busy program may have read both late. A pasted key must not answer.
         """
         typed = [key for key in keys if _is_text(key)]
         late = (
@@ -110,7 +111,7 @@ class Bursts:
     def release(self, entry: KeyMode) -> list[TimedKey]:
         """Return the keys that were held back, because no key followed them.
 
-        A line end at the end of a paste does not submit the text.
+        A line break at the end of a paste does not submit the text.
         """
         held, self._held = self._held, []
         if not held:
@@ -122,7 +123,7 @@ class Bursts:
     def _chosen(
         self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: KeyMode
     ) -> Iterator[Key]:
-        """Yield the keys in a choice."""
+        """Yield the keys to handle at a choice."""
         after = now - self._last
         if self._pasting and after < PAUSE:
             return
@@ -140,7 +141,7 @@ class Bursts:
     def _written(
         self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: KeyMode
     ) -> Iterator[Key]:
-        """Yield the keys in a text field."""
+        """Yield the keys to handle in a text field."""
         was_fast = now - self._last < (
             _ENTER_PAUSE if self._several or self._pasting else _MIN_KEY_INTERVAL
         )
@@ -160,7 +161,7 @@ class Bursts:
         yield from self._hold(keys, decides, now) if decides else keys
 
     def _hold(self, keys: Sequence[Key], first: Key, now: float) -> Sequence[Key]:
-        """Hold back the keys from `first` on. Return the earlier keys."""
+        """Hold back `first` and the keys after it. Return the earlier keys."""
         place = keys.index(first)
         self._held, self._held_at = list(keys[place:]), now
         return keys[:place]
@@ -190,7 +191,7 @@ def _runs(keys: Sequence[Key]) -> Iterator[Key]:
 
 
 def _text(keys: Sequence[Key]) -> str:
-    """Return the text of keys. Enter followed by Ctrl-J is one line end."""
+    """Return the text of the keys. Enter followed by Ctrl-J is one line break."""
     found = ""
     for at, key in enumerate(keys):
         if isinstance(key, Paste):

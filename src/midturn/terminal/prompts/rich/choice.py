@@ -1,6 +1,6 @@
-"""Prompts that are answered with a single key (yes/no, approvals, menus, the review of a form).
+"""Prompts that are answered with a single key: yes/no, approvals, menus, and the review of a form.
 
-They have a row of keys and a help that scrolls.
+They have a row of keys and a scrollable help text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from midturn.terminal.prompts.rich.screen import (
 )
 
 _KEYS_LEFT_OUT_FIRST = "prb-evsl"
-"""Keys to remove if the row of keys is too narrow, in order. The help lists all keys."""
+"""Keys that are shown only if there is room, the most important first. The help lists all keys."""
 _MIN_KEYS_SHOWN = 2
 """Minimum number of keys in the row, such as yes and no."""
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
@@ -39,7 +39,7 @@ _PAGES = {"pageup": -1, "pagedown": 1, " ": 1}
 
 
 class Help:
-    """State of the help: open or closed, and its scroll position."""
+    """State of the help text: open or closed, and its scroll position."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -83,7 +83,7 @@ class Help:
 
 
 class Keys(Struct, frozen=True):
-    """Keys of a choice.
+    """The keys at a choice.
 
     Attributes:
         offered: The commands.
@@ -103,7 +103,7 @@ class Keys(Struct, frozen=True):
 
 
 class ChoiceView:
-    """A line of text and its keys."""
+    """A line of text with keys."""
 
     submits = None
     empty = True
@@ -117,7 +117,7 @@ class ChoiceView:
         self._message = ""
 
     def press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
-        """Handle one key. Help and messages are displayed below."""
+        """Handle one key. The help and messages are displayed below."""
         self._message = ""
         if isinstance(key, Paste):
             return self._complain(NOTHING_CHOSEN)
@@ -152,7 +152,7 @@ class ChoiceView:
         self._text = title
 
     def kept(self, size: Size) -> list[Row]:
-        """Return the rows that stay visible under another view."""
+        """Return the rows to display above another view."""
         return [row(text) for text in hang(self._text, size.columns, "  ")]
 
     def _framed(self, size: Size, message: str, style: Style) -> Frame:
@@ -193,12 +193,12 @@ class ChoiceView:
     def _enter_help(self) -> str:
         enter = self._keys.enter
         if enter is None:
-            return "nothing: no default here"
+            return "no effect (there is no default)"
         return f"same as {enter.key}" if enter in self._keys.offered else enter.help
 
 
 def help_rows(offered: Commands, more: list[str], size: Size) -> list[Row]:
-    """Return one row for each key."""
+    """Return the rows of the help: one for each key."""
     lines = [
         f"{_KEY_NAMES.get(command.key, command.key)} - {_helped(command)}" for command in offered
     ]
@@ -221,7 +221,7 @@ _KEY_NAMES = {"-": "- (minus)"}
 
 
 def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
-    """Return the row of keys, with as many keys as fit."""
+    """Return the row of keys, with as many keys as fit in `width` cells."""
     spans: list[Span] = []
     for command in _shortened(_fitting(offered, width, enter), width, enter):
         key, _, words = _named(command, enter).partition(" ")
@@ -243,7 +243,7 @@ def _line(text: str, keys: Keys, columns: int) -> list[Row]:
 
 
 def _named(command: Command, enter: Command | None = None) -> str:
-    """Return a key with its words. The key is marked if Enter has the same effect."""
+    """Return a key with its name. It is marked if Enter has the same effect."""
     words = f"{command.key} {command.word or command.title}".rstrip()
     return f"{words} (Enter)" if command == enter else words
 
@@ -262,7 +262,7 @@ def _fitting(offered: Commands, width: int, enter: Command | None = None) -> Com
 
 
 def _shortened(offered: Commands, width: int, enter: Command | None) -> Commands:
-    """Return the keys of a row that is too narrow for all answers.
+    """Return the keys for a row that is too narrow for all answers.
 
     The help key then shows that there are more keys.
     """
@@ -284,7 +284,7 @@ def _width(offered: list[Command], enter: Command | None) -> int:
 
 
 # --------------------------------------------------------------------------------------------------
-# The review of a form: Enter sends the answers, the number of a row goes back to its question
+# The review of a form: Enter sends the answers, and a row number goes back to that question
 
 
 _MAX_SINGLE_DIGIT = 9
@@ -316,7 +316,7 @@ class ReviewChoice(ChoiceView):
         )
 
     def press(self, key: Key) -> Pressed:
-        """Collect digits; other keys are handled as in any choice."""
+        """Collect digits. Other keys are handled as at any choice."""
         number, self._number = self._number, ""
         if isinstance(key, Press) and key.key.isdecimal() and self._places:
             self._message = ""

@@ -71,7 +71,7 @@ class FieldSettings(Struct, frozen=True):
 class TextField:
     """A text field.
 
-    Errors are displayed below the text. The text is kept until `then` accepts it.
+    Errors are displayed below the text. The text stays in the field until `then` accepts it.
     """
 
     submits = frozenset({"enter"})
@@ -262,7 +262,7 @@ class TextField:
     def _drawn(self, start: int, end: int, *, first: bool) -> Row:
         """Draw a part of the text.
 
-        Characters that cannot be displayed become a reversed question mark.
+        A character that cannot be displayed becomes a reversed question mark.
         """
         before = Span(POINTER if first else " " * len(POINTER), "pointer")
         text, hidden = self.text[start:end], self._hidden_places()
@@ -288,7 +288,7 @@ class TextField:
 def _character(char: str, *, is_hidden: bool) -> Span:
     """Draw one character.
 
-    A tab is drawn as its sign. A character that cannot be displayed becomes a reversed question
+    A tab is drawn as a symbol. A character that cannot be displayed becomes a reversed question
     mark.
     """
     return (
@@ -358,7 +358,7 @@ class SecretField:
         return Answered(secret)
 
     def frame(self, size: Size) -> Frame:
-        """Draw the question and the hint. The result does not depend on the typed text."""
+        """Draw the question and the hint. The result is independent of the typed text."""
         *above, last = hang(self._tail, size.columns, "  ")
         if cells(last) + 1 + cells(self._hint) < size.columns:
             rows = [*map(row, above), (Span(f"{last} "), Span(self._hint, "key"))]

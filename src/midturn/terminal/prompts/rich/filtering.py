@@ -1,5 +1,5 @@
-"""Lists of more than 20 options. Typed text filters the list, twelve rows are visible, and Tab
-selects.
+"""Lists of more than 20 options. Typed text filters the list, Tab selects, and twelve rows are
+visible.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_KEPT_ROWS = 6
 
 
 class Filtering(OptionList):
-    """Single or multiple choice among the options that match the typed text."""
+    """Single or multiple choice from the options that match the typed text."""
 
     marks = "Tab"
     entry = KeyMode(writes=True, decides=ENTER | {"tab"})
@@ -51,7 +51,7 @@ class Filtering(OptionList):
 
     @property
     def words(self) -> str:
-        """Text of the filter."""
+        """Text typed into the filter."""
         return self._typed.text
 
     def press(self, key: Key) -> Pressed:
@@ -109,7 +109,7 @@ class Filtering(OptionList):
         )
 
     def kept(self, size: Size) -> list[Row]:
-        """Return the rows that stay visible under another view."""
+        """Return the rows to display above another view."""
         title = self._title(size)
         words = [self._words_row()] if self.words else []
         chosen = self._chosen_rows(size) if self._chosen else []
@@ -175,7 +175,7 @@ class Filtering(OptionList):
         return OTHER if self.other is None else self._answer({"other": self.other})
 
     def _listed(self, size: Size, room: int) -> tuple[list[Row], int]:
-        """Return the rows of the visible options, and the number of options that do not fit."""
+        """Return the rows of the options that fit, and the number of options that do not fit."""
         if not self._found:
             return [row("  nothing matches", "dim")], 0
         at = min(self._at, len(self._found) - 1)
@@ -208,7 +208,7 @@ class Filtering(OptionList):
         return [(pointer, Span(rows[0], style)), *(row(f"  {more}", style) for more in rows[1:])]
 
     def _chosen_rows(self, size: Size) -> list[Row]:
-        """Return the selected options, because the filter may hide them."""
+        """Return the rows of the selected options, which the filter may hide."""
         if not self._several:
             return []
         names = (

@@ -1,7 +1,7 @@
 """Decodes the bytes of a terminal's keyboard into keys.
 
 Unknown sequences are discarded completely. The last character of an unknown sequence, or of a late
-report of the terminal, must never count as a key such as `y`.
+report from the terminal, must never count as a key such as `y`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Paste(Struct, frozen=True):
 Key: TypeAlias = Press | Paste
 
 ENTER = frozenset({"enter", "c-j"})
-"""Keys that submit outside of text fields. Ctrl-J is the line end that programs send."""
+"""Keys that submit outside text fields. Programs send Ctrl-J as the line break."""
 
 
 _ESCAPE = "\x1b"
@@ -48,7 +48,7 @@ _PASTE_BEGINS = "\x1b[200~"
 _PASTE_ENDS = "\x1b[201~"
 _LINUX_F1 = "\x1b[[A"
 _INTERRUPT = "\x03"
-_MAX_SEQUENCE = 4_096  # maximum number of characters of an unterminated sequence
+_MAX_SEQUENCE = 4_096  # maximum length of an unterminated sequence, in characters
 
 _SEQUENCE = re.compile(
     r"\x1b(?:"
@@ -58,7 +58,7 @@ _SEQUENCE = re.compile(
     r"\[M...|"
     r"\[(?![\[M])(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])|"
     r"O(?P<keypad>[ -~])|"
-    # responses of the terminal: title, colours, settings
+    # responses from the terminal: title, colours, settings
     r"[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*(?:\x07|\x1b\\)|"
     r"(?P<alt>[^\[\]OPX^_\x1b]))",
     re.DOTALL,
@@ -100,7 +100,7 @@ _CODES = {"9": "tab", "13": "enter", "27": "escape", "127": "backspace"}
 class Keyboard:
     """Decodes each key as soon as its bytes are complete.
 
-    Call `flush` after a pause, which completes a single Esc.
+    Call `flush` after a pause: it completes a single Esc.
     """
 
     def __init__(self) -> None:
@@ -113,9 +113,10 @@ class Keyboard:
         return self._pasting
 
     def begin_anew(self, typed: str) -> None:
-        """Discard the keys that were typed before a prompt. `typed` is the input not yet decoded.
+        """Discard the keys that were typed before a prompt. `typed` is input that is not decoded
+        yet.
 
-        A paste that has begun but not ended continues, because its rest must not count as keys.
+        An unfinished paste continues, so that the rest of it does not count as keys.
         """
         self.feed(typed)
         begins = len(self._pending) > 1 and _PASTE_BEGINS.startswith(self._pending)
@@ -129,9 +130,7 @@ class Keyboard:
 
     def feed(self, data: str) -> list[Key]:
         """Decode input."""
-        if (
-            self._pasting and data == _INTERRUPT
-        ):  # if the end of a paste was lost, Ctrl-C still works
+        if self._pasting and data == _INTERRUPT:  # Ctrl-C works even if the end of a paste was lost
             self._pasting, self._pending = False, ""
         self._pending += data
         keys: list[Key] = []
@@ -189,7 +188,7 @@ class Keyboard:
 
 
 def _typed(char: str) -> list[Press]:
-    """Decode one character outside of a sequence."""
+    """Decode one character that is not part of a sequence."""
     if char in _CONTROLS:
         return [Press(_CONTROLS[char])]
     if char < " ":
@@ -198,7 +197,7 @@ def _typed(char: str) -> list[Press]:
 
 
 def _csi(parameters: str, final: str) -> list[Press]:
-    """Decode `ESC [ parameters final`: cursor keys, and keys with a number or a code, with
+    """Decode `ESC [ parameters final`: cursor keys, and keys with a number or a code, with their
     modifiers.
     """
     numbers = parameters.split(";")

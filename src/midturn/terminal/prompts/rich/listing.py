@@ -1,6 +1,7 @@
 """Lists of up to 20 options.
 
-The key of an option selects it at once, and arrows move. Free text and Skip are rows of the list.
+The key of an option selects it immediately, and arrows move. Free text and Skip are rows of the
+list.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from midturn.terminal.prompts.rich.preview import PreviewPane
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "s-tab": -1, "down": 1, "j": 1, "c-n": 1, "tab": 1}
 _PAGE = 10
 _BELOW = "o-"
-"""Keys of the commands that have their own row below the options."""
+"""Keys of the commands that are shown as rows below the options."""
 
 
 class OptionList:
     """Base of every list of options.
 
-    It handles the selection, the answer that Enter gives, and answers that need confirmation.
+    It handles the selection, the answer that Enter submits, and answers that need confirmation.
 
     `other` is the free text that is part of the selection.
     """
@@ -57,7 +58,7 @@ class OptionList:
     submits = None
     entry = KeyMode(moves=frozenset({"j", "k", "tab"}))
     marks: ClassVar[str] = "Space"
-    """Key that selects the highlighted option."""
+    """Name of the key that selects the highlighted option."""
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
         self._prompt = prompt
@@ -75,12 +76,12 @@ class OptionList:
 
     @property
     def words(self) -> str:
-        """Text of the filter, or an empty string."""
+        """Text typed into the filter, or an empty string."""
         return ""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is typed."""
+        """Whether nothing has been typed."""
         return not self.words
 
     @property
@@ -96,7 +97,7 @@ class OptionList:
         return [screen.row(text) for text in hang(self._tail, size.columns, "  ")]
 
     def _said(self, size: screen.Size) -> list[screen.Row]:
-        """Return the rows of the message that the last key press caused."""
+        """Return the rows of the message about the last key."""
         return [
             screen.row(text, "error") for line in self._message for text in wrap(line, size.columns)
         ]
@@ -112,7 +113,7 @@ class OptionList:
             return self._complain(*error.lines)
 
     def _submit(self) -> screen.Pressed:
-        """Answer with all selected options."""
+        """Submit all selected options."""
         values = chosen_values(self._options, self._chosen, self.other)
         if not values and self._refuses.now():
             return self._complain(unmarked(self.marks))
@@ -124,7 +125,7 @@ class OptionList:
             self._refuses.not_any_more()
 
     def _take(self, place: int) -> screen.Pressed:
-        """Answer with the highlighted option, unless it must be confirmed first."""
+        """Submit the highlighted option, unless it must be confirmed first."""
         if self._refuses.now():
             return self._complain(unchosen(label(self._options[place])))
         return self._answer(self._options[place].value)
@@ -211,10 +212,7 @@ class Listing(OptionList, ABC):
         )
 
     def kept(self, size: screen.Size) -> list[screen.Row]:
-        """Return the question and the options, one row each.
-
-        They stay visible under another view.
-        """
+        """Return the question and the options, one row each, to display above another view."""
         return [
             *self._title(size),
             *(
@@ -229,7 +227,7 @@ class Listing(OptionList, ABC):
         return len(self._options) + len(self._below)
 
     def _start(self) -> int:
-        """Return the row that is highlighted at the start. Enter answers with this row."""
+        """Return the row that is highlighted at the start, which Enter submits."""
         keys = [command.key for command in self._below]
         if "-" in keys and skipped(self._prompt):
             return len(self._options) + keys.index("-")
@@ -296,9 +294,9 @@ class Listing(OptionList, ABC):
         return True
 
     def _steady(self, size: screen.Size) -> int:
-        """Return the number of rows of the list when its longest option is highlighted.
+        """Return the height of the list while its longest option is highlighted.
 
-        With this height, the list does not change its height during moves.
+        If there is room, the list always has this height, so that it does not move.
         """
         if self._tallest[:2] != (size.columns, self.other):
             low = [len(self._row(place, size, highlighted=False)) for place in range(self._rows)]
@@ -326,7 +324,7 @@ class Listing(OptionList, ABC):
 
     @abstractmethod
     def _pick(self) -> screen.Pressed:
-        """Run the command of the highlighted row."""
+        """Select the highlighted option, or return the command of the highlighted row."""
 
     @abstractmethod
     def _other_key(self, key: str) -> screen.Pressed:
@@ -334,7 +332,7 @@ class Listing(OptionList, ABC):
 
     @abstractmethod
     def _hint(self) -> str:
-        """Return one row about how to select, and how many options to select."""
+        """Return a hint on one row: how to select, and how many options to select."""
 
     @abstractmethod
     def _help_lines(self) -> list[str]:
@@ -348,8 +346,8 @@ _SCROLLS = "← → - scroll the preview of the highlighted option"
 
 
 def _window(drawn: list[list[screen.Row]], at: int, room: int) -> tuple[list[screen.Row], int]:
-    """Return the rows of the options that fit around the highlighted option, and the offset of
-    the highlighted option in these rows.
+    """Return the rows of the options that fit around the highlighted option, and its offset in
+    these rows.
     """
     if sum(map(len, drawn)) <= room:
         return [found for rows in drawn for found in rows], sum(map(len, drawn[:at]))
@@ -386,7 +384,7 @@ _MOVES = (
 
 
 class PickOne(Listing):
-    """Single choice: an option's key answers at once, Enter answers with the highlighted option."""
+    """Single choice: an option's key submits that option, and Enter submits the highlighted one."""
 
     def press(self, key: Key) -> screen.Pressed:
         """Handle a key. After a move, the highlighted option counts as selected."""
@@ -425,7 +423,8 @@ class PickOne(Listing):
 class MarkSeveral(Listing):
     """Multiple choice.
 
-    Space or an option's key toggles, Enter submits. Free text can be part of the answer.
+    Space or an option's key selects or deselects, and Enter submits. Free text can be part of the
+    answer.
     """
 
     def _pick(self) -> screen.Pressed:

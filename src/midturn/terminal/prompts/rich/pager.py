@@ -1,5 +1,5 @@
-"""The rows above a question (context, diffs with line numbers), and the pager that shows them on
-the full screen.
+"""The rows above a question (context, and diffs with line numbers), and the full-screen pager that
+shows them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _WITHIN: dict[str, Style] = {"+": "inserted", "-": "deleted"}
 class ContextLine(Struct, frozen=True):
     """One line of a context.
 
-    If `kept` is true, the line is broken at any character, else between words. `margin` is
-    displayed before the line and is not part of its text: the line number.
+    If `kept` is true, the line is broken at any character, otherwise between words. `margin` is the
+    line number, which is displayed before the line and is not part of its text.
     """
 
     spans: Row
@@ -71,7 +71,7 @@ class ContextLine(Struct, frozen=True):
 def diff_lines(lines: Sequence[str]) -> list[ContextLine]:
     """Return the lines of a diff with every character visible.
 
-    Hunk headers give the line numbers.
+    The line numbers are computed from the hunk headers.
     """
     read = list(_numbered(lines))
     margin = max((len(str(line.number)) for line in read if line.number), default=0)
@@ -83,7 +83,7 @@ def diff_lines(lines: Sequence[str]) -> list[ContextLine]:
 
 
 def change_lines(rows: Sequence[ChangeRow]) -> list[ContextLine]:
-    """Return the rows of a change to a file in the format of `diff_lines`."""
+    """Return the rows of a file change in the format of `diff_lines`."""
     read = [_Line(row.line, _SIGNS.get(row.kind, ""), row.new or row.old) for row in rows]
     margin = max((len(str(line.number)) for line in read if line.number), default=0)
     return [
@@ -130,8 +130,8 @@ def _numbered(lines: Sequence[str]) -> Iterator[_Line]:
 def _marked(lines: Sequence[_Line]) -> list[Row]:
     """Return coloured rows.
 
-    If a removed block is followed by an added block of the same length, the blocks are compared
-    line by line.
+    If a removed block is followed by an added block of the same length, their lines are compared
+    one by one.
     """
     rows = [_coloured(line) for line in lines]
     at = 0
@@ -163,9 +163,10 @@ def _coloured(line: _Line) -> Row:
 
 
 def _compared(old: _Line, new: _Line) -> tuple[Row, Row]:
-    """Mark the different part of two lines, between their common start and their common end.
+    """Highlight the part in which two lines differ, between their common start and their common
+    end.
 
-    Mark nothing if the lines have little in common.
+    If the lines have little in common, highlight nothing.
     """
     before, after = old.shown[1:], new.shown[1:]
     start = _alike(before, after)
@@ -178,7 +179,7 @@ def _compared(old: _Line, new: _Line) -> tuple[Row, Row]:
 
 
 def _alike(one: str, other: str) -> int:
-    """Return the length of the common start."""
+    """Return the length of the common prefix."""
     return next(
         (at for at, (mine, its) in enumerate(zip(one, other, strict=False)) if mine != its),
         min(len(one), len(other)),
@@ -210,13 +211,13 @@ _KEYS = (
     " · Space · b · / · q close",
     " · q close",
 )
-"""Hints of the bar, longest first. The first hint that fits is displayed."""
+"""Key hints for the bar, longest first. The first one that fits is displayed."""
 
 
 class Pager:
-    """A full-screen view of many rows, laid out for each width.
+    """A full-screen view of many rows, laid out for the current width.
 
-    The pager counts the rows that were never displayed.
+    It counts the rows that have not been displayed yet.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class Pager:
 
     @property
     def unseen(self) -> int:
-        """Number of rows that were not displayed so far.
+        """Number of rows that have not been displayed.
 
         Rows printed above the question count as displayed.
         """
@@ -247,7 +248,7 @@ class Pager:
 
     @property
     def entry(self) -> KeyMode:
-        """Mode that says how keys are interpreted now."""
+        """How keys are interpreted now."""
         return _WORDS if self._search is not None else _PAGES
 
     def press(self, key: Key, now: float) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
@@ -333,8 +334,8 @@ class Pager:
         return None
 
     def _find(self, step: int) -> Pressed:
-        """Go to the next row that contains the search text. After the last row, search from the
-        first.
+        """Go to the next row that contains the search text. The search continues at the other end
+        of the rows.
         """
         wanted = self._words.casefold()
         count = len(self._rows)
@@ -402,7 +403,7 @@ def plain_context(text: str, width: int) -> list[Row]:
 
 
 def json_spans(line: str) -> Row:
-    """Return a displayable line of JSON with colours."""
+    """Return a displayable line of JSON, with colours."""
     spans: list[Span] = []
     at = 0
     for found in _JSON.finditer(line):
@@ -467,7 +468,7 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def begins_diff(lines: list[str], number: int) -> bool:
-    """Return whether a diff without a code fence begins here."""
+    """Return whether a diff without a code fence begins at line `number`."""
     line = lines[number]
     following = lines[number + 1] if number + 1 < len(lines) else ""
     return line.startswith(_DIFF_BEGINS) or (

@@ -105,10 +105,10 @@ _ENDS = "press s again to end the turn, any other key to continue"
 
 
 class Debounce:
-    """Ignores keys until no key was pressed for `quiet` seconds.
+    """Ignores keys until none was pressed for `quiet` seconds.
 
-    The earlier keys were meant for another program or question. After the pause, every key is
-    accepted. Times are those of the caller's clock, in seconds.
+    Earlier keys were meant for another program or question. After the pause, every key is accepted.
+    Times are in seconds and come from the caller's clock.
     """
 
     def __init__(self, quiet: float, now: float) -> None:
@@ -130,7 +130,7 @@ class RichScene:
     Args:
         prompt: The prompt to display.
         columns: Width of the terminal in cells.
-        settle: Ignores keys that are pressed too soon.
+        settle: Rejects keys that are pressed too soon.
         height: Height of the terminal in rows; 0 prints the whole context.
         menu_first: Whether the menu is open at the start, for text questions.
         context: Lays out the rows above the question.
@@ -173,9 +173,7 @@ class RichScene:
             self._views.append(self._menu())
 
     def own_words(self, reply: Reply) -> str:
-        """Return the free text of the reply, or else the free text that was typed but not
-        submitted.
-        """
+        """Return the free text in the reply, or else free text that was typed but not submitted."""
         typed = self._drafts.get(KeyStep.OTHER, "")
         if not isinstance(reply, Answered) or isinstance(reply.value, SecretValue):
             return typed
@@ -187,10 +185,8 @@ class RichScene:
             self._drafts[KeyStep.OTHER] = words
 
     def static(self) -> tuple[Row, ...]:
-        """Return the rows that are printed once.
-
-        They are the asker, the context, the error of the last reply, and the question without its
-        last row.
+        """Return the rows that are printed once: the asker, the context, the error of the last
+        reply, and the question without its last row.
         """
         prompt = self._prompt
         progress = f" [{prompt.index}/{prompt.total}]" if prompt.total > 1 else ""
@@ -235,7 +231,7 @@ class RichScene:
     def _whole(self, columns: int) -> list[Row]:
         """Return the body, then the previews of all options.
 
-        If the body shows the arguments as a diff, the exact arguments follow instead.
+        If the body shows the arguments as a diff, the exact arguments follow.
         """
         rows = body(self._prompt, columns, self._context)
         previews = [row(text) for text in preview_rows(self._prompt, columns, GUTTER.text)]
@@ -255,7 +251,7 @@ class RichScene:
         ]
 
     def paged(self, pager: Pager) -> None:
-        """Store the number of rows that the person has seen in the pager."""
+        """Store how many rows the person has seen in the pager."""
         self._seen = (
             len(self._body)
             if pager.unseen == 0
@@ -269,7 +265,7 @@ class RichScene:
 
     @property
     def entry(self) -> KeyMode:
-        """Mode that says how keys are interpreted now."""
+        """How keys are interpreted now."""
         return self._views[-1].entry
 
     @property
@@ -315,10 +311,11 @@ class RichScene:
         return outcome
 
     def _is_for_help(self, view: PromptView, key: Press) -> bool:
-        """Handle a key that shows, scrolls or hides the help below a field. Return whether it did.
+        """Handle a key that shows, scrolls or hides the help below a field. Return whether it did
+        so.
 
-        The field keeps its text and gets all other keys. If Esc leaves the question open, F1 opens
-        the menu, because no other key does.
+        The field keeps its text and receives all other keys. If Esc leaves the question open, F1
+        opens the menu, because no other key opens it.
         """
         if isinstance(view, ChoiceView | Listing):
             return False
@@ -340,9 +337,9 @@ class RichScene:
         )
 
     def _escape_defers(self, view: PromptView) -> bool:
-        """Whether Esc leaves the question open.
+        """Return whether Esc leaves the question open.
 
-        Esc does so only in the first view, and only if it does not clear a filter.
+        It does so only in the first view, and only if there is no filter to clear.
         """
         return (
             self._prompt.exit_leaves_open
@@ -362,7 +359,7 @@ class RichScene:
     def _leave(self, key: Key, *, sure: bool) -> Reply | None:
         """End the turn, or leave the question open.
 
-        If answers of a form would be lost, the key must be pressed twice.
+        If the form's answers would be lost, the key must be pressed twice.
         """
         if sure or self._prompt.exit_leaves_open or not loses_answers(self._prompt):
             return exit_reply(self._prompt)
@@ -380,7 +377,7 @@ class RichScene:
         self._note = exact(message)
 
     def frame(self, size: Size) -> Frame:
-        """Draw the live rows. The question stays visible above a view that a key has opened."""
+        """Draw the live rows. The question stays visible above a view that a key opened."""
         notes = (
             [row(text, "error") for text in hang(self._note, size.columns, "  ")]
             if self._note
@@ -415,7 +412,7 @@ class RichScene:
     def transcript(self, reply: Reply, columns: int) -> Row:
         """Return the transcript row: the last row of the question, and the answer.
 
-        The number of rows that were not displayed is added if there is room.
+        If there is room, it also states how many rows were not displayed.
         """
         answer, unviewed = reply_text(self._prompt, reply), self._unviewed(reply)
         if not unviewed:
@@ -430,8 +427,8 @@ class RichScene:
     def settled(self, reply: Reply, columns: int) -> list[Row]:
         """Return the transcript row and the rows below it.
 
-        The number of rows that were not displayed follows if the transcript row has no room for it.
-        The scope of a remembered answer is last.
+        If the transcript row has no room for the number of rows that were not displayed, the number
+        is on the next row. The scope of a remembered answer comes last.
         """
         whole, unviewed = self.transcript(reply, columns), self._unviewed(reply)
         said = not unviewed or row_text(whole).endswith(unviewed)
@@ -442,7 +439,7 @@ class RichScene:
         ]
 
     def _unviewed(self, reply: Reply) -> str:
-        """Return a note with the number of rows of an approved subject that were not displayed."""
+        """Return a note about how many rows of an approved subject were not displayed."""
         approved = isinstance(reply, Edited) or (
             isinstance(reply, Answered) and reply.value is True
         )
@@ -458,9 +455,9 @@ class RichScene:
         return len(self._body) - self._shown
 
     def _rows_under_view(self, size: Size) -> list[Row]:
-        """Return the dimmed rows of the question that stay visible above an opened view.
+        """Return the question's rows, dimmed, to display above an opened view.
 
-        They take at most half of the screen's rows.
+        They take at most half of the screen.
         """
         if len(self._views) == 1:
             return []
@@ -497,7 +494,7 @@ class RichScene:
         return (view.marked_values or None) if isinstance(view, OptionList) else None
 
     def _step(self, step: KeyStep) -> Sign | None:
-        """Open the view for a step. The view replaces an open menu."""
+        """Open the view for a step. It replaces an open menu."""
         if len(self._views) > 1:
             self._views.pop()
         if step is KeyStep.VIEW:
@@ -531,9 +528,9 @@ class RichScene:
         return text_menu(self._offered, secret=isinstance(self._views[0], SecretField))
 
     def _view_keys(self) -> str:
-        """Return the keys that show the rest of the rows.
+        """Return the keys that show the remaining rows.
 
-        In a text field `v` is a letter, so the command is in the menu.
+        In a text field, `v` is a letter, so the command is in the menu.
         """
         menu = "F1" if self._prompt.exit_leaves_open else "Esc"
         return (
@@ -572,7 +569,7 @@ def body(prompt: Prompt, columns: int, context: ContextRows = plain_context) -> 
 
 
 def transcript_row(question: str, answer: str, columns: int) -> Row:
-    """Return question and answer on one row. If both are long, each gets half of the row."""
+    """Return the question and the answer on one row. If both are long, each gets half of the row."""
     room = max(1, columns - 1)
     if cells(f"{question} {answer}") <= room:
         return (Span(f"{question} "), Span(answer, "strong"))
@@ -592,7 +589,7 @@ def _subject_rows(prompt: Prompt, room: int) -> list[Row]:
 
 
 def _subject(prompt: Prompt) -> list[ContextLine]:
-    """Return the subject with colours. File changes are a diff; arguments have their names."""
+    """Return the subject with colours. File changes are shown as a diff, arguments by name."""
     lines = subject_lines(prompt)
     match prompt.subject:
         case CallSubject(call) if change := change_of_call(call):

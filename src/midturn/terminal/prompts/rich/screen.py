@@ -1,6 +1,4 @@
-"""Drawing primitives: styled rows, frames with a cursor, the protocol of views, and rows of
-options.
-"""
+"""Drawing primitives: styled rows, frames with a cursor, the view protocol, and rows of options."""
 
 from __future__ import annotations
 
@@ -61,12 +59,12 @@ Style: TypeAlias = Literal[
 ]
 
 
-POINTER = "❯ "  # noqa: RUF001 (an arrow, and no sign of comparison)
-"""Marker of the highlighted row and of text fields."""
+POINTER = "❯ "  # noqa: RUF001 (an arrow, not a comparison sign)
+"""Marks the highlighted row and text fields."""
 
 
 class Size(Struct, frozen=True):
-    """Available room in cells."""
+    """Available space in cells."""
 
     columns: int
     rows: int
@@ -133,7 +131,7 @@ def wrapped(spans: Row, width: int) -> list[Row]:
 
 
 def cut(spans: Row, width: int) -> list[Row]:
-    """Split a styled line, also inside words. Each row after the first begins with a marker."""
+    """Split a styled line, even inside words. Each row after the first begins with a marker."""
     first, *more = continued_ranges(row_text(spans), width)
     return [
         sliced(spans, first),
@@ -160,7 +158,7 @@ def clipped(spans: Row, width: int) -> Row:
 
 
 def fitted(frame: Frame, size: Size) -> Frame:
-    """Cut a frame to the available room. The rows around the cursor are kept."""
+    """Cut a frame to the available space, keeping the rows around the cursor."""
     at, column = frame.cursor
     rows = frame.rows
     if len(rows) > size.rows:
@@ -199,7 +197,7 @@ class Opened(Struct, frozen=True):
 
 
 Pressed: TypeAlias = Reply | Command | Edit | Sign | Opened | None
-"""Result of a key. None: the view handled the key and needs nothing."""
+"""Result of a key. None: the view handled the key, and the caller has nothing to do."""
 
 
 class PromptView(Protocol):
@@ -207,7 +205,7 @@ class PromptView(Protocol):
 
     @property
     def submits(self) -> frozenset[str] | None:
-        """Keys that submit a text. They are ignored while keys arrive too soon.
+        """Keys that submit text. They are ignored while keys arrive too soon.
 
         None if every key may answer.
         """
@@ -220,7 +218,7 @@ class PromptView(Protocol):
 
     @property
     def entry(self) -> KeyMode:
-        """Mode that says how keys are interpreted, to distinguish a paste from pressed keys."""
+        """How keys are interpreted, which distinguishes a paste from pressed keys."""
         ...
 
     def press(self, key: Key) -> Pressed:
@@ -236,12 +234,12 @@ class PromptView(Protocol):
         ...
 
     def kept(self, size: Size) -> list[Row]:
-        """Return the rows that stay visible under another view: the question and its options."""
+        """Return the rows to display above another view: the question and its options."""
         ...
 
 
 KEYS = "123456789acdefghilmnpqtuwxyz"
-"""Keys that select an option at once: digits, and the letters without another function."""
+"""Keys that select an option immediately: digits, and the letters without another function."""
 
 MAX_WITH_KEYS = 20
 
@@ -250,7 +248,7 @@ _MAX_LABEL_WIDTH = 32
 
 
 class OptionMark(Struct, frozen=True):
-    """Marker of an option: its key, and whether it is selected (None: no check box)."""
+    """Mark before an option: its key, and whether it is selected (None: no check box)."""
 
     key: str = ""
     chosen: bool | None = None
@@ -366,9 +364,7 @@ def pointed_out(drawn: Row, letters: frozenset[int]) -> Row:
 
 
 def key_names(count: int) -> str:
-    """Return the keys of the first `count` options, with consecutive keys shortened:
-    `1-9,a,c-f`.
-    """
+    """Return the keys of the first `count` options, with consecutive keys abbreviated: `1-9,a,c-f`."""
     runs: list[list[str]] = []
     for key in KEYS[:count]:
         if runs and ord(key) == ord(runs[-1][-1]) + 1:
@@ -386,8 +382,8 @@ def _hung(before: Row, rows: list[str], style: str) -> list[Row]:
 
 
 def _clipped_rows(rows: list[str], highlighted: bool, width: int) -> list[str]:  # noqa: FBT001 (one row or several)
-    """Return one row, or all rows of the highlighted option. Text that is cut ends with an
-    ellipsis.
+    """Return all rows of the highlighted option, or one row of another option. Cut text ends with
+    an ellipsis.
     """
     if highlighted or len(rows) <= 1:
         return rows

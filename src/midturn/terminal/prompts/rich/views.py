@@ -1,4 +1,4 @@
-"""The views of a prompt: the first view, and the views that keys open."""
+"""The views of a prompt: the first view, and the views that keys open on top of it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
 
 
 def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
-    """Return a field for plain text. An unintended empty text must be confirmed."""
+    """Return a field for plain text. Empty text may have to be confirmed."""
     start = keyboard.initial(prompt)
     empty = accepting.empty_once(prompt)
 
@@ -190,7 +190,7 @@ def reply_field() -> TextField:
 
 
 def reason_field() -> TextField:
-    """Return the field for the reason of a denial, which may be empty."""
+    """Return the field for the reason of a rejection, which may be empty."""
     return TextField(
         FieldSettings("Reason (optional):"),
         "",
@@ -225,7 +225,7 @@ def other_field(prompt: Prompt, view: PromptView) -> TextField:
 def subject_field(prompt: Prompt) -> TextField | None:
     """Return the field that edits the arguments or the result.
 
-    When arguments are submitted, the call runs with them. A submitted result is sent to the model.
+    Submitting arguments runs the call with them. Submitting a result sends it to the model.
     """
 
     def changed(value: Json) -> Pressed:
@@ -264,7 +264,7 @@ def _argument_field(
 
     title = f"[{place + 1}/{len(arguments)}] " if len(arguments) > 1 else ""
     settings = FieldSettings(
-        f"{title}{keyboard.one_line(argument.name)}, as it will run:",
+        f"{title}New value of {keyboard.one_line(argument.name)}:",
         "json" if argument.is_json else "text",
         as_json=lambda: Opened(_json_field(prompt, so_far)),
     )
@@ -272,7 +272,7 @@ def _argument_field(
 
 
 def _json_field(prompt: Prompt, arguments: Json) -> TextField:
-    settings = FieldSettings("The arguments, as they will run:", "json")
+    settings = FieldSettings("New arguments:", "json")
     return TextField(
         settings,
         keyboard.pretty(arguments),
