@@ -88,7 +88,7 @@ class _RunMessage(Struct, frozen=True):
 
 
 class Asking:
-    """Runs the tools of an agent through an inquirer.
+    """Runs an agent's tools through an inquirer.
 
     A call starts when the SDK asks whether it needs approval, after the tool's input guardrails. If
     no question stays open, the call completes, and the SDK receives the result. Otherwise, midturn

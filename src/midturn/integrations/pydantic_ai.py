@@ -359,7 +359,7 @@ def _refuse_decisions(given: DeferredToolResults | None, waiting: Sequence[ToolC
 
 
 class Asking(AbstractCapability[Any]):
-    """Runs the tools of an agent through an inquirer, for programs that run the agent themselves:
+    """Runs an agent's tools through an inquirer, for programs that run the agent themselves:
     `agent.iter(…, capabilities=[…])`.
 
     Open `inquirer.turn(…)` around the run. If nobody is available to answer, the call is deferred

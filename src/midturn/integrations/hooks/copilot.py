@@ -152,6 +152,6 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
         ),
         killed=(
             "If the hook is killed, Copilot CLI's own dialog decides; without a terminal it denies."
-            " A question of its model is not asked in this case."
+            " In this case, a question from its model is not asked."
         ),
     )

@@ -118,7 +118,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
             " otherwise it offers its model no tool."
         ),
         killed=(
-            "If the hook is killed, the call runs unless Gemini CLI itself asks for permission. With"
-            " `--approval-mode yolo`, it does not ask."
+            "If the hook is killed, Gemini CLI's own dialog decides. With `--approval-mode yolo`, it"
+            " does not ask, and the call runs."
         ),
     )

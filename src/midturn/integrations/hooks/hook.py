@@ -242,5 +242,5 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
 
 def _has_no_process(external_call: ExternalCall) -> bool:
-    """Return whether the process that asked has ended."""
+    """Return whether the process that asked no longer exists."""
     return not lives(external_call.asker.process)

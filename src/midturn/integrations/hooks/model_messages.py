@@ -123,8 +123,8 @@ def refused(no: Refused) -> str:
 
 
 def replied(outcome: RepliedTo) -> str:
-    """Return a text with the message that a person sent instead of answering, and the earlier
-    answers.
+    """Return the text for the model if a person sent a message instead of answering. It also
+    contains the earlier answers.
     """
     said = (
         f", and said: {outcome.words}" if outcome.words else ", and wants to talk about it first."

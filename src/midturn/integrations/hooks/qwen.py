@@ -103,7 +103,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
             " otherwise it offers its model no tool that changes anything."
         ),
         killed=(
-            "If the hook is killed, Qwen Code's own dialog decides. If no one else is asked"
-            " (`--approval-mode yolo`), the call runs."
+            "If the hook is killed, Qwen Code's own dialog decides. With `--approval-mode yolo`, it"
+            " does not ask, and the call runs."
         ),
     )
