@@ -22,20 +22,20 @@ from turns import deploy, prepared, turn
 
 PARTS = {
     "store": "files: locks, opening, reading, the index",
-    "turn": "the machine: what happens next",
-    "question": "questions: their rules, and answers",
-    "record": "events, JSON, what a model sees",
-    "routing": "events, JSON, what a model sees",
-    "values": "events, JSON, what a model sees",
+    "turn": "the state machine: the next steps",
+    "question": "questions: validation and answers",
+    "record": "events, JSON, the model's input",
+    "routing": "events, JSON, the model's input",
+    "values": "events, JSON, the model's input",
     "runtime": "the runtime: tasks, effects",
-    "agent": "putting agents and sessions together",
-    "compose": "putting agents and sessions together",
+    "agent": "creating agents and sessions",
+    "compose": "creating agents and sessions",
     "models": "the model's layers: retries, counting",
     "tools": "the tool's parameters and context",
 }
 SYNCS, LOOP, PROGRAM = (
     "the disk: writes and syncs",
-    "asyncio: the loop itself, and its start",
+    "asyncio: the event loop and its start-up",
     "the program: its tool and its model",
 )
 

@@ -38,7 +38,7 @@ from turns import QUESTIONS, agent_history, deploy, forget, interviewed, keep, m
 HISTORIES = (0, 100, 1_000)
 NAMES = {
     "midturn": "midturn",
-    "midturn_anew": "midturn, with nothing kept in the process",
+    "midturn_anew": "midturn, without caches in the process",
     "floor": "the floor",
     "floor_in_threads": "the floor, with each sync in a thread",
     "langgraph": "LangGraph with SQLite",
@@ -118,8 +118,8 @@ def round_trips(rounds: int) -> tuple[list[str], list[Row]]:
     rows: list[Row] = []
     for other in ("langgraph", "floor", "floor_in_threads"):
         for own, what in (
-            ("midturn", f"a round trip against {NAMES[other]}, at {AT}"),
-            ("midturn_anew", "the same, with nothing kept in the process"),
+            ("midturn", f"round trip, ratio to {NAMES[other]}, at {AT}"),
+            ("midturn_anew", "the same, without caches in the process"),
         ):
             pairs = [
                 list(zip(found[own, size], found[other, size], strict=True)) for size in HISTORIES
@@ -132,7 +132,7 @@ def round_trips(rounds: int) -> tuple[list[str], list[Row]]:
                 f"{statistics.median(ours.processor / theirs.processor for ours, theirs in of_size):.2f}"
                 for of_size in pairs
             )
-            rows.append((what, f"{whole}; of processor time {worked}"))
+            rows.append((what, f"{whole}; processor time {worked}"))
     return table, rows
 
 
@@ -182,8 +182,8 @@ def growth(rounds: int) -> list[Row]:
 
     rows: list[Row] = []
     for what, between in (
-        ("what an event of history with calls and questions adds to a turn", keep),
-        ("the same, with nothing kept in the process", forget),
+        ("processor time per turn for each event of a history with calls and questions", keep),
+        ("the same, without caches in the process", forget),
     ):
         short, long = zip(
             *((once(0, between), once(4_000, between)) for _ in range(rounds * 3)), strict=True
@@ -197,7 +197,7 @@ def many_questions() -> list[Row]:
     ratios = [last / first for first, last in (interviewed(time.process_time) for _ in range(5))]
     return [
         (
-            f"the last of {QUESTIONS} questions in a turn against the first",
+            f"the last of {QUESTIONS} questions in a turn, ratio to the first",
             f"{statistics.median(ratios):.2f}",
         )
     ]
@@ -277,14 +277,14 @@ def commands(rounds: int) -> list[Row]:
             over[FIRST_BYTE].append((first - bare) * 1e3)
     rows = [
         (
-            "a cold `midturn answer ID VALUE --resume` against a cold resume in LangGraph",
+            "a cold `midturn answer ID VALUE --resume`, ratio to a cold resume in LangGraph",
             f"{_ratio(ours, theirs):.2f}",
         )
     ]
     for what, took in over.items():
         kind = "" if what == FIRST_BYTE else "processor time "
         rows.append(
-            (f"{what}, {kind}over a Python that does nothing", f"{statistics.median(took):.1f} ms")
+            (f"{what}, {kind}above an empty Python program", f"{statistics.median(took):.1f} ms")
         )
     return rows
 
@@ -294,13 +294,13 @@ def stores(conversations: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         first, last = burst(root / "burst", 10_000)
-        rows = [("creating the 10,000th conversation against the first", f"{last / first:.2f}")]
+        rows = [("creating the 10,000th conversation, ratio to the first", f"{last / first:.2f}")]
         asked = fill(root / "many", conversations, 1_000)
         mt.open_store(root / "many").pending_sync()  # a copied store is scanned once
         store = mt.open_store(root / "many")
         rows.append(
             (
-                f"open questions among {conversations:,}, 1,000 of them open, in a new process",
+                f"open questions of {conversations:,} conversations, 1,000 of them open, in a new process",
                 f"{clock(store.pending_sync):.0f} ms",
             )
         )
@@ -314,10 +314,15 @@ def stores(conversations: int) -> list[Row]:
             clock(lambda question=question: store.answer_sync(question, True))
             for question in asked[:200]
         ]
-        rows.append((f"an answer among {conversations:,}", f"{statistics.median(answers):.2f} ms"))
         rows.append(
             (
-                "a page of 50 ids",
+                f"one answer in a store with {conversations:,} conversations",
+                f"{statistics.median(answers):.2f} ms",
+            )
+        )
+        rows.append(
+            (
+                "listing 50 conversation ids",
                 (
                     f"{statistics.median(clock(lambda: store.ids_sync(limit=50)) for _ in range(5)):.1f} ms"
                 ),
@@ -341,7 +346,7 @@ def answered_turns() -> list[Row]:
             return 300 / (time.perf_counter() - began)
 
         return [
-            ("answered turns a second, with 1,000 waiting", f"{asyncio.run(all_of_them()):.0f}")
+            ("answered turns per second, with 1,000 waiting", f"{asyncio.run(all_of_them()):.0f}")
         ]
 
 
@@ -365,9 +370,12 @@ def long_conversation() -> list[Row]:
             "resuming a conversation of 100,000 events, to its question",
             f"{statistics.median(again):.0f} ms",
         ),
-        ("the same to its end, with a model's call that sees all of it", f"{last:.0f} ms"),
         (
-            "listing the question of such a conversation, in a new process",
+            "the same until the turn ends, with a model request that contains the whole history",
+            f"{last:.0f} ms",
+        ),
+        (
+            "listing the question in such a conversation, in a new process",
             f"{statistics.median(looks):.2f} ms",
         ),
     ]
@@ -377,9 +385,12 @@ def at_the_terminal(rounds: int) -> list[Row]:
     """Measure prompts at the other end of a terminal."""
     echoed, painted, outcomes = terminal.measured(rounds)
     return [
-        ("a key's echo, median and 99 of 100", terminal.percentiles(echoed)),
-        ("a prompt's paint, median and 99 of 100", terminal.percentiles(painted)),
-        ("from a command's question to its first cell", terminal.percentiles(outcomes)),
+        ("key press to echo: median, 99th percentile", terminal.percentiles(echoed)),
+        ("drawing a prompt: median, 99th percentile", terminal.percentiles(painted)),
+        (
+            "from a command's question to its first drawn cell: median, 99th percentile",
+            terminal.percentiles(outcomes),
+        ),
     ]
 
 
@@ -394,21 +405,21 @@ worse.
 **The compared programs** run the same turn. A model, which is a function, calls one tool. The tool waits for a person. The state is
 stored on disk. The turn is resumed with newly created objects, as after a restart.
 
-All programs take turns in one process, as in a web service, so caches in the process count. The row "with nothing kept in the process"
-has no caches. DBOS runs last, because its threads would slow the others down. A ratio is the median of the ratios of all rounds. The
-columns differ in the number of earlier messages, each with 280 characters.
+All programs run alternately in one process, as in a web service, so they benefit from caches in the process. In the row "without caches in
+the process", these caches are cleared before each step. DBOS runs last, because its threads would slow the others down. A ratio is the
+median of the ratios of all rounds. The columns differ in the number of earlier messages, each with 280 characters.
 
 **The floor** is a lower bound without any framework: a script writes the same number of bytes with the same number of syncs, and reads and
 decodes the file. It blocks its event loop during a sync. The floor with threads syncs in a thread instead, as asyncio programs should.
 
-**Not compared:** LangGraph, Pydantic AI and the OpenAI Agents SDK do more than ask. midturn has each question, answer and result on disk
-before the next step. Pydantic AI and the OpenAI Agents SDK write one file for each run. DBOS stays in memory between question and answer,
-so its number contains no restart. The speed of models is not measured.
+**Not compared:** LangGraph, Pydantic AI and the OpenAI Agents SDK do more than ask. midturn writes each question, answer and result
+to disk before the next step. Pydantic AI and the OpenAI Agents SDK write one file for each run. DBOS stays in memory between question and
+answer, so its number does not include a restart. The speed of models is not measured.
 """
 
 WHAT_IS_LEFT = """
-**Costs above the floor.** The floor opens a file, appends and reads it. A round trip of midturn consists of three independent programs:
-one runs the turn, one answers, one resumes.
+**Costs above the floor.** The floor opens a file, appends and reads it. A round trip in midturn consists of three independent
+programs: one runs the turn, one answers, one resumes.
 
 Each program finds the conversation by its ID, locks it, reads the last turn from the end of the log, reads queued answers, and updates
 the index of open turns. Before each write it checks that no other process has written. The tool runs twice: up to its question, and again

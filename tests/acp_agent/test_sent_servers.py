@@ -249,7 +249,7 @@ def test_no_program_of_a_cloned_project_is_started(midturn: CommandLine) -> None
 
     said = editor.said() + editor.said(schema.AgentThoughtChunk)
     assert "`theirs` is not used: it would run" in said
-    assert "approve that with `midturn trust`" in said
+    assert "run `midturn trust` to approve it" in said
     assert not (midturn.root / "pwned").exists()
 
 

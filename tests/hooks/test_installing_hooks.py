@@ -205,7 +205,7 @@ def test_unwritable_settings_are_printed(midturn: CommandLine, settings: Path) -
     refused = midturn.run("hook", "install", "claude")
     printed = midturn.ok("hook", "install", "claude", "--print")
 
-    assert "`midturn hook install AGENT --print` prints what to add" in " ".join(
+    assert "`midturn hook install AGENT --print` prints the text to add" in " ".join(
         refused.stderr.split()
     )
     assert set(printed.json["hooks"]) == {
@@ -296,17 +296,17 @@ def test_installed_hooks_match_the_current_version(key: str, tmp_path: Path, pro
     [
         (
             "/usr/bin/env midturn hook {key}",
-            "they run `/usr/bin/env midturn hook {key}` instead of this midturn's",
+            "they run `/usr/bin/env midturn hook {key}` instead of `",
         ),
         (
             "/gone/bin/python -m midturn hook {key}",
-            "they run /gone/bin/python, which does not exist any more",
+            "they run /gone/bin/python, which no longer exists",
         ),
         (
             "'/gone/my bin/midturn' hook {key}",
-            "they run /gone/my bin/midturn, which does not exist any more",
+            "they run /gone/my bin/midturn, which no longer exists",
         ),
-        ("midturn hook {key} 'x", "they run midturn hook {key} 'x, which does not exist any more"),
+        ("midturn hook {key} 'x", "they run midturn hook {key} 'x, which no longer exists"),
     ],
 )
 def test_outdated_hooks_are_detected_and_replaced(
@@ -341,7 +341,7 @@ def test_script_with_a_missing_interpreter_is_reported_as_missing(tmp_path: Path
 
     assert faults(
         [InstalledHook(entry, f"{script} hook codex")], [InstalledHook(entry, f"{HERE} codex")]
-    ) == ["they run /gone/venv/bin/python, which does not exist any more"]
+    ) == ["they run /gone/venv/bin/python, which no longer exists"]
 
 
 def test_missing_duplicate_and_wrong_events_are_reported_and_fixed(
@@ -368,7 +368,7 @@ def test_missing_duplicate_and_wrong_events_are_reported_and_fixed(
         f"{first} is missing",
         "OfLongAgo is no longer used by midturn",
         f"{second} is installed twice",
-        f"{second} has another matcher or timeout",
+        f"{second} has a different matcher or timeout",
     ]
     assert sorted(map(str, found_of(key, tmp_path, project=False)[1])) == sorted(map(str, expected))
     assert json.loads(installation.file.read_text())["hooks"][second][0] == {"command": "theirs"}
@@ -402,7 +402,7 @@ def test_status_shows_how_to_update_outdated_hooks(midturn: CommandLine, setting
     assert outdated.status == 1
     assert (
         outdated.stdout.count(
-            "the hooks are outdated: they run /gone/python, which does not exist any more"
+            "the hooks are outdated: they run /gone/python, which no longer exists"
         )
         == 2
     )

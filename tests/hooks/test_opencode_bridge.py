@@ -164,5 +164,5 @@ def test_repeated_request_after_a_server_restart_is_the_same_question(tmp_path: 
     assert scene.server.posted[0][0] == "/permission/per_2/reply"
     assert scene.told == [
         "Nothing is there. Waiting for the server; its questions stay open.",
-        "The opencode server answers again.",
+        "The opencode server is available again.",
     ]

@@ -149,7 +149,7 @@ def test_no_not_supported_by_the_middleware_runs_nothing(store: ConversationStor
         await store.answer(asked["pay"].id, approve=False, user="ana")
         await store.answer(asked["mail"].id, approve=True, user="ana")
         for _ in range(2):
-            with pytest.raises(mt.CallEnded, match=r"add `reject` to its `allowed_decisions`"):
+            with pytest.raises(mt.CallEnded, match=r"Add `reject` to its `allowed_decisions`"):
                 await program.enter(conversation)
         assert program.decisions is None
 

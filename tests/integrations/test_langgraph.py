@@ -206,11 +206,11 @@ def test_graph_interrupts_are_answered_like_other_questions(store: ConversationS
         with pytest.raises(mt.Suspended) as raised:
             await program.enter(conversation)
         by_text = {question.question.text: question for question in raised.value.pending}
-        assert set(by_text) == {"How old are you?", "The graph waits for a value."}
+        assert set(by_text) == {"How old are you?", "The graph is waiting for a value."}
         await store.answer(by_text["How old are you?"].id, "42")
         with pytest.raises(mt.Suspended):
             await program.enter(conversation)
-        await store.answer(by_text["The graph waits for a value."].id, {"region": "eu-1"})
+        await store.answer(by_text["The graph is waiting for a value."].id, {"region": "eu-1"})
         assert await program.enter(conversation) == ["plain 42", "typed eu-1"]
         assert len((await store.read(conversation)).pairs()) == 2
 

@@ -394,7 +394,7 @@ def test_lost_command_is_returned_again_or_explained(store: ConversationStore, s
         else:
             with pytest.raises(
                 StoreError,
-                match=r"The call `move` \(c0\) has run.*No tool was run\. Apply what it does with",
+                match=r"The call `move` \(c0\) already ran.*No tool ran again\. Apply the effect of",
             ):
                 await program.enter(conversation)
         assert moved == [1]

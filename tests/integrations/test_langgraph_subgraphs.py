@@ -109,7 +109,8 @@ def test_nested_graph_without_checkpoints_is_an_explained_error(
         conversation, saver = await store.new(""), InMemorySaver()
         inquirer = mt.Inquirer(store, conversation)
         with pytest.raises(
-            mt.ConfigError, match=r"node `node` keeps no checkpoints.*without `checkpointer=False`"
+            mt.ConfigError,
+            match=r"node `node` does not save checkpoints.*without `checkpointer=False`",
         ):
             await adapter.invoke(
                 one_node(place(one_node(node, checkpointer=False)), saver),

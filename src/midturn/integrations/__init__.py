@@ -1,5 +1,5 @@
-"""Adapters for other frameworks, based on `Inquirer`. The tools of these frameworks ask with
-`midturn.ask`. Each adapter needs the extra with the same name.
+"""Adapters for other frameworks, based on `Inquirer`. Tools in these frameworks call `midturn.ask`.
+Each adapter needs the extra with the same name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Approval of calls, for frameworks in which a tool can require it."""
+"""Approval of tool calls, for frameworks in which a tool can require approval."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from midturn.question.question import Question
 from midturn.tools.returned import Rejected
 
 APPROVE = "approve"
-"""Id of a yes/no question that asks for approval. It replaces the permission (`RUN`) if the
-permission could not show the arguments that the tool will receive. Version 0.2 always asked this
-question.
+"""Id of a yes/no question that asks for approval. It is asked instead of the permission (`RUN`) if
+the permission could not show the arguments that the tool will receive. Version 0.2 always asked
+this question.
 """
 RUN = "__run__"
-"""Question id of a permission, which asks whether a call may run."""
+"""Question id of a permission: the question whether a call may run."""
 SUPERSEDED = "The agent was run again and made other calls instead. This call did not run."
-"""Result of a call that a new run of its agent did not repeat."""
+"""Result of a call that the agent did not repeat when it was run again."""
 
 
 def check_not_ended(inquirer: Inquirer, waiting: Sequence[tuple[str, str]], instead: str) -> None:
-    """Raise an error if a person has ended the turn of the waiting calls, and this end was already
-    reported to the program.
+    """Raise an error if a person ended the turn of the waiting calls and the program was already
+    informed.
 
     Args:
         inquirer: The inquirer of the run.
         waiting: Name and id of each call that the framework waits for.
-        instead: Advice for the error message: the value to pass instead.
+        instead: Advice for the error message, for example a value to pass instead.
 
     Raises:
-        ConfigError: The previous turn was ended by a person.
+        ConfigError: A person ended the previous turn.
     """
     if waiting and inquirer.follows_ended_turn:
         calls = ", ".join(f"`{name}` ({id})" for name, id in waiting)  # noqa: A001  the wire's word
         raise ConfigError(
-            f"A person has ended the turn of these calls: {calls}. No question was asked and no"
-            f" tool ran. {instead}"
+            f"A person ended the turn of these calls: {calls}. No question was asked and no tool"
+            f" ran. {instead}"
         )
 
 
@@ -48,7 +48,7 @@ async def check_approved(call: InquirerCall, tool: str, arguments: JsonObject) -
 
     Raises:
         Rejected: The person refused the call.
-        Suspended: No one is there to answer now.
+        Suspended: Nobody is available to answer now.
     """
     context = json.dumps(arguments, ensure_ascii=False, indent=2)
     if not await call.ask(
@@ -58,7 +58,7 @@ async def check_approved(call: InquirerCall, tool: str, arguments: JsonObject) -
 
 
 def edited_arguments(call: InquirerCall, arguments: JsonObject) -> JsonObject | None:
-    """Return the arguments that a person has edited, or None if they are unchanged.
+    """Return the arguments as edited by a person, or None if they are unchanged.
 
     Args:
         call: The call, with its permission.
@@ -69,7 +69,5 @@ def edited_arguments(call: InquirerCall, arguments: JsonObject) -> JsonObject | 
 
 
 def invalid_edit(tool: str, reason: object) -> Rejected:
-    """Return the error for edited arguments that match the schema but are rejected by the tool
-    itself.
-    """
+    """Return the error for edited arguments that match the schema but that the tool rejects."""
     return Rejected(f"`{tool}` does not accept the edit: {reason}. It did not run.")

@@ -18,8 +18,8 @@ def run_in_default_loop(work: Coroutine[Any, Any, T], name: str, instead: str) -
     """Run a coroutine in the default event loop of this thread. The loop stays open until the
     thread ends.
 
-    The synchronous functions of the frameworks use the same loop. Clients and locks of the first
-    run are bound to this loop, so later runs must also use it.
+    The synchronous functions of the frameworks use the same loop. Clients and locks that the first
+    run creates are bound to this loop, so later runs must also use it.
 
     Args:
         work: The coroutine. It is cancelled if the wait is interrupted, for example by Ctrl-C.

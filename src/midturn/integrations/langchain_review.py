@@ -1,5 +1,5 @@
-"""Interrupts of LangChain's `HumanInTheLoopMiddleware`, and the decisions that this middleware
-expects. The interrupts are recognized without importing LangChain.
+"""Reads the interrupts of LangChain's `HumanInTheLoopMiddleware`, and returns the decisions that
+this middleware expects. Does not import LangChain.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from midturn.runtime.external_loop import CallContent
 from midturn.tools.returned import Rejected
 
 RESPONSE = "response"
-"""Id of the question in which a person gives the result of a tool."""
+"""Id of the question that asks a person for the result of a tool."""
 
 
 class ReviewedCall(Struct, frozen=True):
-    """A call that a person decides about. `allowed` are the decisions that the middleware
-    accepts.
+    """A call that needs a person's decision. `allowed` contains the kinds of decisions that the
+    middleware accepts for it.
     """
 
     name: str
@@ -37,8 +37,8 @@ class ReviewedCall(Struct, frozen=True):
 
 
 class LangchainReview(Struct, frozen=True):
-    """The calls of one interrupt. If `is_single`, the interrupt expects one decision, not a list
-    of decisions.
+    """The calls of one interrupt. If `is_single` is true, the interrupt expects one decision, not a
+    list.
     """
 
     actions: tuple[ReviewedCall, ...]
@@ -46,7 +46,7 @@ class LangchainReview(Struct, frozen=True):
 
 
 def review_of(value: object, schema: object) -> LangchainReview | None:
-    """Return the review of an interrupt of the middleware, or None for any other interrupt."""
+    """Return the calls of an interrupt by the middleware, or None for any other interrupt."""
     asked = fields(value)
     if asked.get("type") == "tool_approval" and isinstance(asked.get("name"), str):
         return LangchainReview(
@@ -72,16 +72,13 @@ def review_of(value: object, schema: object) -> LangchainReview | None:
 async def decide(
     inquirer: Inquirer, action: ReviewedCall, call_id: str, schema: JsonObject | None
 ) -> dict[str, Json]:
-    """Ask for permission to run a call and return the decision in the middleware's format. The
-    person may edit the arguments.
-
-    Edited arguments that do not match `schema`, the JSON Schema of the arguments, are rejected
-    immediately.
+    """Ask for permission to run a call, and return the decision in the middleware's format. The
+    person may edit the arguments. The edited arguments must match the JSON Schema `schema`.
 
     Raises:
         Suspended: The call is not decided yet.
-        CallEnded: A person has ended the turn, or has refused the call although the middleware
-            does not accept a rejection.
+        CallEnded: A person ended the turn, or refused the call although the middleware does not
+            accept a rejection.
     """
     if not action.allowed & {"approve", "edit"}:
         return await _ask_for_result(inquirer, action, call_id)
@@ -107,8 +104,8 @@ async def decide(
         return _read_decision(content)
     if "reject" not in action.allowed:
         allow = (
-            f"{content} The middleware takes no rejection of `{action.name}`: add `reject` to its"
-            " `allowed_decisions`. Nothing runs."
+            f"{content} The middleware does not accept a rejection of `{action.name}`, so no call"
+            " runs. Add `reject` to its `allowed_decisions`."
         )
         raise CallEnded(allow, is_error=True)
     return {"type": "reject", "message": str(content)}
@@ -161,8 +158,8 @@ def _reviewed_call(
 
 
 def _allowed_decisions(schema: object) -> Sequence[str]:
-    """Return the kinds of decisions that a JSON Schema allows. They are the constants of the
-    property `type` in the schema's branches.
+    """Return the kinds of decisions that a JSON Schema allows: the constants of the property
+    `type` in its branches.
     """
     found: list[str] = []
     for branch in _branches(schema):

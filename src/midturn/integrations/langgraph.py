@@ -74,8 +74,8 @@ Returned: TypeAlias = ToolMessage | Command[Any]
 Execute: TypeAlias = Callable[[ToolCallRequest], Returned]
 AsyncExecute: TypeAlias = Callable[[ToolCallRequest], Awaitable[Returned]]
 _COMMAND_PREFIX = "(a command to the graph) "
-"""Prefix of the recorded text if a tool's result is a `Command`. The command follows, serialized
-by LangGraph, in base64.
+"""Prefix of the recorded text if a tool's result is a `Command`. The rest of the text is the
+command, serialized by LangGraph and encoded in base64.
 """
 _SERIALIZER = JsonPlusSerializer()
 
@@ -96,40 +96,39 @@ async def invoke(
     on_open: OnOpen = "error",
     **options: Any,
 ) -> dict[str, Any]:
-    """Run a graph to its end and answer its interrupts. An interrupted graph is resumed.
+    """Run a graph until it ends, and answer its interrupts. An interrupted graph is resumed.
 
     Each interrupt is asked as a question. An interrupt from `ask` contains the question. Any
-    other interrupt asks for a value of its `response_schema`, or for a text if it has no schema.
-    The graph continues when all interrupts are answered. LangGraph then restarts the interrupted
-    nodes, which receive the answers.
+    other interrupt asks for a value of its `response_schema`, or for plain text if it has no
+    schema. When all interrupts are answered, LangGraph restarts the interrupted nodes, which
+    receive the answers.
 
     Args:
         graph: The compiled graph, with a checkpointer.
         inquirer: Asks the questions. Use one conversation for each thread of the graph.
         given: Input of the graph. To resume an open turn, pass the same input again, or None.
         config: Configuration of the graph. `thread_id` is the id of the thread.
-        text: Message of the user, for the record. Default: the last message of the user in
-            `given["messages"]`.
-        key: Your own key of the turn. See `Inquirer.turn`.
+        text: User message to record. Default: the last user message in `given["messages"]`.
+        key: Your own key for the turn. See `Inquirer.turn`.
         author: Name of the user who sent the message. It is recorded.
         on_open: How to handle a new message while the graph waits. `error` raises `TurnOpen`.
             `reply` records the message as the reply to the open questions that `author` may answer,
             and the graph continues without the message as an input. Approvals, secrets and
             questions for other people stay open; if there are no other questions, `TurnOpen` lists
             them.
-        options: Further arguments of `graph.ainvoke`, such as `context`.
+        options: Other arguments of `graph.ainvoke`, such as `context`.
 
     Returns:
         The state of the graph.
 
     Raises:
         Suspended: Questions are open. `pending` lists them.
-        CallEnded: A person has ended the turn, or has replied with a message to a question of
-            `ask` and the node did not catch it.
+        CallEnded: A person ended the turn, or replied with a message to a question from `ask` and
+            the node did not catch the exception.
         TurnOpen: The conversation has an open turn with another message. `pending` lists its open
             questions.
-        ConfigError: `given` is a `Command` with `resume`; a nested graph asks a question but
-            keeps no checkpoints; `on_open` is invalid, or is combined with a key.
+        ConfigError: `given` is a `Command` with `resume`; a nested graph asks a question but does
+            not save checkpoints; `on_open` is invalid, or is combined with a key.
     """
     return await _run(
         InvokedGraph(graph, options),
@@ -153,8 +152,8 @@ def invoke_sync(
     on_open: OnOpen = "error",
     **options: Any,
 ) -> dict[str, Any]:
-    """Run a graph with synchronous nodes and checkpointer, in a program without an event loop.
-    Synchronous form of `invoke`.
+    """Synchronous form of `invoke`, for programs without an event loop. The nodes and the
+    checkpointer of the graph must be synchronous.
 
     The graph runs in threads, next to the inquirer's event loop. Its nodes use `ask` and
     `call_sync`, and its `ToolNode` needs `tool_call_sync`.
@@ -164,11 +163,11 @@ def invoke_sync(
         inquirer: Asks the questions. See `invoke`.
         given: Input of the graph. See `invoke`.
         config: Configuration of the graph. `thread_id` is the id of the thread.
-        text: Message of the user. See `invoke`.
-        key: Your own key of the turn. See `Inquirer.turn`.
+        text: User message to record. See `invoke`.
+        key: Your own key for the turn. See `Inquirer.turn`.
         author: Name of the user who sent the message. It is recorded.
         on_open: How to handle a new message while the graph waits. See `invoke`.
-        options: Further arguments of `graph.invoke`, such as `context`.
+        options: Other arguments of `graph.invoke`, such as `context`.
 
     Raises:
         RuntimeError: An event loop is running in this thread; use `await invoke(…)` instead.
@@ -204,19 +203,19 @@ def stream(
     chunks of `graph.astream` and midturn's `Asked`, `QuestionAnswered`, `ToolStarted` and
     `ToolFinished`. If the graph is interrupted and all its questions are answered, the graph
     continues in the same stream. At the end, `events.result` is the state of the graph. Leaving
-    the block early stops the run and leaves the turn open. Errors are the same as those of
-    `invoke`, raised during iteration.
+    the block early stops the run and leaves the turn open. The iteration raises the same exceptions
+    as `invoke`.
 
     Args:
         graph: The compiled graph, with a checkpointer.
         inquirer: Asks the questions. See `invoke`.
         given: Input of the graph. See `invoke`.
         config: Configuration of the graph. `thread_id` is the id of the thread.
-        text: Message of the user. See `invoke`.
-        key: Your own key of the turn. See `Inquirer.turn`.
+        text: User message to record. See `invoke`.
+        key: Your own key for the turn. See `Inquirer.turn`.
         author: Name of the user who sent the message. It is recorded.
         on_open: How to handle a new message while the graph waits. See `invoke`.
-        options: Further arguments of `graph.astream`, such as `stream_mode` and `subgraphs`.
+        options: Other arguments of `graph.astream`, such as `stream_mode` and `subgraphs`.
     """
     message = GraphMessage(text, author, key, on_open)
     return framework_stream(
@@ -236,7 +235,7 @@ async def _run(
     message: GraphMessage,
 ) -> dict[str, Any]:
     return cast(
-        "dict[str, Any]", await GraphRun(graph, inquirer).to_its_end(steps, given, config, message)
+        "dict[str, Any]", await GraphRun(graph, inquirer).complete(steps, given, config, message)
     )
 
 
@@ -254,8 +253,8 @@ def ask(question: Question[T]) -> T:
         question: The question.
 
     Raises:
-        CallEnded: A person has replied with a message instead of an answer. `content` is the text
-            for the model.
+        CallEnded: A person replied with a message instead of an answer. `content` is the text for
+            the model.
         RuntimeError: The graph was not started by `invoke`.
     """
     run, shown = current_run(), question.to_json()
@@ -274,7 +273,7 @@ def ask(question: Question[T]) -> T:
         run.note_waiting()
         interrupt(
             {QUESTION: shown, "call": made}
-        )  # returns immediately if this interrupt was resumed before
+        )  # returns immediately if this interrupt was already resumed
     read = {} if content.is_error else read_object(str(content))
     if "answer" not in read:
         raise CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
@@ -334,7 +333,7 @@ def call_sync(
 
 
 # --------------------------------------------------------------------------------------------------
-# Calls of a ToolNode
+# Tool calls in a ToolNode
 
 
 async def tool_call(request: ToolCallRequest, execute: AsyncExecute) -> Returned:
@@ -352,8 +351,8 @@ async def tool_call(request: ToolCallRequest, execute: AsyncExecute) -> Returned
 
     Raises:
         RuntimeError: The graph was not started by `invoke`.
-        StoreError: The call has run, but its result was too large to record and the graph has
-            lost it. The tool does not run again.
+        StoreError: The call already ran and does not run again. Its result was too large to record,
+            and the graph did not save it.
     """
     return await _run_tool_call(request, execute, permission=False)
 
@@ -371,8 +370,8 @@ def tool_call_sync(request: ToolCallRequest, execute: Execute) -> Returned:
 
     Raises:
         RuntimeError: The graph was not started by `invoke_sync`.
-        StoreError: The call has run, but its result was too large to record and the graph has
-            lost it. The tool does not run again.
+        StoreError: The call already ran and does not run again. Its result was too large to record,
+            and the graph did not save it.
     """
     return _run_tool_call_sync(request, execute, permission=False)
 
@@ -381,7 +380,7 @@ def permission_for(*tools: str) -> Callable[[ToolCallRequest, AsyncExecute], Awa
     """Return a `tool_call` that asks a person for permission before it runs one of these tools.
 
     Write `ToolNode(tools, awrap_tool_call=adapter.permission_for("pay"))`. The person may edit
-    the arguments. Edited arguments must match the tool's schema, and the model reads them before
+    the arguments. Edited arguments must match the tool's schema. They are shown to the model before
     the result. Other tools run without permission.
 
     Args:
@@ -452,7 +451,7 @@ def _run_tool_call_sync(
 
 
 class _ToolNodeCall:
-    """One call of a `ToolNode`, with the value that its tool has returned in this process."""
+    """One call in a `ToolNode`, with the value that its tool returned in this process."""
 
     def __init__(self, request: ToolCallRequest, *, permission: bool) -> None:
         self.run = current_run()
@@ -466,15 +465,15 @@ class _ToolNodeCall:
         )
         self._occurrence = self.run.occurrence(
             identity, request.tool_call
-        )  # a wrapper that retries passes the same request object; this is the same call
+        )  # a wrapper that retries a call passes the same request object
         self._returned: Returned | list[Returned] | None = None
 
     async def asked(self, run: Callable[[InquirerCall], object]) -> CallContent:
         """Run the call through the inquirer.
 
         Raises:
-            Suspended: No one is there to answer now.
-            CallEnded: A person has ended the turn.
+            Suspended: Nobody is available to answer now.
+            CallEnded: A person ended the turn.
         """
         content = await self.run.inquirer.run(
             self.name,
@@ -491,8 +490,8 @@ class _ToolNodeCall:
         return content
 
     def request_of(self, call: InquirerCall) -> ToolCallRequest:
-        """Return the request with the arguments that the tool receives. They are those of the
-        model, or the edited arguments.
+        """Return the request with the arguments for the tool: the model's arguments, or the edited
+        arguments.
         """
         edited = edited_arguments(call, self._arguments)
         if edited is None:
@@ -500,8 +499,8 @@ class _ToolNodeCall:
         return self._request.override(tool_call={**self._request.tool_call, "args": dict(edited)})
 
     def exception_for(self, error: BaseException) -> BaseException:
-        """Return the exception for the inquirer. A `CallUnfinished` passes the original error to
-        the graph, and the call can be repeated.
+        """Return the exception for the inquirer. `CallUnfinished` means that the graph receives the
+        original exception and that the call can be repeated.
         """
         return error if isinstance(error, MidturnError | Rejected) else CallUnfinished(error)
 
@@ -519,7 +518,8 @@ class _ToolNodeCall:
         return _COMMAND_PREFIX + base64.b64encode(_SERIALIZER.dumps_typed(returned)[1]).decode()
 
     def result(self, content: CallContent) -> Any:
-        """Return the result for the graph: the returned value, or one rebuilt from the record.
+        """Return the result for the graph: the returned value, or a value rebuilt from the recorded
+        text.
 
         Raises:
             StoreError: A recorded command is incomplete.
@@ -543,10 +543,10 @@ class _ToolNodeCall:
         return ToolMessage(read, name=self.name, tool_call_id=self._id, status=status)
 
     def _command(self, text: str) -> Any:
-        """Rebuild a recorded command, or a list with commands.
+        """Rebuild a command, or a list with commands, from the recorded text.
 
         Raises:
-            StoreError: The record is incomplete.
+            StoreError: The recorded text is incomplete.
         """
         try:
             returned: object = _SERIALIZER.loads_typed(
@@ -557,9 +557,9 @@ class _ToolNodeCall:
         if isinstance(returned, Command | list):
             return cast("object", returned)
         self.run.failure = StoreError(
-            f"The call `{self.name}` ({self._id}) has run. Its result was a command to the graph,"
-            " which was too large to be recorded. No tool was run. Apply what it does with"
-            " `graph.aupdate_state(…)`, or begin another thread."
+            f"The call `{self.name}` ({self._id}) already ran. Its result, a command to the graph,"
+            " was too large to record. No tool ran again. Apply the effect of the command with"
+            " `graph.aupdate_state(…)`, or start another thread."
         )
         raise self.run.failure
 
@@ -580,5 +580,5 @@ def _node_namespace() -> str:
 def _interrupted(tool: str) -> Any:
     """Interrupt the graph because a call in a node waits for an answer."""
     current_run().note_waiting()
-    while True:  # `interrupt` returns immediately for interrupts that were resumed before
+    while True:  # `interrupt` returns immediately for interrupts that were already resumed
         interrupt({WAITS: tool})

@@ -1,5 +1,5 @@
-"""Checks that nested graphs keep checkpoints. Without checkpoints, the answers cannot reach the
-nodes of a nested graph.
+"""Checks that nested graphs save checkpoints. Without checkpoints, the nodes of a nested graph
+cannot receive answers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Saver: TypeAlias = "BaseCheckpointSaver[Any]"
 
 
 class NestedGraph(Struct, frozen=True):
-    """A nested graph in which a node waits. `place` is its namespace in the checkpoints of
+    """A nested graph with a waiting node. `place` is the graph's namespace in the checkpoints of
     `saver`.
     """
 
@@ -33,8 +33,8 @@ def nested_graph(config: RunnableConfig) -> NestedGraph | None:
     """Return the nested graph that contains the node with this configuration, or None if the
     node's graph is not nested.
 
-    A `@task` of the functional API has the namespace of its caller, although a task is not a
-    graph. Tasks are not checked.
+    Returns None for a `@task` of the functional API. A task is not a graph, although it has the
+    namespace of its caller.
     """
     configurable = cast("Mapping[str, Any]", config.get("configurable", {}))
     path = cast("Sequence[object]", config.get("metadata", {}).get("langgraph_path", ()))
@@ -52,15 +52,15 @@ def nested_graph(config: RunnableConfig) -> NestedGraph | None:
 async def check_saved(
     graphs: Mapping[str, NestedGraph], has_saved: Callable[[Saver, RunnableConfig], Awaitable[bool]]
 ) -> None:
-    """Raise an error if a nested graph keeps no checkpoints. Without checkpoints, the nodes of
-    the graph have new ids in each run, so answers cannot be matched to questions.
+    """Raise an error if a nested graph does not save checkpoints. Without checkpoints, its nodes
+    have new ids in each run, so answers cannot be matched to questions.
 
     Args:
         graphs: Waiting nested graphs by their namespaces.
         has_saved: Returns whether a saver has a checkpoint.
 
     Raises:
-        ConfigError: A nested graph keeps no checkpoints.
+        ConfigError: A nested graph does not save checkpoints.
     """
     for nested in graphs.values():
         config: RunnableConfig = {
@@ -69,7 +69,7 @@ async def check_saved(
         if not await has_saved(nested.saver, config):
             names = " > ".join(part.partition(":")[0] for part in nested.place.split("|"))
             raise ConfigError(
-                f"The graph in node `{names}` keeps no checkpoints, so it would ask again after"
-                " each answer. Compile that graph without `checkpointer=False`, then run this"
+                f"The graph in node `{names}` does not save checkpoints, so it would ask again"
+                " after each answer. Compile that graph without `checkpointer=False`, then run this"
                 " graph again. Its question is asked once more, and the answer is used."
             )

@@ -1,6 +1,4 @@
-"""One run of a graph: the inquirer, the interrupts and their answers, and the calls of the
-graph's tools.
-"""
+"""One run of a graph: handles its interrupts, their answers, and the graph's tool calls."""
 
 from __future__ import annotations
 
@@ -45,15 +43,15 @@ with needs_extra("langgraph", "langgraph"):
 
 T = TypeVar("T")
 QUESTION = "midturn.question"
-"""Field of an interrupt that contains a question of `ask`."""
+"""Field of an interrupt. It contains the question from `ask`."""
 WAITS = "midturn.waits"
-"""Field of an interrupt that was raised because a call in a node waits for an answer."""
+"""Field of an interrupt. It means that a call in a node waits for an answer."""
 _TURN_KEY = "midturn_turn"
 """Key in the metadata of a checkpoint. The value identifies the turn in which the checkpoint was
-made (`Inquirer.event_before`).
+saved (`Inquirer.event_before`).
 """
 INTERRUPT = "interrupt"
-"""Tool name in questions that come from interrupts of the graph."""
+"""Tool name in questions that come from interrupts in the graph's own code."""
 _NOT_A_CALL = (
     "The running tool call was not started by midturn. Give the ToolNode"
     " `awrap_tool_call=adapter.tool_call` (in `invoke_sync`,"
@@ -82,12 +80,12 @@ def current_run() -> GraphRun:
     """Return the current run of a graph.
 
     Raises:
-        RuntimeError: The code does not run in a graph started by this adapter.
+        RuntimeError: The graph was not started by this adapter.
     """
     run = RUN.get(None)
     if run is None:
         raise RuntimeError(
-            "This graph has no inquirer. Run the graph with `await invoke(graph, inquirer, …)`."
+            "No inquirer is available. Run the graph with `await invoke(graph, inquirer, …)`."
         )
     return run
 
@@ -102,7 +100,7 @@ def configurable() -> Mapping[str, Any]:
 
 
 class GraphOutcome(Struct, frozen=True):
-    """State after a run of a graph, and the interrupts that it waits for."""
+    """State after a run of a graph, and the interrupts that are waiting."""
 
     state: Any
     waiting: Sequence[Interrupt[Any]]
@@ -249,7 +247,7 @@ class GraphMessage(Struct, frozen=True):
 
 
 class GraphRun:
-    """One run of a graph. Counts equal questions and calls in each execution of a node.
+    """One run of a graph.
 
     The run belongs to the event loop that creates it. Synchronous nodes and tools access it from
     other threads.
@@ -258,7 +256,7 @@ class GraphRun:
     def __init__(self, graph: object, inquirer: Inquirer) -> None:
         self.inquirer = inquirer
         self.failure: MidturnError | None = None
-        """Error that must end the run, even if a node treats it as a tool error."""
+        """Error that ends the run, even if a node handles it as a tool error."""
         self._graph = graph
         self._loop = asyncio.get_running_loop()
         self._seen: dict[tuple[int, str], tuple[object, list[object]]] = {}
@@ -272,9 +270,8 @@ class GraphRun:
             self._nested[nested.place] = nested
 
     def occurrence(self, identity: str, thing: object = None) -> int:
-        """Return the position of this question or call among the equal ones in the node
-        execution. The first position is 1. Repeated calls with the same `thing` return the same
-        position.
+        """Return the position (from 1) of this question or call among equal questions or calls in
+        the same execution of a node. The same `thing` always has the same position.
         """
         execution: object = configurable().get("__pregel_scratchpad")
         with self._lock:
@@ -319,10 +316,12 @@ class GraphRun:
 
         return asyncio.run_coroutine_threadsafe(look_up(), self._loop).result()
 
-    async def to_its_end(
+    async def complete(
         self, steps: Steps, given: object, config: RunnableConfig, message: GraphMessage
     ) -> Any:
-        """Run the graph to its end, answer its interrupts, and return its state. See `invoke`."""
+        """Run the graph until it ends, answer its interrupts, and return its state. See
+        `invoke`.
+        """
         check_on_open(message.on_open, message.key)
         _refuse_resume(given)
         token = RUN.set(self)  # the tasks of the nodes inherit this context
@@ -351,7 +350,7 @@ class GraphRun:
                     await self._answers(
                         before.interrupts
                     )  # if an answer is missing, this raises before any node runs
-                    # run without the answers, because the graph may have received them before; a
+                    # run without the answers, because the graph may already have received them; a
                     # node that still needs an answer interrupts again
                     current_input = None
                 elif before.next and (self.inquirer.resumes or given is None):
@@ -366,15 +365,15 @@ class GraphRun:
                     await check_saved(self._nested, steps.has_saved)
                     current_input = await self._answers(outcome.waiting)
                     if any(WAITS in fields(asked.value) for asked in outcome.waiting):
-                        raise Suspended("Calls inside of nodes wait to be answered.")
+                        raise Suspended("Calls in nodes are waiting for answers.")
         finally:
             RUN.reset(token)
             if token_of_call is not None:
                 CALL.reset(token_of_call)
 
     def _with_turn_metadata(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a configuration that stores the current turn in checkpoints and records the
-        running tool call.
+        """Return a configuration that stores the current turn in checkpoints, and that provides
+        `TOOL_CALL` to tools.
         """
         metadata = {**config.get("metadata", {}), _TURN_KEY: self.inquirer.event_before}
         return cast(
@@ -383,8 +382,8 @@ class GraphRun:
         )
 
     def _was_finished(self, before: StateSnapshot) -> bool:
-        """Return whether the graph ended in the current turn, but the program died before it
-        recorded that the turn ended.
+        """Return whether the graph ended in the current turn, but the process stopped before it
+        recorded the end of the turn.
         """
         return fields(before.metadata).get(_TURN_KEY) == self.inquirer.event_before
 
@@ -393,7 +392,7 @@ class GraphRun:
 
         Raises:
             Suspended: Some answers are missing.
-            CallEnded: A person has ended the turn.
+            CallEnded: A person ended the turn.
         """
         given = await asyncio.gather(
             *(self._answer(asked) for asked in waiting), return_exceptions=True
@@ -410,12 +409,12 @@ class GraphRun:
 
         Raises:
             Suspended: The answer is missing.
-            CallEnded: A person has ended the turn.
+            CallEnded: A person ended the turn.
         """
         value = cast("object", asked.value)
         own = fields(value)
         if WAITS in own:
-            return own  # the repeated call finds its answers in the record
+            return own  # the repeated call reads its answers from the log
         schema: object = getattr(
             asked, "response_schema", None
         )  # the field is missing in older versions of LangGraph
@@ -442,17 +441,17 @@ class GraphRun:
         if content.turn_ended:
             raise CallEnded(content, is_error=content.is_error, turn_ended=True)
         if QUESTION in own:
-            return {WAITS: made["tool"]}  # `ask` reads its answer from the record
+            return {WAITS: made["tool"]}  # `ask` reads its answer from the log
         read = {} if content.is_error else read_object(str(content))
         return read.get("answer", read.get("reply") or str(content))
 
     async def _review_decisions(self, review: LangchainReview, id: str) -> object:
-        """Return the decisions about all calls for LangChain's middleware.
+        """Return the decisions about all calls, for LangChain's middleware.
 
         Raises:
             Suspended: Some decisions are missing.
-            CallEnded: A person has ended the turn, or has refused a call although the middleware
-                does not accept a rejection.
+            CallEnded: A person ended the turn, or refused a call although the middleware does not
+                accept a rejection.
         """
         reviews = (
             decide(
@@ -486,8 +485,8 @@ def _refuse_resume(given: object) -> None:
 
 
 class _NoCall(CallContext):
-    """Call context for code that does not run inside a call of midturn. Asking raises an error
-    that says what to do.
+    """Call context for code that does not run inside a midturn call. Asking raises an error with
+    advice.
     """
 
     def __init__(self) -> None:
@@ -505,14 +504,14 @@ class _NoCall(CallContext):
 
 
 class _ToolCallRecorder(BaseCallbackHandler):
-    """Records the running tool call in a context variable. LangChain informs only callbacks about
-    the running call.
+    """Stores the running tool call in a context variable. LangChain passes this information only
+    to callbacks.
     """
 
-    run_inline = True  # run the callbacks in the context of the tool
+    run_inline = True  # run the callbacks in the tool's context
 
     def on_tool_start(self, serialized: dict[str, Any], input_str: str, **told: Any) -> None:
-        """Record the start of a tool."""
+        """Set `TOOL_CALL`."""
         _ = input_str
         id, arguments = told.get("tool_call_id"), told.get("inputs")  # noqa: A001  the wire's word
         known = isinstance(id, str) and isinstance(arguments, dict)
@@ -526,18 +525,18 @@ class _ToolCallRecorder(BaseCallbackHandler):
         TOOL_CALL.set(call)
 
     def on_tool_end(self, output: Any, **told: Any) -> None:
-        """Record the end of a tool."""
+        """Clear `TOOL_CALL`."""
         _ = output, told
         TOOL_CALL.set(None)
 
     def on_tool_error(self, error: BaseException, **told: Any) -> None:
-        """Record the end of a tool."""
+        """Clear `TOOL_CALL`."""
         _ = error, told
         TOOL_CALL.set(None)
 
 
 def _with_handler(callbacks: object) -> Any:
-    """Return the callbacks of a configuration and the recorder of tool calls."""
+    """Return the callbacks of a configuration with a `_ToolCallRecorder` added."""
     if isinstance(callbacks, BaseCallbackManager):
         manager = callbacks.copy()
         manager.add_handler(_ToolCallRecorder())
@@ -546,7 +545,7 @@ def _with_handler(callbacks: object) -> Any:
 
 
 def tool_schema(graph: object, name: str) -> JsonObject | None:
-    """Return the JSON Schema of a tool's arguments as the model sees it, or None if no node has
+    """Return the JSON Schema of a tool's arguments as shown to the model, or None if no node has
     the tool.
     """
     for node in cast("Mapping[str, object]", getattr(graph, "nodes", {})).values():
@@ -559,7 +558,7 @@ def tool_schema(graph: object, name: str) -> JsonObject | None:
 
 
 def schema_of_tool(tool: object) -> JsonObject | None:
-    """Return the JSON Schema of a tool's arguments as the model sees it, or None if the tool has
+    """Return the JSON Schema of a tool's arguments as shown to the model, or None if the tool has
     no schema.
     """
     schema: object = getattr(tool, "tool_call_schema", None)

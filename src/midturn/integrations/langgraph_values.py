@@ -1,5 +1,5 @@
-"""Converts values of LangGraph and LangChain for the record: inputs, tool messages, and contents
-of interrupts.
+"""Converts LangGraph and LangChain values to JSON for the log: inputs, tool messages and interrupt
+values.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ with needs_extra("langgraph", "langgraph"):
 
 
 def last_user_text(given: object) -> str:
-    """Return the last user message of an input. The input is a mapping, an object or a `Command`
-    with messages. Empty if the input contains no user message.
+    """Return the last user message in a graph's input, or an empty string. The input is a mapping,
+    an object or a `Command` with messages.
     """
     state = cast("object", given.update) if isinstance(given, Command) else given
     messages: object = (
@@ -39,7 +39,7 @@ def last_user_text(given: object) -> str:
 
 
 def _user_text(message: object) -> str:
-    """Return the text of a user message in any shape that LangChain accepts. Empty for other
+    """Return the text of a user message in any form that LangChain accepts. Empty for other
     messages.
     """
     if isinstance(message, HumanMessage):
@@ -56,8 +56,8 @@ def _user_text(message: object) -> str:
 
 
 def _content_text(content: object) -> str:
-    """Return the text of a message. If the message has no text, return the types of its parts, so
-    that the recorded text of an image is not empty.
+    """Return the text of a message. If it has no text, return the types of its parts, so that
+    something is recorded for an image.
     """
     parts = cast("Sequence[object]", content if isinstance(content, list) else [content])
     texts = [part if isinstance(part, str) else str(fields(part).get("text", "")) for part in parts]
@@ -103,24 +103,24 @@ def read_object(content: str) -> dict[str, Any]:
 
 
 def question_for(value: object, schema: object) -> Question[Any]:
-    """Return the question for an interrupt of the graph's own code. The question has the text of
-    the interrupt and the type of the expected value.
+    """Return the question for an interrupt from the graph's own code. Its text comes from the
+    interrupt, and its answer type from the schema of the expected value.
     """
-    text = value if isinstance(value, str) else "The graph waits for a value."
+    text = value if isinstance(value, str) else "The graph is waiting for a value."
     context = (
         None if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False, indent=2)
     )
     if isinstance(schema, Mapping):
         try:
             return Question.schema("value", text, cast("JsonObject", schema), context=context)
-        except QuestionError:  # the schema is not supported, so ask for a text
+        except QuestionError:  # the schema is not supported, so ask for plain text
             context = f"{context or ''}\n{json.dumps(schema, ensure_ascii=False, indent=2)}".strip()
     return Question.text("value", text, context=context)
 
 
 def as_json(value: object) -> Json:
-    """Convert a value to JSON. The result is the same in each process: it does not depend on set
-    order or memory addresses.
+    """Convert a value to JSON. The result does not depend on set order or memory addresses, so it is
+    the same in each process.
     """
     match value:
         case Mapping():

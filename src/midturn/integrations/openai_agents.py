@@ -8,8 +8,8 @@ result = await asking.run(agent, "Ship it.")
 ```
 
 While questions are open, `result.interruptions` lists the waiting calls. Store
-`result.to_state().to_json()`, and pass the state to `run` instead of the text after the questions
-are answered.
+`result.to_state().to_json()`. After the questions are answered, pass the state to `run` instead of
+the text.
 """
 
 from __future__ import annotations
@@ -75,13 +75,11 @@ NeedsApproval: TypeAlias = (
     bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 )
 _IMAGE_TEXT = "(an image)"
-"""Recorded text of a result that contains only images."""
+"""Recorded text if a result contains only images."""
 
 
 class _RunMessage(Struct, frozen=True):
-    """A message of the user, and the way to handle the message while questions are open. See
-    `Asking.run`.
-    """
+    """A user message, and how to handle it while questions are open. See `Asking.run`."""
 
     text: str
     author: str | None
@@ -90,12 +88,11 @@ class _RunMessage(Struct, frozen=True):
 
 
 class Asking:
-    """Runs the tools of an agent through an inquirer.
+    """Runs an agent's tools through an inquirer.
 
-    A call starts when the SDK asks whether the call needs approval, after the input guardrails of
-    the tool. If no question stays open, the call runs to its end and the SDK receives the result.
-    Otherwise, midturn reports that the call needs approval, because the SDK suspends a run only
-    for this reason.
+    A call starts when the SDK asks whether it needs approval, after the tool's input guardrails. If
+    no question stays open, the call completes, and the SDK receives the result. Otherwise, midturn
+    reports that the call needs approval, because the SDK suspends a run only for this reason.
 
     Args:
         inquirer: Asks the questions, and records them in its conversation.
@@ -121,10 +118,10 @@ class Asking:
             function: Implementation of the tool. It asks with `midturn.ask(…)`.
             needs_approval: Whether a person must approve each call: a bool, or a function. A
                 recorded decision counts, even if the function later returns another value.
-            failure_error_function: Returns the text that the model reads for an exception. With
-                None, the exception ends the run. Default: a fixed text of the SDK, which contains
-                neither the type of the exception nor its message.
-            options: Further arguments of `function_tool`.
+            failure_error_function: Returns the text for the model if the tool raises an exception.
+                With None, the exception ends the run. Default: a fixed text from the SDK, without
+                the type and the message of the exception.
+            options: Other arguments of `function_tool`.
         """
         made = cast("FunctionTool", function_tool(failure_error_function=None, **options)(function))
         tool = _AdaptedTool(
@@ -153,25 +150,22 @@ class Asking:
 
         Args:
             agent: The agent, with tools created by `tool`.
-            given: Message of the user, or a list of input items that ends with a message of the
-                user. To resume a waiting run, pass its state after some or all of the questions
-                were answered.
+            given: User message, or a list of input items that ends with a user message. To resume a
+                waiting run, pass its state after some or all of the questions were answered.
             context: Context of the run, which the tools receive. A state has its own context.
-            key: Your own key of the turn. See `Inquirer.turn`.
+            key: Your own key for the turn. See `Inquirer.turn`.
             author: Name of the user who sent the message. It is recorded.
-            text: With a state: a new message of the user while questions are open.
+            text: With a state: a new user message while questions are open.
             on_open: How to handle that message. `error` raises `TurnOpen`. `reply` records the
-                message as the reply to the open questions that `author` may answer, and the model
-                reads the message as the result of the waiting calls. Approvals, secrets and
-                questions for other people stay open; if there are no other questions, `TurnOpen`
-                lists them.
-            options: Further arguments of `Runner.run`.
+                message as the reply to the open questions that `author` may answer, and returns it
+                to the model as the result of the waiting calls. Approvals, secrets and questions
+                for other people stay open; if there are no other questions, `TurnOpen` lists them.
+            options: Other arguments of `Runner.run`.
 
         Raises:
-            CallEnded: A person has ended the turn (`turn_ended`).
-            ConfigError: `text` is given without a waiting state; the state rejects a call of a
-                tool that was created by `tool`; or `on_open` is invalid, or is combined with a
-                key.
+            CallEnded: A person ended the turn (`turn_ended`).
+            ConfigError: `text` is given without a waiting state; the state rejects a call to a tool
+                that was created by `tool`; `on_open` is invalid, or is combined with a key.
             TurnOpen: The conversation has an open turn with another message. `pending` lists its
                 open questions.
             StoreLocked: Another process is writing to the conversation.
@@ -195,19 +189,18 @@ class Asking:
         on_open: OnOpen = "error",
         **options: Any,
     ) -> RunResult:
-        """Run the agent in a program without asyncio, in the default event loop of the thread.
-        Synchronous form of `run`.
+        """Synchronous form of `run`, for programs without asyncio. Uses the thread's default event
+        loop.
 
         Args:
             agent: The agent, with tools created by `tool`.
-            given: Message of the user, a list of input items, or the state of a waiting run. See
-                `run`.
+            given: User message, list of input items, or state of a waiting run. See `run`.
             context: Context of the run. See `run`.
-            key: Your own key of the turn. See `Inquirer.turn`.
+            key: Your own key for the turn. See `Inquirer.turn`.
             author: Name of the user who sent the message. It is recorded.
-            text: With a state: a new message of the user. See `run`.
+            text: With a state: a new user message. See `run`.
             on_open: How to handle that message. See `run`.
-            options: Further arguments of `Runner.run`.
+            options: Other arguments of `Runner.run`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `await asking.run(…)`
@@ -240,21 +233,20 @@ class Asking:
         """Run the agent like `run`, and stream its events.
 
         Write `async with asking.stream(…) as events: async for event in events: …`. The events are
-        those of `Runner.run_streamed` and midturn's `Asked`, `QuestionAnswered`, `ToolStarted` and
-        `ToolFinished`. At the end, `events.result` is the `RunResultStreaming` with its
+        the events of `Runner.run_streamed` and midturn's `Asked`, `QuestionAnswered`, `ToolStarted`
+        and `ToolFinished`. At the end, `events.result` is the `RunResultStreaming` with its
         `interruptions` and `to_state()`. Leaving the block early stops the run and leaves the turn
-        open. Errors are the same as those of `run`, raised during iteration.
+        open. The iteration raises the same exceptions as `run`.
 
         Args:
             agent: The agent, with tools created by `tool`.
-            given: Message of the user, a list of input items, or the state of a waiting run. See
-                `run`.
+            given: User message, list of input items, or state of a waiting run. See `run`.
             context: Context of the run. See `run`.
-            key: Your own key of the turn. See `Inquirer.turn`.
+            key: Your own key for the turn. See `Inquirer.turn`.
             author: Name of the user who sent the message. It is recorded.
-            text: With a state: a new message of the user. See `run`.
+            text: With a state: a new user message. See `run`.
             on_open: How to handle that message. See `run`.
-            options: Further arguments of `Runner.run_streamed`.
+            options: Other arguments of `Runner.run_streamed`.
         """
         message = _RunMessage(text, author, key, on_open)
 
@@ -308,19 +300,19 @@ class Asking:
                     check_not_ended(
                         self._inquirer,
                         waiting,
-                        "Start a new run with the items from before that turn and a message of the"
-                        " user.",
+                        "Start a new run with the items from before that turn and a new user"
+                        " message.",
                     )
                     await self._approve(state, context)
                 result = await start()
-                # the state of the earlier run was lost, so a new run does not repeat its calls
+                # without the state of the earlier run, its waiting calls are never repeated
                 if state is None:
                     await self._inquirer.give_up_unmade(SUPERSEDED)
                 if cast(
                     "RunResult | RunResultStreaming", result
-                ).interruptions:  # this includes calls of tools that do not use midturn
+                ).interruptions:  # including calls to tools that do not use midturn
                     self._inquirer.keep_open()
-        except UserError as error:  # the SDK wraps exceptions of tools
+        except UserError as error:  # the SDK wraps exceptions from tools
             if isinstance(error.__cause__, CallEnded):
                 raise error.__cause__ from None
             raise
@@ -330,8 +322,8 @@ class Asking:
         return result
 
     async def _approve(self, state: RunState[Any], context: object) -> None:
-        """Repeat the waiting calls. Approve finished calls in the state, so that the SDK uses
-        their results.
+        """Repeat the waiting calls. Approve the calls that are finished now in the state, so that
+        the SDK requests their results.
 
         Raises:
             ConfigError: The state rejects one of these calls.
@@ -348,7 +340,7 @@ class Asking:
             ):
                 raise ConfigError(
                     f"The state rejects the call `{item.tool_name}` ({item.call_id}). No tool ran."
-                    " Only the recorded decision counts: answer the question of the call with"
+                    " Only the recorded decision counts: answer the call's question with"
                     " `await store.answer(id, approve=False, reason=…)`, and do not call"
                     " `state.reject`."
                 )
@@ -358,8 +350,8 @@ class Asking:
                 state.approve(item)
 
     def _tool_of(self, item: ToolApprovalItem) -> _AdaptedTool | None:
-        """Return the tool of a waiting call. The tool is searched in the agent of the call,
-        because other agents may have tools of the same name.
+        """Return the tool of a waiting call. Only the tools of the call's agent are searched,
+        because other agents may have tools with the same name.
         """
         named = (
             tool
@@ -385,8 +377,9 @@ class Asking:
         return next((agent for agent in self._agents if tool.belongs_to(agent)), self._agents[0])
 
     def agent_of(self, tool: _AdaptedTool) -> str:
-        """Return a name that distinguishes a tool from others with the same name. Empty if no other
-        tool has this name.
+        """Return the name of a tool's agent, to distinguish tools with the same name. Empty if no
+        other tool has this name. If no agent of the run has the tool, another name of the tool is
+        returned.
 
         Args:
             tool: The tool.
@@ -396,7 +389,7 @@ class Asking:
         return next((agent.name for agent in self._agents if tool.belongs_to(agent)), tool.written)
 
     def made_before(self, key: bytes) -> int:
-        """Return the number of equal calls in the input of this run, including the waiting calls.
+        """Return the number of equal calls in this run's input, including the waiting calls.
 
         Args:
             key: Digest of the call.
@@ -419,8 +412,8 @@ class _FinishedCall:
         self._returned = returned
 
     def output(self) -> Any:
-        """Return the output for the SDK: the recorded text, with the returned or the recorded
-        images.
+        """Return the output for the SDK: the recorded text, and the images as returned or as
+        recorded.
         """
         text = str(self.content)
         if self._returned is not None:
@@ -471,8 +464,8 @@ class _AdaptedTool:
         )
 
     def sdk_tool(self) -> FunctionTool:
-        """Return the tool for the SDK. The timeout applies only to the run of the function, so
-        the time in which a call waits for a person does not count.
+        """Return the tool for the SDK. The timeout applies only while the function runs, not while
+        the call waits for a person.
         """
         guardrails = [
             replace(
@@ -491,7 +484,7 @@ class _AdaptedTool:
     def _judge_once(
         self, guardrail: ToolInputGuardrail[Any]
     ) -> Callable[[ToolInputGuardrailData], Awaitable[ToolGuardrailFunctionOutput]]:
-        """Return a guardrail that judges each call only once, so that a finished call is not
+        """Return a guardrail that checks each call only once, so that a finished call is not
         refused later.
         """
 
@@ -511,8 +504,8 @@ class _AdaptedTool:
     async def waits(
         self, ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str
     ) -> bool:
-        """Run a call when the SDK asks whether the call needs approval. Return whether the call
-        has to wait for an answer (see `FunctionTool.needs_approval`).
+        """Run a call, and return whether it has to wait for an answer. The SDK calls this to check
+        whether the call needs approval (`FunctionTool.needs_approval`).
         """
         key = _key(self.name, call_id, arguments)
         if key not in self._waiting:
@@ -535,7 +528,7 @@ class _AdaptedTool:
         return self._done.pop(key).output()
 
     async def make_again(self, item: ToolApprovalItem, ctx: RunContextWrapper[Any]) -> bool:
-        """Repeat a call of a state. Return whether the call is finished."""
+        """Repeat a waiting call from a state. Return whether the call is finished."""
         arguments = _arguments(item.arguments)
         if arguments is None:
             return True  # the result of this call is the error about its arguments
@@ -552,8 +545,8 @@ class _AdaptedTool:
         """Run a call through the inquirer, or return the recorded result of the call.
 
         Raises:
-            Suspended: No one is there to answer now.
-            CallEnded: A person has ended the turn.
+            Suspended: Nobody is available to answer now.
+            CallEnded: A person ended the turn.
         """
         key, owner = _key(self.name, call_id, arguments), self._asking.agent_of(self)
         inquirer, returned = self._asking.inquirer, list[Any]()
@@ -627,11 +620,11 @@ class _AdaptedTool:
         self._done[key] = _FinishedCall(content, returned[0] if returned else None)
 
     async def _refused(self, key: bytes, data: ToolInputGuardrailData) -> ToolError | None:
-        """Check a call with the guardrails of its tool, before a person is asked. If a guardrail
-        refuses the call, return the result for the model. Otherwise return None.
+        """Check a call with its tool's guardrails before a person is asked. If a guardrail refuses
+        the call, return the result for the model. Otherwise, return None.
 
-        If a guardrail ends the run, the SDK ends it later, because the SDK receives the same
-        verdict.
+        If a guardrail decides to end the run, the SDK ends it later, because it receives the same
+        decision from `_judge_once`.
         """
         for guardrail in self._guardrails:
             verdict = await guardrail.run(data)
@@ -641,7 +634,7 @@ class _AdaptedTool:
                     return ToolError(str(message))
                 case {"type": "raise_exception"}:
                     return ToolError(
-                        f"The guardrail {guardrail.get_name()!r} has ended the run; nothing was"
+                        f"The guardrail {guardrail.get_name()!r} ended the run. The tool did not"
                         " run."
                     )
                 case _:
@@ -710,7 +703,7 @@ def _images(output: object) -> Success | None:
 
 
 def _with_note(output: object, note: str) -> Sequence[object]:
-    """Return the parts of a result with images. The note about edited arguments is the first
+    """Return the parts of a result with images, with the note about edited arguments as the first
     part.
     """
     return [
@@ -727,7 +720,7 @@ def _inline_image(image: ToolOutputImage) -> Image | None:
 
 
 def _last_user_text(given: str | Sequence[TResponseInputItem] | RunState[Any]) -> str:
-    """Return the text to record for an input. It is the last message of the user."""
+    """Return the text to record for an input: the last user message."""
     if isinstance(given, str):
         return given
     items = cast("Sequence[Mapping[str, Any]]", given)
@@ -743,8 +736,8 @@ def _last_user_text(given: str | Sequence[TResponseInputItem] | RunState[Any]) -
 
 
 def _made_before(given: str | Sequence[TResponseInputItem] | RunState[Any]) -> Iterator[bytes]:
-    """Yield the keys of this turn's calls in the input. Some models use the same id for equal
-    calls of two responses.
+    """Yield the keys of the input's calls that belong to this turn. A key can occur several times,
+    because some models use the same ids in each response.
     """
     if isinstance(given, str):
         return
@@ -773,7 +766,7 @@ def _made_before(given: str | Sequence[TResponseInputItem] | RunState[Any]) -> I
 
 
 def _responses(state: RunState[Any]) -> Sequence[ModelResponse]:
-    """Return the responses of the model in a run. The state has no public access to them."""
+    """Return the model's responses in a run. The state has no public access to them."""
     return state._model_responses  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 

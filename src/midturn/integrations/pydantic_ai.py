@@ -6,8 +6,8 @@ result = await run(agent, mt.Inquirer(store, conversation), "Ship it.")
 ```
 
 The agent needs `output_type=[str, DeferredToolRequests]`. While questions are open, the output of
-a run is a `DeferredToolRequests`. Store `result.all_messages()`, and pass them to `run` as
-`message_history` after the questions are answered.
+a run is a `DeferredToolRequests`. Store `result.all_messages()`. After the questions are answered,
+pass the messages to `run` as `message_history`.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ Prompt: TypeAlias = "str | Sequence[UserContent] | None"
 _WAITING_METADATA = {"midturn": "waits"}
 _APPROVAL_METADATA = {"midturn": "asks"}
 _DEFERRED_TEXT = "Its result comes from elsewhere."
-"""Recorded text of a call that its tool has deferred."""
+"""Recorded text of a call that its tool deferred."""
 _FILES_TEXT = "(a file)"
-"""Recorded text of a result that contains only files."""
+"""Recorded text if a result contains only files."""
 
 
 async def run(
@@ -100,38 +100,37 @@ async def run(
     on_open: OnOpen = "error",
     **options: Any,
 ) -> AgentRunResult[Output]:
-    """Run an agent of pydantic-ai. An inquirer asks the agent's questions. After the questions
-    are answered, call `run` again with the messages.
+    """Run a pydantic-ai agent whose questions are asked by an inquirer. After the questions are
+    answered, call `run` again with the messages.
 
     While questions are open, `result.output` is a `DeferredToolRequests`, and
-    `store.pending(conversation)` lists them. Calls with a result do not run again, and answered
-    questions are not asked again. Use one conversation of the store for each conversation of
-    pydantic-ai.
+    `store.pending(conversation)` lists the questions. Calls with a result do not run again, and
+    answered questions are not asked again. Use a separate store conversation for each conversation
+    in pydantic-ai.
 
     Args:
         agent: The agent. Its output types must include `DeferredToolRequests`.
         inquirer: Asks the questions, and records them in its conversation.
-        text: Message of the user: a text, or a list of texts, images and files. If calls of the
-            history wait, omit `text`, or pass the message that started the turn.
+        text: User message: a string, or a list of strings, images and files. If the history
+            contains waiting calls, omit `text`, or pass the message that started the turn.
         message_history: Messages so far, from `result.all_messages()`.
         deferred_tool_results: Results of calls that you deferred yourself. Approvals in this
             object are ignored, because only recorded decisions count.
-        key: Your own key of the turn. See `Inquirer.turn`.
+        key: Your own key for the turn. See `Inquirer.turn`.
         author: Name of the user who sent the message. It is recorded.
-        on_open: How to handle a new message while calls of the history wait. `error` raises
-            `TurnOpen`. `reply` records the message as the reply to the open questions that
-            `author` may answer, and the model reads the message as the result of the waiting
-            calls.
-        options: Further arguments of `agent.run`.
+        on_open: How to handle a new message while the history contains waiting calls. `error`
+            raises `TurnOpen`. `reply` records the message as the reply to the open questions that
+            `author` may answer, and returns it to the model as the result of the waiting calls.
+        options: Other arguments of `agent.run`.
 
     Raises:
-        CallEnded: A person has ended the turn (`turn_ended`). Start the next turn with the
-            messages from before the ended turn.
+        CallEnded: A person ended the turn (`turn_ended`). Start the next turn with the messages
+            from before the ended turn.
         TurnOpen: The conversation has an open turn with another message. `pending` lists its open
             questions.
         ConfigError: `deferred_tool_results` contains a denial or changed arguments for a waiting
-            call; the calls of `message_history` belong to a turn that a person has ended; or
-            `on_open` is invalid, or is combined with a key.
+            call; the calls in `message_history` belong to a turn that a person ended; `on_open` is
+            invalid, or is combined with a key.
         StoreLocked: Another process is writing to the conversation.
     """
     entry = _AgentRun(
@@ -161,19 +160,18 @@ def run_sync(
     on_open: OnOpen = "error",
     **options: Any,
 ) -> AgentRunResult[Output]:
-    """Run an agent in a program without asyncio, in the default event loop of the thread.
-    Synchronous form of `run`.
+    """Synchronous form of `run`, for programs without asyncio. Uses the thread's default event loop.
 
     Args:
         agent: The agent. See `run`.
         inquirer: Asks the questions. See `run`.
-        text: Message of the user. See `run`.
+        text: User message. See `run`.
         message_history: Messages so far. See `run`.
         deferred_tool_results: Results of calls that you deferred yourself.
-        key: Your own key of the turn. See `Inquirer.turn`.
+        key: Your own key for the turn. See `Inquirer.turn`.
         author: Name of the user who sent the message. It is recorded.
-        on_open: How to handle a new message while calls of the history wait. See `run`.
-        options: Further arguments of `agent.run`.
+        on_open: How to handle a new message while the history contains waiting calls. See `run`.
+        options: Other arguments of `agent.run`.
 
     Raises:
         RuntimeError: An event loop is running in this thread; use `await run(…)` instead.
@@ -208,22 +206,21 @@ def stream(
 ]:
     """Run an agent like `run`, and stream its events.
 
-    Write `async with stream(…) as events: async for event in events: …`. The events are those of
-    `agent.run_stream_events` and midturn's `Asked`, `QuestionAnswered`, `ToolStarted` and
+    Write `async with stream(…) as events: async for event in events: …`. The events are the events
+    of `agent.run_stream_events` and midturn's `Asked`, `QuestionAnswered`, `ToolStarted` and
     `ToolFinished`. At the end, `events.result` is the result of `run`. Leaving the block early
-    stops the run and leaves the turn open. Errors are the same as those of `run`, raised during
-    iteration.
+    stops the run and leaves the turn open. The iteration raises the same exceptions as `run`.
 
     Args:
         agent: The agent. See `run`.
         inquirer: Asks the questions. See `run`.
-        text: Message of the user. See `run`.
+        text: User message. See `run`.
         message_history: Messages so far. See `run`.
         deferred_tool_results: Results of calls that you deferred yourself.
-        key: Your own key of the turn. See `Inquirer.turn`.
+        key: Your own key for the turn. See `Inquirer.turn`.
         author: Name of the user who sent the message. It is recorded.
-        on_open: How to handle a new message while calls of the history wait. See `run`.
-        options: Further arguments of `agent.run_stream_events`.
+        on_open: How to handle a new message while the history contains waiting calls. See `run`.
+        options: Other arguments of `agent.run_stream_events`.
     """
     entry = _AgentRun(
         inquirer,
@@ -262,7 +259,7 @@ class _TurnOptions(Struct, frozen=True):
 
 
 class _AgentRun:
-    """One run of an agent, independent of the way it is started."""
+    """One run of an agent, started by `run` or `stream`."""
 
     def __init__(
         self,
@@ -322,15 +319,15 @@ class _AgentRun:
                 check_not_ended(
                     inquirer,
                     ended,
-                    "Pass the messages from before that turn, and a message of the user.",
+                    "Pass the messages from before that turn, and a new user message.",
                 )
                 result = await start(None if waiting else self._text, arguments)
-                # the messages of the earlier run were lost, so a new run does not repeat its calls
+                # without the messages of the earlier run, its waiting calls are never repeated
                 if not waiting:
                     await inquirer.give_up_unmade(SUPERSEDED)
                 if isinstance(
                     result.output, DeferredToolRequests
-                ):  # this includes results of calls that the program has deferred
+                ):  # including calls that the program deferred
                     inquirer.keep_open()
         except Suspended:
             if result is None:
@@ -339,8 +336,8 @@ class _AgentRun:
 
 
 def _refuse_decisions(given: DeferredToolResults | None, waiting: Sequence[ToolCallPart]) -> None:
-    """Raise an error if the program itself decides about waiting calls: a denial, or changed
-    arguments.
+    """Raise an error if the results contain the program's own decision about a waiting call: a
+    denial, or changed arguments.
 
     Raises:
         ConfigError: The results contain such a decision.
@@ -355,19 +352,19 @@ def _refuse_decisions(given: DeferredToolResults | None, waiting: Sequence[ToolC
             raise ConfigError(
                 f"`deferred_tool_results` decides about the call `{call.tool_name}`"
                 f" ({call.tool_call_id}). No tool ran. Only the recorded decision counts: answer"
-                " the question of the call with `await store.answer(id, approve=False, reason=…)`"
+                " the call's question with `await store.answer(id, approve=False, reason=…)`"
                 " or `await store.answer(id, arguments={…})`, and remove the call from"
                 " `approvals`."
             )
 
 
 class Asking(AbstractCapability[Any]):
-    """Runs the tools of an agent through an inquirer, for programs that run the agent themselves:
+    """Runs an agent's tools through an inquirer, for programs that run the agent themselves:
     `agent.iter(…, capabilities=[…])`.
 
-    Open `inquirer.turn(…)` around the run. If no one is there to answer, the call is deferred as
-    a call that needs approval. In the next run, approve the call with `ToolApproved()`. midturn
-    then repeats the call and applies the recorded decision.
+    Open `inquirer.turn(…)` around the run. If nobody is available to answer, the call is deferred
+    as a call that needs approval. In the next run, pass `ToolApproved()` for the call. midturn then
+    repeats the call and applies the recorded decision.
 
     Args:
         inquirer: Asks the questions.
@@ -384,12 +381,12 @@ class Asking(AbstractCapability[Any]):
         tool_def: ToolDefinition,
         args: str | dict[str, Any],
     ) -> str | dict[str, Any]:
-        """Mark a call as approved only if midturn asks for the approval. The decision is then
-        recorded in the store.
+        """Mark a call as approved only if midturn asks for the approval, so that the store contains
+        the decision.
 
         Args:
             ctx: Context of the run, which tools and validators receive.
-            call: The call of the model.
+            call: The model's call.
             tool_def: Definition of the called tool.
             args: Arguments of the call. They are returned unchanged.
 
@@ -451,8 +448,8 @@ class Asking(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """Approve the calls that need approval. They are then repeated, and midturn asks for the
-        approval.
+        """Approve the calls that need approval, so that they are repeated. midturn asks for the
+        approval when a call is repeated.
         """
         _ = ctx
         own_ids = [
@@ -468,8 +465,8 @@ class Asking(AbstractCapability[Any]):
         )
 
     def _asks_approval(self, ctx: RunContext[Any], call: ToolCallPart) -> bool:
-        """Return whether midturn asks for the approval of a call. It does if the call needs an
-        approval now, or if the record contains an approval.
+        """Return whether midturn asks for the approval of a call: the tool requested an approval, or
+        midturn already asked for one.
         """
         recorded = (
             self._inquirer.has_asked(call.tool_name, call.tool_call_id, call.args_as_dict(), id)
@@ -479,8 +476,8 @@ class Asking(AbstractCapability[Any]):
 
 
 class _ToolExecution:
-    """Execution of one tool call: the returned value, and an exception that the tool raised to
-    control pydantic-ai.
+    """Execution of one tool call. `left` is an exception that the tool raised to control
+    pydantic-ai.
     """
 
     def __init__(
@@ -491,8 +488,8 @@ class _ToolExecution:
         self._args = args
         self._handler = handler
         self.approving = False
-        """Whether a yes/no question replaces the permission, because the tool receives other
-        arguments than those of the model.
+        """Whether a yes/no question replaces the permission, because the tool's arguments differ
+        from the model's arguments.
         """
         self._rich: ToolReturn[Any] | None = None
         self._files: Any = None
@@ -534,8 +531,7 @@ class _ToolExecution:
         )
 
     async def _validate(self, edited: JsonObject) -> dict[str, Any]:
-        """Validate edited arguments. An error is not reported to the model as the model's
-        mistake.
+        """Validate edited arguments. An error is not reported as the model's mistake.
 
         Raises:
             Rejected: The tool's validators reject the arguments.
@@ -544,7 +540,7 @@ class _ToolExecution:
         tools = ctx.tool_manager.tools if ctx.tool_manager else None
         tool = (tools or {}).get(name)
         if tool is None:
-            raise invalid_edit(name, "the tool is not offered any more")
+            raise invalid_edit(name, "the tool is no longer available")
         try:
             args = cast(
                 "dict[str, Any]",
@@ -575,8 +571,8 @@ class _ToolExecution:
         return {**given, **run}
 
     def returned(self, content: CallContent) -> Any:
-        """Return the value for pydantic-ai: the recorded text, with the returned or the recorded
-        files.
+        """Return the value for pydantic-ai: the recorded text, and the files as returned or as
+        recorded.
         """
         value: Any = str(content)
         if self._files is not None:
@@ -591,14 +587,14 @@ class _ToolExecution:
 
 
 def _recorded_images(files: Sequence[object]) -> Iterator[Image]:
-    """Yield the images to record. Files without available bytes are left out."""
+    """Yield the images to record. Other files, and images without their bytes, are left out."""
     for file in files:
         if isinstance(file, BinaryContent) and file.is_image:
             yield Image(file.media_type, base64.b64encode(file.data).decode())
 
 
 def _recorded_text(text: str | Sequence[UserContent] | None) -> str:
-    """Return the text to record for a message. Other parts are represented by their kinds."""
+    """Return the text to record for a message. For images and files, it contains only the kind."""
     if text is None or isinstance(text, str):
         return text or ""
     return "\n".join(
@@ -608,7 +604,7 @@ def _recorded_text(text: str | Sequence[UserContent] | None) -> str:
 
 
 def _unanswered(messages: Sequence[ModelMessage]) -> list[ToolCallPart]:
-    """Return the calls of the last response that have no result."""
+    """Return the calls in the last response that have no result."""
     responses = [
         place for place, message in enumerate(messages) if isinstance(message, ModelResponse)
     ]
@@ -625,8 +621,8 @@ def _unanswered(messages: Sequence[ModelMessage]) -> list[ToolCallPart]:
 
 
 def _occurrence(messages: Sequence[ModelMessage], call: ToolCallPart) -> int:
-    """Return the position of a call among the equal calls of this turn. The first position is 1.
-    Some models use the same ids in each response.
+    """Return the position (from 1) of a call among the equal calls of this turn. Call ids are not
+    sufficient, because some models use the same ids in each response.
     """
     equal = 0
     for message in messages:

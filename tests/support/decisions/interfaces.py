@@ -1,6 +1,6 @@
-"""The interfaces through which ana decides a call.
+"""The interfaces through which Ana decides a call.
 
-Each returns what ana is told. The log shows which decisions counted.
+Each action returns the text that Ana is shown. The log shows which decisions counted.
 """
 
 from __future__ import annotations
@@ -45,15 +45,18 @@ from support.stories.protocol_clients import A2aTask, AguiThread, a2a_answer, ag
 ANA = "ana"
 NO_EDIT = "messages cannot edit arguments; use the page or a terminal"
 NOT_SENT = "messages go only to people who may decide"
-NO_NAMES = "a topic has no names, so calls for certain people are not sent"
+NO_NAMES = (
+    "an ntfy topic does not identify people, so approvals that are restricted to certain people are"
+    " not sent to it"
+)
 NO_REASSIGNMENT = "this interface cannot reassign questions"
-NO_KEYS = "no keys are typed here"
+NO_KEYS = "this interface has no keyboard input"
 OWN_TASK = "a client may cancel its own task, like the user of a chat"
 OWNER = "the owner of a local store may end every turn in it"
 
 
 class Interface:
-    """A way to decide a call. `lacks` maps a rule to the reason why it does not apply here.
+    """A way to decide a call. `lacks` contains, by rule, the reason why the rule does not apply.
 
     Each action returns the text that ana is shown.
     """
@@ -98,7 +101,7 @@ class Interface:
         raise NotImplementedError
 
     def paste(self, text: str) -> None:
-        """Paste a text at the prompt."""
+        """Paste text at the prompt."""
         raise NotImplementedError
 
 
@@ -206,7 +209,7 @@ def _hidden_fields(shown: str) -> dict[str, str]:
 
 
 class Command(Interface):
-    """A person answers by a command."""
+    """A person answers with a command."""
 
     name = "`midturn answer ID VALUE`"
     lacks: ClassVar[Mapping[str, str]] = {"paste": NO_KEYS, "ineligible end": OWNER}
@@ -246,8 +249,8 @@ class Command(Interface):
 class Program(Interface):
     """A program shows prompts to ana."""
 
-    name = "prompter of a program"
-    lacks: ClassVar[Mapping[str, str]] = {"paste": NO_KEYS, "forged note": NO_REASSIGNMENT}
+    name = "`Prompter` in a program"
+    lacks: ClassVar[Mapping[str, str]] = {"paste": NO_KEYS, "reassignment": NO_REASSIGNMENT}
 
     def begin(self, env: str) -> None:
         """Run the turn in a thread."""
@@ -266,8 +269,8 @@ class Program(Interface):
         )
 
     def _reply(self, reply: mt.Reply) -> str:
-        """Reply to the newest dialog. A question of others opens none, and the turn waits for
-        them.
+        """Reply to the newest dialog. A question for other people opens no dialog, and the turn
+        waits for them.
         """
 
         def is_settled() -> bool:
@@ -307,12 +310,12 @@ class Program(Interface):
 class AnswerAtTerminal(Command):
     """A person is asked at a terminal by `midturn answer ID`."""
 
-    name = "`midturn answer ID` at a terminal"
-    lacks: ClassVar[Mapping[str, str]] = {"ineligible end": OWNER, "forged note": NO_REASSIGNMENT}
+    name = "`midturn answer ID` at a terminal, plain"
+    lacks: ClassVar[Mapping[str, str]] = {"ineligible end": OWNER, "reassignment": NO_REASSIGNMENT}
     plain: ClassVar[bool] = True
 
     def look(self) -> None:
-        """Start the command and wait for the prompt, or for the message that there is none."""
+        """Start the command and wait for the prompt, or for the message that no prompt is shown."""
         super().look()
         self.session = self._sat_down()
         self.closing.callback(self.session.hang_up)
@@ -325,7 +328,7 @@ class AnswerAtTerminal(Command):
         return self.user.on_a_terminal("answer", self.seen.id, plain=self.plain, size=(100, 40))
 
     def _keys(self, *keys: str) -> str:
-        """Press keys at the prompt. If they decide nothing, return what is shown."""
+        """Press keys at the prompt. If they do not submit a decision, return the shown text."""
         if not self.person.is_asked("Run deploy?"):
             return self.session.text
         before = len(self.call.events)
@@ -369,12 +372,12 @@ _MORE = ("Your reply", "Why", "The reason", "Enter submits", "Type the new")
 
 
 class AnswerAtRichTerminal(AnswerAtTerminal):
-    """The same with drawn prompts."""
+    """The same with rich prompts."""
 
-    name = "`midturn answer ID` at a terminal, drawn"
+    name = "`midturn answer ID` at a terminal, rich"
     lacks: ClassVar[Mapping[str, str]] = {
         **AnswerAtTerminal.lacks,
-        "edit": "arguments are edited in an editor; see the row above",
+        "edit": "arguments are edited in an external text editor; see the row above",
     }
     plain = False
 
@@ -382,11 +385,11 @@ class AnswerAtRichTerminal(AnswerAtTerminal):
 class AttachedTerminal(AnswerAtTerminal):
     """The turn runs at ana's terminal."""
 
-    name = "terminal of the turn"
+    name = "terminal that runs the turn"
     lacks: ClassVar[Mapping[str, str]] = {
-        "stale yes": "the prompt is redrawn with the edited call",
+        "stale approval": "the prompt is redrawn with the edited call",
         "ineligible end": "the person has no prompt for the question",
-        "forged note": NO_REASSIGNMENT,
+        "reassignment": NO_REASSIGNMENT,
     }
 
     def begin(self, env: str) -> None:
@@ -419,12 +422,12 @@ class AttachedTerminal(AnswerAtTerminal):
 
 
 class McpPermission(Command):
-    """An agent asks for a permission through `midturn mcp`, and ana decides by a command."""
+    """An agent asks for permission through `midturn mcp`, and Ana decides with a command."""
 
     name = "permission tool of `midturn mcp`"
 
     def begin(self, env: str) -> None:
-        """Call the tool and wait until it waits."""
+        """Call the tool, and wait until its question is open."""
         call = CallOfAnotherAgent(self.directory, env, "claude")
         self.call = call
         talk = ConnectedClient(
@@ -439,7 +442,7 @@ class McpPermission(Command):
 
 
 class ClaudeHook(Command):
-    """A call of Claude Code, whose hook waits for the decision. Ana decides by a command."""
+    """A call of Claude Code, whose hook waits for the decision. Ana decides with a command."""
 
     name = "Hook for Claude Code"
     lacks: ClassVar[Mapping[str, str]] = {"paste": NO_KEYS, "ineligible end": OWNER}
@@ -467,7 +470,7 @@ class Adapter(Library):
 
     lacks: ClassVar[Mapping[str, str]] = {
         "edit": "the tool asks a question, which has no arguments",
-        "stale yes": "the tool asks a question, which cannot be edited",
+        "stale approval": "the tool asks a question, which cannot be edited",
         "paste": NO_KEYS,
     }
     loop: ClassVar[type[ForeignLoop]] = InquirerLoop
@@ -564,7 +567,7 @@ class ChannelInterface(Interface):
         "edit": NO_EDIT,
         "ineligible voter": NOT_SENT,
         "ineligible end": NOT_SENT,
-        "forged note": NO_REASSIGNMENT,
+        "reassignment": NO_REASSIGNMENT,
         "paste": NO_KEYS,
     }
 
@@ -637,7 +640,7 @@ INTERFACES: tuple[type[Interface], ...] = (
     _channel("telegram"),
     _channel("slack"),
     _channel("discord"),
-    _channel("ntfy", **{"stale yes": NO_NAMES, "duplicate identity": NO_NAMES}),
+    _channel("ntfy", **{"stale approval": NO_NAMES, "duplicate identity": NO_NAMES}),
     _channel("email", "channels"),
     _channel("matrix", "channels"),
     ClaudeHook,

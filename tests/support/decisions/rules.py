@@ -1,4 +1,4 @@
-"""The rules about who decides what. Each is run through every interface and checked against
+"""The rules about who decides. Each rule is tested through every interface and checked against
 the log.
 """
 
@@ -26,7 +26,7 @@ class Rule(Struct, frozen=True):
 
 
 def edit(at: Interface) -> None:
-    """Ana may approve the call, but not her edit of it: that needs two other people."""
+    """Ana may approve the call, but her edit of it needs the approval of two other people."""
     at.begin(STAGING)
     at.look()
     at.edit(PRODUCTION)
@@ -45,8 +45,8 @@ def _eligible(question: mt.OpenQuestion) -> frozenset[str]:
 
 
 def stale_yes(at: Interface) -> None:
-    """Bo edits the call after ana has read it. Her yes does not count for content she has not
-    seen.
+    """Bo edits the call after Ana read it. Her approval does not count, because she did not see
+    the edited content.
     """
     at.begin(SHARED)
     at.look()
@@ -88,7 +88,7 @@ def forged_note(at: Interface) -> None:
 
 
 def paste(at: Interface) -> None:
-    """Text pasted at the prompt decides nothing."""
+    """Text that is pasted at the prompt does not submit a decision."""
     at.begin(STAGING)
     at.look()
     at.paste("yes, all of them\ryes\r")
@@ -98,14 +98,14 @@ def paste(at: Interface) -> None:
 
 
 def duplicate_identity(at: Interface) -> None:
-    """Ana says yes again under another login of hers. That counts as one vote."""
+    """Ana approves again with another login. That counts as one vote."""
     at.begin(SHARED)
     at.look()
     assert at.yes() == ""
     refused = ""
     try:
         at.call.answer("a.smith", approve=True)
-    except Exception as error:  # noqa: BLE001  whatever refuses it
+    except Exception as error:  # noqa: BLE001  each interface raises its own error
         refused = str(error)
     assert "has said yes already" in refused, refused
     assert at.call.votes == [ANA]
@@ -114,10 +114,18 @@ def duplicate_identity(at: Interface) -> None:
 
 RULES = (
     Rule("edit", "An edit is checked as if the model had made the edited call.", edit),
-    Rule("stale yes", "A yes counts only for the content that its author saw.", stale_yes),
+    Rule(
+        "stale approval",
+        "An approval counts only for the content that the approver saw.",
+        stale_yes,
+    ),
     Rule("ineligible voter", "A person who may not decide cannot answer.", ineligible_voter),
     Rule("ineligible end", "A person who may not decide cannot end the question.", ineligible_end),
-    Rule("forged note", "A recorded notice cannot add a voter.", forged_note),
-    Rule("paste", "Pasted text decides nothing.", paste),
+    Rule(
+        "reassignment",
+        "A question cannot be reassigned to a person who may not decide it.",
+        forged_note,
+    ),
+    Rule("paste", "Pasted text never submits a decision.", paste),
     Rule("duplicate identity", "One person has one vote.", duplicate_identity),
 )

@@ -28,14 +28,14 @@ class Cell(Struct, frozen=True):
 
     @property
     def reason(self) -> str | None:
-        """Why the rule does not apply at the interface; None if the cell is run."""
+        """Why the rule does not apply to the interface. None if it does."""
         return self.interface.lacks.get(self.rule.name)
 
     def play(self, directory: Path) -> None:
         """Run the cell.
 
         Raises:
-            AssertionError: The rule does not hold there.
+            AssertionError: The interface does not follow the rule.
         """
         with ExitStack() as closing:
             self.rule.play(self.interface(closing, directory))
@@ -47,10 +47,10 @@ def cells() -> Iterator[Cell]:
 
 
 def written(broken: Mapping[tuple[str, str], str] | None = None) -> str:
-    """Return the table in Markdown: a row for each interface, a column for each rule.
+    """Return the table in Markdown, with a row per interface and a column per rule.
 
     Args:
-        broken: The cells in which a rule does not hold.
+        broken: Error by cell, for interfaces that do not follow a rule.
     """
     found = broken or {}
     reasons = list(dict.fromkeys(cell.reason for cell in cells() if cell.reason))
@@ -69,7 +69,7 @@ def written(broken: Mapping[tuple[str, str], str] | None = None) -> str:
             "\n".join(f"- **{rule.name}**: {rule.says}" for rule in RULES),
             "\n".join([head, *rows]),
             "\n".join(f"- {letter}: {reason}" for reason, letter in letters.items()),
-            f"{len(every)} cells: {played} played, {len(every) - played} not applicable.",
+            f"{len(every)} cells: {played} tested, {len(every) - played} not applicable.",
         ]
     )
 
@@ -81,16 +81,16 @@ def _mark(cell: Cell, letters: Mapping[str, str], broken: Mapping[tuple[str, str
 
 
 def main() -> int:
-    """Run every cell; print the table and each rule that does not hold."""
+    """Run all cells, then print the table and each error."""
     broken: dict[tuple[str, str], str] = {}
     for cell in (cell for cell in cells() if cell.reason is None):
         if reason := cell.interface.missing():
-            print(f"{cell.interface.name}, {cell.rule.name}: not played, {reason}")  # noqa: T201
+            print(f"{cell.interface.name}, {cell.rule.name}: not run, {reason}")  # noqa: T201
             continue
         with tempfile.TemporaryDirectory() as directory:
             try:
                 cell.play(Path(directory))
-            except Exception as error:  # noqa: BLE001  whatever it is, the rule does not hold
+            except Exception as error:  # noqa: BLE001  any error means that the rule is not followed
                 broken[cell.key] = repr(error)
     SESSION_RESOURCES.close()
     print(written(broken))  # noqa: T201

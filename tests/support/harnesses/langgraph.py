@@ -44,10 +44,10 @@ class Harness:
 
     name = "LangGraph"
     missing: Mapping[Capability, str] = {
-        "guardrails": "a `ToolNode` judges no calls before they run",
+        "guardrails": "a `ToolNode` has no guardrails",
         "lost state": (
-            "a call is identified by the checkpoint in which its node runs; without the checkpoints"
-            " it is asked again"
+            "a call is identified by the checkpoint in which its node runs; without the"
+            " checkpoints, the question is asked again"
         ),
     }
 

@@ -37,7 +37,7 @@ class Harness:
 
     name = "OpenAI Agents SDK"
     missing: Mapping[Capability, str] = {
-        "equal ids": "the SDK takes two calls with the same id for one"
+        "equal ids": "the SDK treats two calls with the same id as one call"
     }
 
     async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:

@@ -1,5 +1,5 @@
-"""Stories about absent or concurrent participants: nobody to ask, a dead asker, a remote
-asker, two answers at once.
+"""Stories about absent or concurrent participants: nobody to ask, a killed or remote asking
+process, two answers at the same time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ NOBODY = (
 
 
 def asker_dead(pair: Pair) -> None:
-    """The process that asked is killed. Another continues with the answer and asks nothing
-    again.
+    """The process that asked is killed. Another process continues with the answer and does not
+    ask again.
     """
     pair.asker.die()
     pair.person.answer("confirm", True)
@@ -34,8 +34,8 @@ def asker_dead(pair: Pair) -> None:
 
 
 def asker_of_permission_dead(pair: Pair) -> None:
-    """The process that asked is killed. Another continues with the yes, and the call runs
-    once.
+    """The process that asked is killed. Another process continues with the approval, and the call
+    runs once.
     """
     pair.asker.die()
     pair.person.allow("run")
@@ -58,8 +58,8 @@ def asker_apart(pair: Pair) -> None:
 
 
 def answered_at_once(pair: Pair) -> None:
-    """Two people say yes at the same moment. One is recorded; the other is told who was first,
-    as after a late answer.
+    """Two people approve at the same moment. One approval is recorded; the other person is told
+    who was first, as after a late answer.
     """
     pair.asker.begin()
     id = another(pair).find("confirm").id
@@ -99,7 +99,7 @@ def _is_late(said: str, id: str) -> bool:
 
 
 def nobody_there(pair: Pair) -> None:
-    """Nobody is asked. A person who answers anyway is told how the question ended."""
+    """Nobody is asked. A person who answers later is told how the question was closed."""
     pair.asker.begin()
     pair.asker.go_on()
     (request,) = requests(pair)
@@ -123,7 +123,7 @@ def deferred(pair: Pair) -> None:
 
 
 def _is_held(store: ConversationStore, conversation: str) -> bool:
-    """Return whether the turn is locked, by trying to continue it."""
+    """Try to continue the turn, and return whether it is locked."""
     try:
         asyncio.run(store.open(conversation))
     except mt.StoreLocked:
@@ -143,44 +143,44 @@ _HEARD = '{"confirm": true}'
 
 ABSENCES = (
     Story(
-        name="asker dead, then back",
+        name="asking process killed and restarted",
         scene=Scene(ask=[CONFIRM]),
         play=asker_dead,
         outcome=outcome(*_YES, words=_HEARD),
     ),
     Story(
-        name="permission: asker dead, then back",
+        name="permission: asking process killed and restarted",
         scene=Scene(say="Deployed.", run="ask"),
         play=asker_of_permission_dead,
         outcome=outcome(approval("run", "approved"), words="Deployed."),
     ),
     Story(
-        name="asker in another PID namespace",
+        name="asking process in another PID namespace",
         scene=Scene(ask=[CONFIRM]),
         play=asker_apart,
         outcome=outcome(*_YES, words=_HEARD),
         impossible=no_namespace,
     ),
     Story(
-        name="answered twice at once",
+        name="answered twice at the same time",
         scene=Scene(ask=[CONFIRM]),
         play=answered_at_once,
         outcome=outcome(*_YES, words=_HEARD),
     ),
     Story(
-        name="inner agent",
+        name="agent inside a tool",
         scene=Scene(ask=[CONFIRM], inner=True),
         play=inside,
         outcome=outcome(*_YES, words=_HEARD),
     ),
     Story(
-        name="nobody there: defer",
+        name="detached: defer",
         scene=Scene(ask=[CONFIRM]),
         play=deferred,
         outcome=outcome(*_YES, words=_HEARD),
     ),
     Story(
-        name="nobody there: deny",
+        name="detached: deny",
         scene=Scene(ask=[CONFIRM], detached="deny"),
         play=nobody_there,
         outcome=outcome(
@@ -188,19 +188,19 @@ ABSENCES = (
         ),
     ),
     Story(
-        name="nobody there: defaults",
+        name="detached: defaults",
         scene=Scene(ask=[asks(default=True)], detached="defaults"),
         play=nobody_there,
         outcome=outcome(asked("confirm"), "confirm = true by default", words=_HEARD),
     ),
     Story(
-        name="nobody there: defaults, without one",
+        name="detached: defaults, no default value",
         scene=Scene(ask=[CONFIRM], detached="defaults"),
         play=nobody_there,
         outcome=outcome(asked("confirm"), closed("confirm", "no_default"), words=failed(NOBODY)),
     ),
     Story(
-        name="nobody there: auto",
+        name="detached: auto",
         scene=Scene(ask=[CONFIRM], detached="auto"),
         play=nobody_there,
         outcome=outcome(

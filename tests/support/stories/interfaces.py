@@ -67,82 +67,89 @@ from support.stories.stories import STORIES
 from support.stories.story import Story
 from support.stories.terminals import AnsweringTerminal, AttachedAssistant
 
-CLOSES = "the prompt closes with the question"
+CLOSES = "the prompt closes when the question is closed"
 RUNS = "the asking process waits at the prompt and does not ask again"
-SECRETS = "a secret can be given only where its tool runs"
-NO_RESULTS = "tools of a program have no result policy"
-NO_BACK = "an answer on the command line has no Back; without a value, it has"
+SECRETS = "a secret can be entered only in the process that runs the tool"
+NO_RESULTS = "tools defined in a Python program have no result policy"
+NO_BACK = "a command that contains the answer has no Back; `midturn answer ID` has it"
 IN_MEMORY = "Back on the page changes unsent answers, which are not recorded"
-OVER = "the message closes with the question"
+OVER = "the message is closed when the question is closed"
 ANSWERS_ALONE = (
-    "a message accepts an answer and a reason only; use the page or a terminal for the rest"
+    "a message accepts only an answer and a reason; use the page or a terminal for the rest"
 )
-WITH_THE_PROGRAM = "leaving ends the program; a later prompter is a new one"
+WITH_THE_PROGRAM = "the prompter ends with its program, so it cannot continue later"
 
 NO_CONDITIONS = "questions asked at the same time have no Back"
 ASKED_THERE = "if the hook is killed, the agent's own dialog asks"
 NO_POLICY_AT_A_HOOK = "a hook has no detached policy; its questions wait for a person"
 NO_DELIVERY = "external agents deliver results without asking midturn"
-SHARED = "clients share the server and cannot be told apart; the question stays open"
-OWN_PERMISSIONS = "the agent shows its own prompt for permissions, or none"
+SHARED = "the shared server cannot tell its clients apart, so the earlier question stays open"
+OWN_PERMISSIONS = "the agent asks for permissions at its own prompt, or not at all"
 WHOLE_FORM = "the dialog shows a form as a whole, so there are no partial answers"
-WORDLESS = "the dialog accepts an answer or a no, and no free text"
+WORDLESS = "the dialog accepts an answer or a refusal, but no free text"
 NO_END = "closing the dialog leaves the question open"
 NO_BACK_THERE = "the dialog cannot return to a submitted form"
-NO_REVIEW_THERE = "forms of external agents have no review"
+NO_REVIEW_THERE = "forms from external agents have no review"
 
 THERE = "the person answers in the process that asks"
 SOMEBODY = "the person at this prompt is attached"
 WAITS_THERE = "killed and remote clients and servers have separate tests"
 NO_POLICY_THERE = "the server has no detached policy; its questions wait for a person"
 FOR_A_PERSON = (
-    "only a person answers the model's questions; every policy except `defer` refuses them"
+    "only a person may answer the model's questions; every policy except `defer` refuses them"
 )
-IN_ITS_MEMORY = "the checkpoints of this row are in memory"
+IN_ITS_MEMORY = "this test keeps the graph's checkpoints in memory"
 
-OF_A_PROGRAM = "configured commands run here; only programs have agents inside tools"
+OF_A_PROGRAM = "the tools are configured commands; only Python tools can run an agent"
 NOT_OURS = "in an external loop, an agent inside a tool is a separate turn"
 THEIR_RESULT = "the external loop calls its model itself; midturn does not read the final reply"
-INSIDE_THERE = "midturn does not see agents inside tools of external agents"
+INSIDE_THERE = "midturn does not see agents inside the tools of external agents"
 
 NO_PERMISSION = "`ask_user` needs no permission, and its result is the user's answer"
 STAYS = "the question is in the call's arguments, which do not change"
-CALL_STAYS = "a call of midturn's own agent waits with its original arguments"
+CALL_STAYS = (
+    "a waiting call in midturn's own agent keeps its arguments, so it cannot become another call"
+)
 
 _DELIVERY = dict.fromkeys(("deliver: yes", "deliver: no", "deliver: edit"), NO_RESULTS)
 PERMISSIONS = [story.name for story in STORIES if story.scene.run == "ask"]
-_OURS = {"permission: another call": CALL_STAYS}
+_OURS = {"permission: the agent makes another call": CALL_STAYS}
 UNASKED = [story.name for story in STORIES if story.scene.detached != "defer"]
-_NOBODY = [story.name for story in STORIES if story.name.startswith("nobody there")]
+_NOBODY = [story.name for story in STORIES if story.name.startswith("detached: ")]
 ELSEWHERE_BEFORE = (
-    *("answered late", "answered twice", "answered twice at once", "superseded by a changed text"),
-    *("permission: answered late", "permission: answered twice"),
+    *(
+        "answered after the turn ended",
+        "answered twice",
+        "answered twice at the same time",
+        "question text changed",
+    ),
+    *("permission: answered after the turn ended", "permission: answered twice"),
 )
 _ATTACHED = {
     **_OURS,
     **dict.fromkeys(ELSEWHERE_BEFORE, CLOSES),
-    "asked twice": RUNS,
-    "asker in another PID namespace": THERE,
+    "question asked twice": RUNS,
+    "asking process in another PID namespace": THERE,
     **dict.fromkeys(_NOBODY, SOMEBODY),
 }
-ONE_CALL = "the loop makes one call here; two calls have separate tests"
-NO_REVIEW = "only forms of `ask_user` have a review here"
+ONE_CALL = "this loop makes only one call; two calls have separate tests"
+NO_REVIEW = "only forms from `ask_user` have a review"
 NO_POLICY = "an external loop has no policy for calls and results"
-_NO_ARGUMENTS = {"permission: edit": "the function has no arguments to edit"}
+_NO_ARGUMENTS = {"permission: edit": "this function has no arguments to edit"}
 _FOREIGN = {
     **_DELIVERY,
     **dict.fromkeys((*PERMISSIONS, *_DELIVERY), NO_POLICY),
     "secret": SECRETS,
-    "two people": ONE_CALL,
+    "two calls, two people": ONE_CALL,
     "review": NO_REVIEW,
-    "inner agent": NOT_OURS,
-    "typed result": THEIR_RESULT,
+    "agent inside a tool": NOT_OURS,
+    "typed result of the turn": THEIR_RESULT,
 }
 
 
 class Interface:
-    """A way to answer or to ask. `lacks` maps a story to the reason why it does not apply
-    here.
+    """A way to answer or to ask. `lacks` contains, by story, the reason why the story does not
+    apply.
 
     `part` is the required software that is not Python. `shares` names a process that all its
     stories share.
@@ -168,13 +175,13 @@ class Interface:
 
     @classmethod
     def expected(cls, story: Story) -> Outcome:
-        """Return the expected outcome of a story here."""
+        """Return the expected outcome of a story at this interface."""
         return cls.outcome_as_read(story.outcome)
 
     @classmethod
     def outcome_as_read(cls, outcome: Outcome) -> Outcome:
-        """Return an outcome in the words that this asker reads. The default is what midturn's
-        own model reads.
+        """Return an outcome with the text that this asker receives. The default is the text that
+        midturn's own model receives.
         """
         return outcome
 
@@ -198,7 +205,11 @@ class PrompterInterface(Interface):
         **_DELIVERY,
         **_ATTACHED,
         **dict.fromkeys(
-            ("a form, half answered", "asker dead, then back", "permission: asker dead, then back"),
+            (
+                "partly answered form",
+                "asking process killed and restarted",
+                "permission: asking process killed and restarted",
+            ),
             WITH_THE_PROGRAM,
         ),
     }
@@ -210,12 +221,12 @@ class PrompterInterface(Interface):
 
 
 class AnswerInterface(Interface):
-    """A person answers by a command that contains the answer."""
+    """A person answers with a command that contains the answer."""
 
     name = "`midturn answer ID VALUE`"
     lacks: ClassVar[Mapping[str, str]] = {
         **_OURS,
-        "back": NO_BACK,
+        "Back": NO_BACK,
         "review": NO_BACK,
         "secret": SECRETS,
     }
@@ -231,7 +242,7 @@ class TerminalInterface(Interface):
     """A person answers at the terminal at which the turn runs."""
 
     name = "terminal, rich"
-    lacks: ClassVar[Mapping[str, str]] = {**_ATTACHED, "inner agent": OF_A_PROGRAM}
+    lacks: ClassVar[Mapping[str, str]] = {**_ATTACHED, "agent inside a tool": OF_A_PROGRAM}
     plain: ClassVar[bool] = False
 
     def set_up(self, scene: Scene, directory: Path) -> Pair:
@@ -241,7 +252,7 @@ class TerminalInterface(Interface):
 
 
 class PlainTerminalInterface(TerminalInterface):
-    """The same in plain mode, line by line."""
+    """The same in plain mode."""
 
     name = "terminal, plain"
     plain = True
@@ -263,7 +274,11 @@ class ReadyInterface(Interface):
     """Turns are continued by a command that runs once."""
 
     name = "`resume --ready`"
-    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "secret": SECRETS, "inner agent": OF_A_PROGRAM}
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_OURS,
+        "secret": SECRETS,
+        "agent inside a tool": OF_A_PROGRAM,
+    }
 
     def set_up(self, scene: Scene, directory: Path) -> Pair:
         asker = ReadyAssistant(scene, directory)
@@ -274,7 +289,11 @@ class WatchInterface(Interface):
     """Turns are continued by a command that keeps running."""
 
     name = "`resume --ready --watch`"
-    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "secret": SECRETS, "inner agent": OF_A_PROGRAM}
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_OURS,
+        "secret": SECRETS,
+        "agent inside a tool": OF_A_PROGRAM,
+    }
 
     def set_up(self, scene: Scene, directory: Path) -> Pair:
         asker = WatchedAssistant(scene, directory)
@@ -308,7 +327,7 @@ class PageInterface(Interface):
     """A person answers on the page, with forms and without a script."""
 
     name = "page"
-    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "back": IN_MEMORY, "review": IN_MEMORY}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "Back": IN_MEMORY, "review": IN_MEMORY}
 
     def set_up(self, scene: Scene, directory: Path) -> Pair:
         is_secret = any(question["answer_type"]["type"] == "secret" for question in scene.ask)
@@ -343,11 +362,17 @@ class ChannelInterface(Interface):
     lacks: ClassVar[Mapping[str, str]] = {
         **_OURS,
         "secret": SECRETS,
-        "back": IN_MEMORY,
+        "Back": IN_MEMORY,
         "review": IN_MEMORY,
         **dict.fromkeys((*ELSEWHERE_BEFORE, *UNASKED), OVER),
         **dict.fromkeys(
-            ("reply", "cancelled", "permission: cancelled", "permission: edit", "deliver: edit"),
+            (
+                "reply",
+                "turn ended by the person",
+                "permission: turn ended by the person",
+                "permission: edit",
+                "deliver: edit",
+            ),
             ANSWERS_ALONE,
         ),
     }
@@ -405,13 +430,13 @@ class AskerInterface(Interface):
 class FunctionInterface(AskerInterface):
     """A function of a program that asks in the middle."""
 
-    name = "a function of our agent"
+    name = "a Python function as a tool"
     loop = FunctionLoop
     lacks: ClassVar[Mapping[str, str]] = {
         **_OURS,
         **_DELIVERY,
         "secret": SECRETS,
-        "two people": ONE_CALL,
+        "two calls, two people": ONE_CALL,
         "review": NO_REVIEW,
         **_NO_ARGUMENTS,
     }
@@ -420,7 +445,7 @@ class FunctionInterface(AskerInterface):
 class ReturningInterface(AskerInterface):
     """A tool that returns its questions and is run again."""
 
-    name = "a tool of our agent that returns its questions"
+    name = "a Python tool that returns its questions"
     loop = Program
     lacks: ClassVar[Mapping[str, str]] = {**_OURS, **_DELIVERY, "secret": SECRETS}
 
@@ -433,8 +458,8 @@ class AskUserInterface(AskerInterface):
     lacks: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys((*PERMISSIONS, *_DELIVERY), NO_PERMISSION),
         "secret": SECRETS,
-        "two people": ONE_CALL,
-        "superseded by a changed text": STAYS,
+        "two calls, two people": ONE_CALL,
+        "question text changed": STAYS,
         **dict.fromkeys(UNASKED, FOR_A_PERSON),
     }
 
@@ -442,9 +467,13 @@ class AskUserInterface(AskerInterface):
 class CommandInterface(AskerInterface):
     """A configured command asks."""
 
-    name = "a command of a configuration"
+    name = "a configured command"
     loop = Assistant
-    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "secret": SECRETS, "inner agent": OF_A_PROGRAM}
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_OURS,
+        "secret": SECRETS,
+        "agent inside a tool": OF_A_PROGRAM,
+    }
 
 
 class InquirerInterface(AskerInterface):
@@ -464,7 +493,10 @@ class PydanticInterface(AskerInterface):
 class LanggraphInterface(AskerInterface):
     name = "LangGraph"
     loop = LanggraphLoop
-    lacks: ClassVar[Mapping[str, str]] = {**_FOREIGN, "asker dead, then back": IN_ITS_MEMORY}
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_FOREIGN,
+        "asking process killed and restarted": IN_ITS_MEMORY,
+    }
 
 
 class OpenaiInterface(AskerInterface):
@@ -489,7 +521,7 @@ class OtherAgentInterface(Interface):
 
 
 _AT_A_HOOK = {
-    "typed result": THEIR_RESULT,
+    "typed result of the turn": THEIR_RESULT,
     **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
     **{
         story.name: SECRETS
@@ -497,14 +529,14 @@ _AT_A_HOOK = {
         if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)
     },
     **dict.fromkeys(UNASKED, NO_POLICY_AT_A_HOOK),
-    "inner agent": INSIDE_THERE,
+    "agent inside a tool": INSIDE_THERE,
     "review": NO_REVIEW_THERE,
-    "back": NO_CONDITIONS,
+    "Back": NO_CONDITIONS,
 }
 
 
 class HookInterface(Interface):
-    """The hook of an external agent, which asks for a permission or passes on its model's
+    """The hook of an external agent, which asks for permission or forwards the model's
     questions.
     """
 
@@ -543,7 +575,10 @@ class CodexHookInterface(HookInterface):
 class GeminiHookInterface(HookInterface):
     name = "Hook for Gemini CLI"
     agent = Gemini
-    lacks: ClassVar[Mapping[str, str]] = {**_AT_A_HOOK, "asker dead, then back": ASKED_THERE}
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_AT_A_HOOK,
+        "asking process killed and restarted": ASKED_THERE,
+    }
 
 
 class QwenHookInterface(HookInterface):
@@ -556,13 +591,13 @@ class CopilotHookInterface(HookInterface):
     agent = Copilot
 
 
-HEADLESS_WAITS = "the agent waits and asks nothing else"
+HEADLESS_WAITS = "the agent waits and does not ask another question"
 KILLED_THERE = "killed and remote agents have separate tests"
-CHOOSES = "an editor's choice has no edits; refuse with a reason instead"
-NO_SHAPE = "a prompt in an editor has no schema"
-DROPPED = "late answers of an editor's dialog are dropped"
+CHOOSES = "the options in an editor do not include edits; use another interface"
+NO_SHAPE = "a prompt in an editor cannot request a result type"
+DROPPED = "late answers from an editor's dialog are ignored"
 _HEADLESS = {
-    "typed result": THEIR_RESULT,
+    "typed result of the turn": THEIR_RESULT,
     **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
     **{
         story.name: SECRETS
@@ -570,19 +605,21 @@ _HEADLESS = {
         if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)
     },
     **dict.fromkeys(UNASKED, NO_POLICY_THERE),
-    "inner agent": INSIDE_THERE,
+    "agent inside a tool": INSIDE_THERE,
     **dict.fromkeys(
         (
-            "asker dead, then back",
-            "permission: asker dead, then back",
-            "asker in another PID namespace",
+            "asking process killed and restarted",
+            "permission: asking process killed and restarted",
+            "asking process in another PID namespace",
         ),
         KILLED_THERE,
     ),
     "review": NO_REVIEW_THERE,
-    "back": NO_CONDITIONS,
-    **dict.fromkeys(("superseded by a changed text", "permission: another call"), HEADLESS_WAITS),
-    "two people": ONE_CALL,
+    "Back": NO_CONDITIONS,
+    **dict.fromkeys(
+        ("question text changed", "permission: the agent makes another call"), HEADLESS_WAITS
+    ),
+    "two calls, two people": ONE_CALL,
 }
 
 
@@ -602,13 +639,15 @@ class CodexServerInterface(OtherAgentInterface):
     lacks: ClassVar[Mapping[str, str]] = _HEADLESS
 
 
-CANCELS = "only a person answers a server; every policy except `defer` sends `cancel`"
-ONE_AT_A_TIME = "servers of the older protocol do not name the call; calls run one at a time"
+CANCELS = "only a person may answer an MCP server; every policy except `defer` sends `cancel`"
+ONE_AT_A_TIME = (
+    "servers with the older protocol do not identify the call, so calls run one at a time"
+)
 _ELICITED = {
     **_OURS,
-    "back": NO_CONDITIONS,
+    "Back": NO_CONDITIONS,
     "secret": "forms of this protocol cannot ask for secrets",
-    "inner agent": OF_A_PROGRAM,
+    "agent inside a tool": OF_A_PROGRAM,
     **dict.fromkeys(UNASKED, CANCELS),
 }
 
@@ -617,13 +656,13 @@ class ElicitationInterface(AskerInterface):
     """An MCP server whose client is midturn's agent."""
 
     loop = LegacyServerAssistant
-    name = "elicitation of an MCP server, pushed"
+    name = "elicitation from an MCP server, pushed"
     shares = "the server that pushes"
-    lacks: ClassVar[Mapping[str, str]] = {**_ELICITED, "two people": ONE_AT_A_TIME}
+    lacks: ClassVar[Mapping[str, str]] = {**_ELICITED, "two calls, two people": ONE_AT_A_TIME}
 
     @classmethod
     def outcome_as_read(cls, outcome: Outcome) -> Outcome:
-        """Add what the server makes of the answer."""
+        """Return the outcome with the server's result for the answer."""
         return Outcome(
             outcome.record, ServedAssistant.text_read(outcome), outcome.end, outcome.result
         )
@@ -633,7 +672,7 @@ class ReturnedElicitationInterface(ElicitationInterface):
     """The same with the newer protocol version."""
 
     loop = ModernServerAssistant
-    name = "elicitation of an MCP server, returned"
+    name = "elicitation from an MCP server, returned"
     shares = "the server that returns"
     lacks: ClassVar[Mapping[str, str]] = _ELICITED
 
@@ -661,7 +700,7 @@ class OpencodeInterface(Interface):
 
 
 _AT_MCP = {
-    "typed result": THEIR_RESULT,
+    "typed result of the turn": THEIR_RESULT,
     **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
     **{
         story.name: SECRETS
@@ -669,12 +708,12 @@ _AT_MCP = {
         if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)
     },
     **dict.fromkeys(UNASKED, NO_POLICY_THERE),
-    "inner agent": INSIDE_THERE,
+    "agent inside a tool": INSIDE_THERE,
     **dict.fromkeys(
         (
-            "asker dead, then back",
-            "permission: asker dead, then back",
-            "asker in another PID namespace",
+            "asking process killed and restarted",
+            "permission: asking process killed and restarted",
+            "asking process in another PID namespace",
         ),
         WAITS_THERE,
     ),
@@ -711,13 +750,15 @@ class McpInterface(Interface):
 
 
 class McpHttpInterface(McpInterface):
-    """An agent at a server that others use, too."""
+    """An agent at a server that other clients also use."""
 
     name = "`midturn mcp --http`"
     shares = "the server over HTTP"
     lacks: ClassVar[Mapping[str, str]] = {
         **_AT_MCP,
-        **dict.fromkeys(("superseded by a changed text", "permission: another call"), SHARED),
+        **dict.fromkeys(
+            ("question text changed", "permission: the agent makes another call"), SHARED
+        ),
     }
 
     def set_up(self, scene: Scene, directory: Path) -> Pair:
@@ -731,17 +772,17 @@ class McpHttpInterface(McpInterface):
 class McpDialogInterface(McpInterface):
     """A person answers in the dialog of the agent that asks through our server."""
 
-    name = "dialog of a client of `midturn mcp`"
+    name = "dialog in a client of `midturn mcp`"
     shares = ""  # the server runs in this process
     lacks: ClassVar[Mapping[str, str]] = {
         **_AT_MCP,
         **dict.fromkeys(PERMISSIONS, OWN_PERMISSIONS),
         **dict.fromkeys(ELSEWHERE_BEFORE, CLOSES),
-        "nobody there: defer": SOMEBODY,
-        "a form, half answered": WHOLE_FORM,
-        **dict.fromkeys(("reply", "rejected with a reason"), WORDLESS),
-        "cancelled": NO_END,
-        "back": NO_BACK_THERE,
+        "detached: defer": SOMEBODY,
+        "partly answered form": WHOLE_FORM,
+        **dict.fromkeys(("reply", "answered no, with a reason"), WORDLESS),
+        "turn ended by the person": NO_END,
+        "Back": NO_BACK_THERE,
     }
 
     def set_up(self, scene: Scene, directory: Path) -> Pair:
@@ -752,7 +793,7 @@ class McpDialogInterface(McpInterface):
         return self.pair_with(asker, person)
 
 
-CANCELS_ALL = "an editor cancels the whole turn, not one choice"
+CANCELS_ALL = "an editor can only cancel the whole turn"
 
 
 class EditorInterface(Interface):
@@ -762,17 +803,21 @@ class EditorInterface(Interface):
     lacks: ClassVar[Mapping[str, str]] = {
         **_ATTACHED,
         **dict.fromkeys(ELSEWHERE_BEFORE, DROPPED),
-        "a form, half answered": WHOLE_FORM,
-        **dict.fromkeys(("reply", "rejected with a reason", "permission: no"), WORDLESS),
+        "partly answered form": WHOLE_FORM,
+        **dict.fromkeys(("reply", "answered no, with a reason", "permission: no"), WORDLESS),
         **dict.fromkeys(("permission: edit", "deliver: edit"), CHOOSES),
-        **dict.fromkeys(("back", "review"), NO_BACK_THERE),
+        **dict.fromkeys(("Back", "review"), NO_BACK_THERE),
         "secret": SECRETS,
-        "typed result": NO_SHAPE,
+        "typed result of the turn": NO_SHAPE,
         **dict.fromkeys(
-            ("asker dead, then back", "permission: asker dead, then back"), KILLED_THERE
+            (
+                "asking process killed and restarted",
+                "permission: asking process killed and restarted",
+            ),
+            KILLED_THERE,
         ),
-        "permission: cancelled": CANCELS_ALL,
-        "inner agent": OF_A_PROGRAM,
+        "permission: turn ended by the person": CANCELS_ALL,
+        "agent inside a tool": OF_A_PROGRAM,
     }
 
     def set_up(self, scene: Scene, directory: Path) -> Pair:

@@ -52,8 +52,8 @@ def ask_one(pair: Pair) -> None:
 
 
 def half_a_form(pair: Pair) -> None:
-    """A question that was shown to a person stays a question to that person, whoever continues
-    the turn meanwhile.
+    """A question that was shown to a person stays open for that person, even if another process
+    continues the turn.
     """
     pair.asker.begin()
     pair.person.answer("env", "dev")
@@ -72,7 +72,7 @@ def not_allowed_any_more(pair: Pair) -> None:
 
 
 def allowed_late(pair: Pair) -> None:
-    """Somebody has ended the turn meanwhile."""
+    """The answer arrives after another person ended the turn."""
     pair.asker.begin()
     _ended_by_another(pair, "run")
 
@@ -89,7 +89,7 @@ def allowed_twice(pair: Pair) -> None:
 
 
 def another_call(pair: Pair) -> None:
-    """A yes never applies to another call than the one that was asked about."""
+    """An approval never applies to a call other than the one that was shown."""
     pair.asker.begin()
     _asks_something_else(pair, "run")
     pair.person.allow("run")
@@ -188,7 +188,7 @@ def asked_twice(pair: Pair) -> None:
 
 
 def answered_late(pair: Pair) -> None:
-    """Somebody has ended the turn meanwhile."""
+    """The answer arrives after another person ended the turn."""
     pair.asker.begin()
     _ended_by_another(pair, "confirm")
 
@@ -216,7 +216,7 @@ def answered_twice(pair: Pair) -> None:
 
 
 def superseded(pair: Pair) -> None:
-    """A yes never applies to another question than the one that was asked."""
+    """An answer never applies to a question other than the one that was shown."""
     pair.asker.begin()
     _asks_something_else(pair, "confirm")
     pair.person.answer("confirm", True)
@@ -232,8 +232,8 @@ _NOT_ASKED = (
     "has gone on with something else.",
     "it was decided at the agent's own prompt.",
 )
-"""The refusals for a question that is no longer asked, and for one whose call was withdrawn or
-left to the agent's dialog.
+"""Possible messages when a person answers a question that was closed: it is no longer asked, its
+call was withdrawn, or the agent's own dialog decided.
 """
 
 
@@ -271,13 +271,13 @@ def rejected(pair: Pair) -> None:
 
 STORIES = (
     Story(
-        name="ask one",
+        name="one question",
         scene=Scene(ask=[CONFIRM]),
         play=ask_one,
         outcome=outcome(asked("confirm"), answered("confirm", True), words='{"confirm": true}'),
     ),
     Story(
-        name="a form, half answered",
+        name="partly answered form",
         scene=Scene(ask=[ENV, NOTE]),
         play=half_a_form,
         outcome=outcome(
@@ -327,13 +327,13 @@ STORIES = (
         ),
     ),
     Story(
-        name="permission: cancelled",
+        name="permission: turn ended by the person",
         scene=Scene(say="Deployed.", run="ask"),
         play=not_allowed_any_more,
         outcome=outcome(words=failed("Tool input cancelled by user."), end="ended_by_user"),
     ),
     Story(
-        name="permission: answered late",
+        name="permission: answered after the turn ended",
         scene=Scene(say="Deployed.", run="ask"),
         play=allowed_late,
         outcome=outcome(words=failed("Tool input cancelled by user."), end="ended_by_user"),
@@ -348,7 +348,7 @@ STORIES = (
         ),
     ),
     Story(
-        name="permission: another call",
+        name="permission: the agent makes another call",
         scene=Scene(say="Deployed.", run="ask", changed=[CONFIRM]),
         play=another_call,
         outcome=outcome(
@@ -356,7 +356,7 @@ STORIES = (
         ),
     ),
     Story(
-        name="cancelled",
+        name="turn ended by the person",
         scene=Scene(ask=[CONFIRM]),
         play=cancelled,
         outcome=outcome(
@@ -367,7 +367,7 @@ STORIES = (
         ),
     ),
     Story(
-        name="back",
+        name="Back",
         scene=Scene(ask=[CONFIRM, {**ENV, "when": YES}, WHY]),
         play=back,
         outcome=outcome(
@@ -427,13 +427,13 @@ STORIES = (
         outcome=outcome(asked("token"), secretly("token"), words='{"token": "[redacted]"}'),
     ),
     Story(
-        name="asked twice",
+        name="question asked twice",
         scene=Scene(ask=[CONFIRM]),
         play=asked_twice,
         outcome=outcome(asked("confirm"), answered("confirm", True), words='{"confirm": true}'),
     ),
     Story(
-        name="answered late",
+        name="answered after the turn ended",
         scene=Scene(ask=[CONFIRM]),
         play=answered_late,
         outcome=outcome(
@@ -450,7 +450,7 @@ STORIES = (
         outcome=outcome(asked("confirm"), answered("confirm", False), words='{"confirm": false}'),
     ),
     Story(
-        name="superseded by a changed text",
+        name="question text changed",
         scene=Scene(ask=[CONFIRM], changed=[asks(text="Deploy to production?")]),
         play=superseded,
         outcome=outcome(
@@ -462,7 +462,7 @@ STORIES = (
         ),
     ),
     Story(
-        name="two people",
+        name="two calls, two people",
         scene=Scene(ask=[CONFIRM], second=[REGION]),
         play=two_people,
         outcome=Outcome(
@@ -476,7 +476,7 @@ STORIES = (
         ),
     ),
     Story(
-        name="rejected with a reason",
+        name="answered no, with a reason",
         scene=Scene(ask=[CONFIRM]),
         play=rejected,
         outcome=outcome(
@@ -486,7 +486,7 @@ STORIES = (
         ),
     ),
     Story(
-        name="typed result",
+        name="typed result of the turn",
         scene=Scene(ask=[CONFIRM], schema=READY),
         play=ask_one,
         outcome=outcome(

@@ -1,4 +1,4 @@
-"""The table of stories and interfaces. `python -m support.stories.table` plays all cells."""
+"""The table of stories and interfaces. `python -m support.stories.table` runs all cells."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class Cell(Struct, frozen=True):
 
     @property
     def reason(self) -> str | None:
-        """Why the story does not apply at the interface; None if it is played."""
+        """Why the story does not apply to the interface. None if it does."""
         return self.interface.lacks.get(self.story.name)
 
     @property
     def expected(self) -> Outcome:
-        """The expected outcome, in the words of this asker."""
+        """The expected outcome, with the text that this asker receives."""
         return self.interface.expected(self.story)
 
     @property
     def impossible(self) -> str:
-        """Why this machine cannot play the cell; empty if it can."""
+        """Why this machine cannot run the cell. Empty if it can."""
         return self.interface.missing() or self.story.impossible()
 
     def play(self, directory: Path) -> Outcome:
-        """Play the cell; return its outcome."""
+        """Run the story at the interface and return its outcome."""
         with ExitStack() as closing:
             pair = self.interface(closing).set_up(self.story.scene, directory)
             self.story.play(pair)
@@ -67,12 +67,12 @@ def played() -> list[Cell]:
 
 
 def written(different: Mapping[Key, str] | None = None) -> str:
-    """Return the tables in Markdown: a row per interface, a column per story. `different` are
-    cells with another outcome.
+    """Return the tables in Markdown, with a row per interface and a column per story. `different`
+    contains the cells with an unexpected outcome.
     """
     found = different or {}
     names = [f"{number}. {story.name}" for number, story in enumerate(STORIES, 1)]
-    parts = ["The stories: " + "; ".join(names) + "."]
+    parts = ["The stories:", "\n".join(names)]
     for title, interfaces in TABLES.items():
         head = (
             f"| {title} | "
@@ -92,7 +92,7 @@ def written(different: Mapping[Key, str] | None = None) -> str:
     every = list(cells())
     absent = len(every) - len(played())
     return "\n\n".join(
-        [*parts, f"{len(every)} cells: {len(played())} played, {absent} not applicable."]
+        [*parts, f"{len(every)} cells: {len(played())} tested, {absent} not applicable."]
     )
 
 
@@ -114,14 +114,14 @@ def _mark(cell: Cell, reasons: Mapping[str, str], different: Mapping[Key, str]) 
 
 
 def main() -> int:
-    """Play all cells; print the table and each difference."""
+    """Run all cells, then print the tables and each difference."""
     different: dict[Key, str] = {}
     chosen = sys.argv[1] if len(sys.argv) > 1 else ""
     for cell in played():
         if chosen not in f"{cell.interface.name}, {cell.story.name}":
             continue
         if reason := cell.impossible:
-            print(f"{cell.interface.name}, {cell.story.name}: not played, {reason}")  # noqa: T201
+            print(f"{cell.interface.name}, {cell.story.name}: not run, {reason}")  # noqa: T201
             continue
         with tempfile.TemporaryDirectory() as directory:
             try:
@@ -130,7 +130,7 @@ def main() -> int:
                 different[cell.key] = repr(error)
             else:
                 if found != cell.expected:
-                    different[cell.key] = f"{found}\n  in place of {cell.expected}"
+                    different[cell.key] = f"{found}\n  instead of {cell.expected}"
     SESSION_RESOURCES.close()
     print(written(different))  # noqa: T201
     for (interface, story), difference in different.items():

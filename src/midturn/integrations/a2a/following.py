@@ -14,10 +14,8 @@ from midturn.integrations.a2a.tasks import TaskReader, TaskSnapshot
 from midturn.integrations.a2a.turns import RunningTurns
 from midturn.integrations.a2a.wire import TaskUpdate
 
-_POLL_INTERVAL: Final = 0.5  # seconds; the end of a lock is not notified
-_PAUSED_POLL_INTERVAL: Final = (
-    5.0  # seconds, while a task waits for an answer; answers are notified
-)
+_POLL_INTERVAL: Final = 0.5  # seconds; releasing a lock sends no notification, so poll
+_PAUSED_POLL_INTERVAL: Final = 5.0  # seconds; longer, because a new answer ends the wait
 
 
 class TaskFollower:

@@ -1,8 +1,8 @@
 """Questions of a remote agent as questions of midturn.
 
 A remote agent asks in one of three ways: with midturn's extension, with a call part of Google ADK,
-or with a text. In each way, only a person may answer, the answer is not remembered, and a secret is
-never asked: midturn gives no secret to another agent.
+or with plain text. In all three cases, only a person may answer, and the answer is not remembered.
+A remote agent cannot ask for secrets, because midturn never passes a secret to another agent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from midturn.question.text import sha256, single_line
 
 MAX_QUESTIONS: Final = 20
 """Maximum number of questions that a remote agent may ask at once."""
-_NO_SECRETS: Final = "Another agent asks this. Do not enter passwords or keys."
+_NO_SECRETS: Final = "This question comes from another agent. Do not enter passwords or keys."
 _ADK_TYPE: Final = "adk_type"
 _ADK_LONG_RUNNING: Final = "adk_is_long_running"
 

@@ -129,7 +129,7 @@ class RunningTurns:
 
     async def _run(self, conversation: str, opened: OpenedStream) -> None:
         if conversation in self._running:
-            raise StoreLocked("Another request runs the turn of this conversation.")
+            raise StoreLocked("Another request is already running this conversation's turn.")
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(
             self._drive(conversation, opened, started), name=f"conversation {conversation}"

@@ -1,6 +1,6 @@
 """The requests of the protocol that are not supported."""
 
-# ruff: noqa: ARG002  the arguments are those of the SDK's interface
+# ruff: noqa: ARG002  the SDK's interface determines the arguments
 
 from __future__ import annotations
 

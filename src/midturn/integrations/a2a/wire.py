@@ -19,7 +19,7 @@ from midturn.question.json_value import Json, JsonObject, members
 
 TaskUpdate: TypeAlias = TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 MAX_WHOLE: Final = 2**53
-"""Larger doubles without a fraction are not exact, and stay doubles."""
+"""Largest integer that is converted: doubles represent all integers up to 2**53 exactly."""
 
 
 def text_part(text: str) -> Part:

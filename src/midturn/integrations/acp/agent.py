@@ -1,4 +1,4 @@
-"""midturn as an agent in an editor: handles the editor's requests and keeps its sessions."""
+"""midturn as an agent in an editor: handles the editor's requests and stores its sessions."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class UnsupportedContent(Exception):  # noqa: N818  named for the event
 
 
 def prompt_text(prompt: Sequence[ContentBlock]) -> str:
-    """Return the text of a prompt. Links and attached files are Markdown links in the text. The
-    contents of attached files follow the text.
+    """Return the text of a prompt. Links and attached files become Markdown links in the text. The
+    contents of attached files are appended.
 
     Raises:
-        UnsupportedContent: An image, a sound or a binary file is attached.
+        UnsupportedContent: An image, audio or a binary file is attached.
     """
     typed = "".join(_inline(block) for block in prompt)
     attached = [
@@ -79,11 +79,11 @@ def _attached(resource: schema.TextResourceContents | schema.BlobResourceContent
 # --------------------------------------------------------------------------------------------------
 # MCP servers that an editor sends with a session, converted to midturn's settings.
 #
-# An editor is the user's own program, like the shell that passes `--cfg`. But an editor may pass on
-# settings of a cloned project. Therefore, midturn starts no program that is in the workspace. Only
-# the workspace's own configuration can start such programs, after the user has approved the
+# An editor is the user's own program, like the shell that passes `--cfg`. But an editor may forward
+# settings from a cloned project. Therefore, midturn does not start programs that are in the
+# workspace. Only the workspace's own configuration can start them, after the user has approved that
 # configuration. All servers run in the same sandbox as configured servers. Each call needs
-# permission unless a policy of the user allows the call.
+# permission unless the user's policy allows it.
 
 
 SentServer: TypeAlias = (
@@ -95,8 +95,8 @@ _MAX_NAME_LENGTH = 40
 
 
 class SentServers(Struct, frozen=True, kw_only=True):
-    """The MCP servers that an editor has sent. `servers` are the usable servers by name, and
-    `problems` the reasons why other servers are not used.
+    """The MCP servers that an editor sent. `servers` contains the usable servers by name.
+    `problems` contains an error message for each server that is not used.
     """
 
     servers: dict[str, McpServerSettings] = {}
@@ -104,9 +104,7 @@ class SentServers(Struct, frozen=True, kw_only=True):
 
 
 def sent_servers(sent: Iterable[SentServer], workspace: Path) -> SentServers:
-    """Convert the servers that an editor has sent for a session in a workspace to midturn's
-    settings.
-    """
+    """Convert the MCP servers that an editor sent for a session to midturn's settings."""
     servers: dict[str, McpServerSettings] = {}
     problems: list[str] = []
     for sent_server in sent:
@@ -153,14 +151,14 @@ def _check_command(command: Sequence[str], environment: Sequence[str], workspace
     if os.sep in command[0] and not Path(command[0]).is_absolute():
         raise _Unusable(f"`{command[0]}` must be an absolute path, or a name without `/`")
     for inside in _files_inside((*command, *environment), workspace.resolve()):
-        advice = "configure it in `.midturn/config.toml`, and approve that with `midturn trust`"
+        advice = "configure it in `.midturn/config.toml` and run `midturn trust` to approve it"
         raise _Unusable(f"it would run `{inside}`, which is in the workspace; {advice}")
 
 
 def _files_inside(words: Sequence[str], root: Path) -> Iterator[str]:
-    """Yield the paths of files in the workspace that occur in `words`, the arguments and
-    environment values of a command. A path may be a whole word, may lead through a link, may follow
-    `=`, or may be part of a script or of a list (`LD_PRELOAD`).
+    """Yield the paths of workspace files that occur in the arguments and environment values of a
+    command. A path can be a whole word, go through a symbolic link, follow `=`, or be part of a
+    script or of a list (`LD_PRELOAD`).
     """
     for word in words:
         for named in filter(None, {word, word.rpartition("=")[2], *_SEPARATORS.split(word)}):
@@ -177,12 +175,14 @@ def _files_inside(words: Sequence[str], root: Path) -> Iterator[str]:
 
 TakeConversation: TypeAlias = Callable[[EditorSession, str], Awaitable[None]]
 OpenTurns: TypeAlias = Callable[[Path, Sequence[SentServer]], SessionTurns]
-"""Returns the runner of turns for a directory, with the MCP servers that the editor sent."""
+"""Returns an object that runs turns in a directory, with the MCP servers that the editor sent."""
 _PAGE_SIZE = 200
 
 
 class AssistantAgent:
-    """midturn as an agent in an editor. `turns_in` returns the runner of turns for a directory."""
+    """midturn as an agent in an editor. `turns_in` returns an object that runs turns in a
+    directory.
+    """
 
     def __init__(self, turns_in: OpenTurns, clock: Clock) -> None:
         self._turns_in = turns_in
@@ -203,7 +203,7 @@ class AssistantAgent:
         client_info: schema.Implementation | None = None,
         **_: Any,
     ) -> schema.InitializeResponse:
-        """Return the capabilities of midturn, and store the capabilities of the editor."""
+        """Return midturn's capabilities, and store the editor's capabilities."""
         del (
             protocol_version
         )  # only one protocol version exists; an editor without support for it disconnects
@@ -226,7 +226,7 @@ class AssistantAgent:
         )
 
     async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
-        """Accept without a check, because the API keys of models are in the configuration."""
+        """Accept without a check, because the configuration contains the API keys for models."""
         del method_id
         return schema.AuthenticateResponse()
 
@@ -257,7 +257,7 @@ class AssistantAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """List the conversations of a directory, the oldest first."""
+        """List the conversations of a directory, oldest first."""
         directory = cwd or str(Path.cwd())
         page = await self._turns(directory).store.port.described(
             after=cursor or "", limit=_PAGE_SIZE
@@ -296,13 +296,13 @@ class AssistantAgent:
         return schema.PromptResponse(stop_reason=await self._session(session_id).prompt(words))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """End the running turn."""
+        """End the session's running or waiting turn."""
         session = self._sessions.get(session_id)
         if session:
             await session.cancel()
 
     async def close(self) -> None:
-        """Close all sessions, because the editor has disconnected."""
+        """Close all sessions. Called when the editor disconnects."""
         for session in self._sessions.values():
             await session.close()
 
@@ -353,8 +353,11 @@ class AssistantAgent:
 async def serve(
     agent: AssistantAgent, *streams: asyncio.StreamWriter | asyncio.StreamReader
 ) -> None:
-    """Serve an editor until the editor disconnects. The connection uses stdin and stdout, or
-    `streams`: the stream to the editor, and the stream from the editor.
+    """Serve an editor until it disconnects.
+
+    Args:
+        agent: The agent.
+        streams: Stream to the editor and stream from the editor. The default is stdout and stdin.
     """
     try:
         await acp.run_agent(agent, *streams, use_unstable_protocol=True)  # type: ignore[arg-type]  # the agent leaves out optional methods

@@ -1,5 +1,5 @@
-"""Shows an open question in an editor's own dialog. A response is recorded only if a person can
-have given it.
+"""Shows an open question in an editor's own dialog. Responses that cannot come from a person are
+ignored.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ PermissionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once"]
 
 
 class OfferedOption(Struct, frozen=True, kw_only=True):
-    """One option. `answer` contains the keyword arguments of `store.answer` if a person chooses
-    it.
+    """One option. If a person chooses it, `answer` is passed to `store.answer` as keyword
+    arguments.
     """
 
     id: str
@@ -43,13 +43,13 @@ class OfferedOption(Struct, frozen=True, kw_only=True):
 
     @property
     def option(self) -> schema.PermissionOption:
-        """The option in the format of the protocol."""
+        """The option in the protocol's format."""
         return schema.PermissionOption(option_id=self.id, name=self.name, kind=self.kind)
 
 
 def choices_of(question: OpenQuestion, editor: Editor) -> Sequence[OfferedOption]:
-    """Return the options of a question. Empty if a list of options is not sufficient to answer
-    the question in this editor.
+    """Return the options to show for a question. Empty if the question cannot be answered with a
+    list of options in this editor.
     """
     choices = _choices(question)
     is_yes_or_no = [choice.kind for choice in choices].count("allow_once") == 1
@@ -141,7 +141,7 @@ _ANY_CLIENT = Client()  # forms of this protocol support all kinds of questions
 
 
 class NoEditorAnswer(Exception):  # noqa: N818  named for the event
-    """No person has answered in the editor. The message contains the reason."""
+    """The editor did not return a person's answer. The message contains the reason."""
 
 
 class EditorDialog(Struct, frozen=True, kw_only=True):
@@ -162,7 +162,8 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         """Ask a question and record the answer.
 
         Raises:
-            NoEditorAnswer: The question is still open. It can be answered in another interface.
+            NoEditorAnswer: The editor returned no valid answer. The question stays open and can
+                be answered in another interface.
         """
         form = self._form(question)
         began = self.clock.monotonic()
@@ -183,7 +184,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         try:
             await self.store.answer(question.id, via=VIA, digest=digest, **answer)
         except (AlreadyAnswered, NotOpen) as late:
-            _LOG.info("an answer of %s was too late: %r", self.editor.name, str(late))
+            _LOG.info("an answer from %s was too late: %r", self.editor.name, str(late))
         except MidturnError as error:
             raise NoEditorAnswer(str(error)) from error
 
@@ -247,7 +248,7 @@ def _all_can_be_shown(questions: Sequence[Question[Any]]) -> bool:
 
 
 def _call_update(question: OpenQuestion) -> schema.ToolCallUpdate:
-    """Return the text above the options: the call, or the question."""
+    """Return the text to show above the options: the call, or the question."""
     again = f"An earlier answer was not accepted: {question.problem}" if question.problem else ""
     text = "\n\n".join(
         part for part in (again, question.question.text, question.question.context) if part

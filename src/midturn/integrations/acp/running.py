@@ -68,12 +68,12 @@ def standing_permissions(options: Sequence[Option]) -> Sequence[str]:
 
 
 def choice(outcome: Decided | None, options: Sequence[Option]) -> str | None:
-    """Return the agent's option for a decision, or None. The option never allows or refuses more
-    than the person did.
+    """Return the id of the agent's option that matches a decision, or None. The option never
+    allows or refuses more than the person did.
 
     A standing permission is chosen only if the agent still offers the permission that the person
     saw. Otherwise, the call is allowed once. If the person changed the arguments, the call is
-    refused, and a later message tells the agent the changed arguments.
+    refused, and a later message contains the changed arguments.
     """
     match outcome:
         case Approved(arguments=None, always=always):
@@ -116,11 +116,11 @@ class AcpRun(Headless, frozen=True, kw_only=True):
     mode: str | None = None
 
     async def go(self, prompt: str) -> str | None:
-        """Run one prompt to its end and return the stop reason of the protocol (`end_turn`). See
-        `Headless.run`.
+        """Run one prompt until the agent is done. Return the protocol's stop reason, for example
+        `end_turn`. See `Headless.run`.
 
         Raises:
-            AgentFailed: The agent cannot be started, does not support the protocol, or ends
+            AgentFailed: The agent cannot be started, does not support the protocol, or exits
                 early. The agent's questions stay open.
         """
         try:
@@ -133,7 +133,7 @@ class AcpRun(Headless, frozen=True, kw_only=True):
 
 class AcpClient:
     """The client side of the protocol. It asks the agent's questions and shows the agent's text.
-    It offers no access to files or a terminal, because the agent has its own access.
+    It does not offer access to files or a terminal, because the agent has its own access.
     """
 
     def __init__(self, run: AcpRun, process: Process) -> None:
@@ -191,7 +191,7 @@ class AcpClient:
         """Ignore the connection event."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """Show the text of the agent."""
+        """Show the agent's text."""
         del session_id
         if isinstance(update, schema.AgentMessageChunk) and isinstance(
             update.content, schema.TextContentBlock
@@ -205,7 +205,7 @@ class AcpClient:
         options: list[schema.PermissionOption],
         **_: Any,
     ) -> schema.RequestPermissionResponse:
-        """Ask whether a call may run. If no person decides, the request is cancelled; it is never
+        """Ask whether a call may run. If no person decides, the request is cancelled, not
         refused.
         """
         calls = self._calls(session_id)
@@ -309,8 +309,8 @@ class AcpClient:
         return calls, external_call, outcome
 
     async def _keep_message(self, asked: str, outcome: Decided | None) -> None:
-        """Keep the message about the outcome for the agent's next prompt. If a person ended the
-        turn, cancel the turn before the agent continues.
+        """Queue a message about the outcome for the agent's next prompt. If a person ended the
+        turn, cancel it before the agent continues.
         """
         self.pending_messages.keep(f'"{asked}"', outcome)
         if isinstance(outcome, TurnStopped):

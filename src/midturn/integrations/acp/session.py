@@ -29,8 +29,8 @@ from midturn.stores.watching import times_to_look
 
 
 class UpdateQueue:
-    """Queue of updates to the editor. They wait until they are sent (`sending`) or dropped
-    (`dropping`).
+    """Queue of updates to the editor. Queued updates are sent while a `sending` block runs, and
+    dropped while a `dropping` block runs.
     """
 
     def __init__(self, connection: Client, session: str) -> None:
@@ -39,7 +39,7 @@ class UpdateQueue:
         self._queue: asyncio.Queue[Update] = asyncio.Queue()
 
     def tell(self, update: Update) -> None:
-        """Add an update."""
+        """Add an update to the queue."""
         self._queue.put_nowait(update)
 
     async def drained(self) -> None:
@@ -48,9 +48,7 @@ class UpdateQueue:
 
     @asynccontextmanager
     async def sending(self) -> AsyncGenerator[None]:
-        """Send queued updates in order while the block runs, and send all of them before it
-        ends.
-        """
+        """Send updates in order while the block runs. At its end, wait until all are sent."""
         async with self._process(self._send):
             yield
 
@@ -89,7 +87,7 @@ async def _drop(update: Update) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Runner of turns, implemented by the code that knows the configuration
+# Interface for running turns. The caller implements it, because it has the configuration.
 
 
 Interrupt: TypeAlias = Callable[[], object]
@@ -106,8 +104,8 @@ class SessionTurns(Protocol):
         ...
 
     async def begin(self, conversation: str, words: str) -> str:
-        """Create a conversation for the first message `words`, and return the conversation's id.
-        The id is `conversation`, if this id is not used yet.
+        """Create a conversation whose first message will be `words`, and return its id. The id is
+        `conversation`, unless it is already in use.
         """
         ...
 
@@ -131,7 +129,7 @@ class SessionTurns(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the connections that the turns have opened."""
+        """Close the connections that the turns opened."""
         ...
 
 
@@ -165,12 +163,11 @@ class EditorSession:
         self._seen_length = 0
         self._background_turn: asyncio.Task[None] | None = None
 
-    # Requests of the editor
+    # Requests from the editor
     # ----------------------------------------------------------------------------------------------
 
     async def prompt(self, words: str) -> EditorStopReason:
-        """Run a turn. If the previous turn is still open, first resume this turn and run it to
-        its end.
+        """Run a turn. If the previous turn is still open, first resume it and wait until it ends.
 
         Raises:
             RequestError: The turn failed or cannot start.
@@ -254,8 +251,9 @@ class EditorSession:
                 self._updates.warn(str(error))
 
     async def _drive(self, words: str | None, cancels_at_start: int) -> RunEnding:
-        """Run a turn to its end and show its questions in the editor. Stop when the user cancels
-        the turn, that is, when the number of cancellations is no longer `cancels_at_start`.
+        """Run a turn until it ends, and show its questions in the editor. Stop when the user
+        cancels the turn, that is, when the number of cancellations is no longer
+        `cancels_at_start`.
         """
         async with self._asking_in_editor():
             while cancels_at_start == self._cancels:
@@ -270,8 +268,8 @@ class EditorSession:
             return RunEnding("ended_by_user")
 
     async def _run(self, words: str | None, cancels_at_start: int) -> RunEnding | None:
-        """Run the turn until it ends or waits. Return None if another process runs or has ended
-        the turn.
+        """Run the turn until it ends or waits for an answer. Return None if another process is
+        running the turn or has ended it.
         """
 
         def on_start(interrupt: Interrupt) -> None:
@@ -324,8 +322,8 @@ class EditorSession:
         raise AssertionError("`times_to_look` never ends")
 
     async def _end_turn(self) -> None:
-        """End a waiting turn. If another process holds the lock, retry until the lock is
-        released, because there is no notification of the release.
+        """End a waiting turn. If another process holds the lock, retry, because releasing a lock
+        sends no notification.
         """
         for _ in range(_MAX_ATTEMPTS):
             try:
@@ -384,7 +382,7 @@ class EditorSession:
         """Ask a question in the editor. If the question cannot be asked, tell the user where to
         answer it. The question stays open.
         """
-        await self._update_queue.drained()  # the editor must know the call before its question
+        await self._update_queue.drained()  # the editor must receive the call before its question
         where = f"You can answer it with `midturn answer {question.id}`."
         if not self._dialog.can_ask(question):
             self._updates.show_question_text(
@@ -401,7 +399,7 @@ class EditorSession:
         except ConnectionError:
             return  # the editor has disconnected, so the session ends
         except Exception:  # noqa: BLE001  third-party code may raise anything; the question stays in the inbox
-            _LOG.exception("a dialog of %s failed", self._dialog.editor.name)
+            _LOG.exception("a dialog in %s failed", self._dialog.editor.name)
             self._updates.show_question_text(
                 question.request.call, f"{question.question.text} {where}"
             )
@@ -416,7 +414,7 @@ def _stop_reason(ending: RunEnding) -> EditorStopReason:
     """Return the stop reason for the editor.
 
     Raises:
-        RequestError: The turn failed, or the turn is still open because the model is unavailable.
+        RequestError: The turn failed, or it is still open because the model is unavailable.
     """
     match ending.status:
         case "completed":
@@ -426,8 +424,8 @@ def _stop_reason(ending: RunEnding) -> EditorStopReason:
         case "open":
             raise RequestError(
                 _FAILED,
-                f"{ending.error or 'The model is down.'} The turn is open. Your next prompt resumes"
-                " it first.",
+                f"{ending.error or 'The model is unavailable.'} The turn is still open. Your next"
+                " prompt resumes it first.",
             )
         case _:
             raise RequestError(_FAILED, ending.error or "The turn failed.")

@@ -1,6 +1,4 @@
-"""Converts the events of a conversation to updates for an editor. The events are live or
-recorded.
-"""
+"""Converts the live and recorded events of a conversation to updates for an editor."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ class Updates:
         self._content: dict[str, list[str]] = {}
 
     def show(self, happening: Happening) -> None:
-        """Send an event of a turn that runs in this process."""
+        """Send an event from a turn that runs in this process."""
         match happening:
             case TextShown(text):
                 self._send(acp.update_agent_message_text(text))
@@ -86,11 +84,11 @@ class Updates:
             self._send_entry(self._new_entry(event))
 
     def warn(self, text: str) -> None:
-        """Send a message of midturn, as opposed to the model's text."""
+        """Send a message from midturn, as opposed to the model's text."""
         self._send(acp.update_agent_thought_text(f"midturn: {text}\n"))
 
     def show_question_text(self, call: str, words: str) -> None:
-        """Show a text about an open question at the call that asks it."""
+        """Show text about an open question, in the tool call that asks it."""
         self._send(
             acp.update_tool_call(call, content=_texts([*self._content.get(call, ()), words]))
         )
@@ -99,7 +97,7 @@ class Updates:
         """Return the transcript entry of an event, or None if the event was sent before."""
         if event.event_id in self._sent_ids:
             return None
-        self._sent_ids.update({event.event_id} - {""})  # events of other programs may have no id
+        self._sent_ids.update({event.event_id} - {""})  # events from other programs may have no id
         return self._transcript.take(event)
 
     def _send_entry(self, entry: Entry | None) -> None:
@@ -139,7 +137,7 @@ class Updates:
 
 
 def title_of(tool: str, arguments: Json) -> str:
-    """Return the title of a call: the tool and the first text among its arguments."""
+    """Return the title of a call: the tool's name and the first string among its arguments."""
     text = next((value for value in members(arguments).values() if isinstance(value, str)), "")
     line = " ".join(text.split())
     return f"{tool}: {line[:_MAX_TITLE_LENGTH]}" if line else tool
@@ -166,16 +164,16 @@ question open.
 """
 
 CLIENTS_WITHOUT_OPTIONS: Final = ("acpx",)
-"""Name prefixes of clients that do not show options. If the user approves in such a client, the
-client chooses the first option without showing it.
+"""Name prefixes of clients that do not show options. If the user approves in such a client, it
+chooses the first option for the user.
 """
 
 
 class Editor(Struct, frozen=True, kw_only=True):
-    """A client. Its `name` is recorded with the answers given in this client.
+    """A client.
 
     Args:
-        name: Display name.
+        name: Display name. It is recorded with the answers given in this client.
         shows_forms: Whether the client supports forms.
         can_refuse: Whether a refusal is always a person's decision.
         shows_options: Whether the client lets a person choose among several options.
@@ -190,7 +188,7 @@ class Editor(Struct, frozen=True, kw_only=True):
     def of(
         cls, capabilities: schema.ClientCapabilities | None, info: schema.Implementation | None
     ) -> Editor:
-        """Read the reported name and capabilities of a client."""
+        """Return a client with the name and capabilities that it reported."""
         elicitation = capabilities.elicitation if capabilities else None
         name = info.name if info else ""
         return cls(

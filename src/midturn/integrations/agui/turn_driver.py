@@ -33,8 +33,8 @@ from midturn.stores.port import LockedBy
 from midturn.stores.store import ConversationStore
 from midturn.turn.view import TurnView
 
-_POLL_INTERVAL: Final = 0.5  # seconds; the end of a lock is not notified
-RETRY_DELAY: Final = 0.05  # seconds, if another run was faster
+_POLL_INTERVAL: Final = 0.5  # seconds; releasing a lock sends no notification, so poll
+RETRY_DELAY: Final = 0.05  # seconds to wait after another run locked the conversation first
 _QUIET_SECONDS: Final = 0.5  # without new events, a turn of another process waits for its questions
 
 
@@ -70,7 +70,7 @@ class TurnDriver:
         self.position = position
         """Number of recorded events that the writer has."""
         self.result: RunResult[object] | None = None
-        """Result of the last turn that this run has driven."""
+        """Result of the last turn that this run drove."""
 
     async def continue_turn(self) -> AsyncIterator[AguiEvent]:
         """Resume the open turn if it can continue, and follow it if another request or process runs

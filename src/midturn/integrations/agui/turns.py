@@ -1,4 +1,4 @@
-"""Turns that run in tasks of the application.
+"""Runs turns as asyncio tasks of the application.
 
 A turn does not depend on the request that started it: if the connection is lost, the turn goes on,
 and later requests find its events in the log. `work` also continues turns that front ends have
@@ -205,7 +205,7 @@ class RunningTurns:
             MidturnError: The turn cannot run.
         """
         if conversation in self._running:
-            raise StoreLocked("Another request runs the turn of this conversation.")
+            raise StoreLocked("Another request is already running this conversation's turn.")
         running = self._running[conversation] = RunningTurn(conversation, opened)
         running.task.add_done_callback(lambda _: self._ended(conversation, running))
         try:

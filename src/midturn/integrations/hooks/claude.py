@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from midturn.question.form import Form
 
 # --------------------------------------------------------------------------------------------------
-# Output documents of Claude Code's hooks. Other agents use the same format.
+# JSON output of Claude Code's hooks. Other agents use the same format.
 
 
 def permission(decision: JsonObject) -> hook_agent.HookOutput:
@@ -40,7 +40,7 @@ def permission(decision: JsonObject) -> hook_agent.HookOutput:
 
 
 def before_tool(decision: str, reason: str = "", **besides: Json) -> hook_agent.HookOutput:
-    """Return the output that decides about a call before its tool runs (`PreToolUse`)."""
+    """Return the output that allows or denies a call before its tool runs (`PreToolUse`)."""
     said: dict[str, Json] = {"permissionDecisionReason": reason} if reason else {}
     return hook_agent.HookOutput(
         {
@@ -63,15 +63,15 @@ class ClaudeDialect(hook_agent.HookProcess):
     def answered(
         self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided
     ) -> hook_agent.HookOutput:
-        """Return no output, because most agents do not ask questions through hooks."""
+        """Return an empty output, because most agents do not ask questions through hooks."""
         del document, occasion, outcome
         return hook_agent.HookOutput()
 
     def answered_by_denying(
         self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided
     ) -> hook_agent.HookOutput:
-        """Return the answers as the reason of a denial, for agents that accept answers only in
-        this way.
+        """Return a denial with the answers as its reason, for agents that cannot receive answers in
+        another way.
         """
         if isinstance(outcome, FormCompleted):
             listed = [
@@ -99,7 +99,7 @@ class ClaudeDialect(hook_agent.HookProcess):
 
 
 _SHORT_TIMEOUT = 60
-"""Timeout in seconds of a hook that does not wait for a person."""
+"""Timeout, in seconds, for hooks that do not wait for a person."""
 ASKS = "AskUserQuestion"
 _EXIT_PLAN_TOOL = "ExitPlanMode"
 
@@ -194,7 +194,7 @@ class Claude(ClaudeDialect):
 
     def denied(self, document: JsonObject, message: str) -> hook_agent.HookOutput:
         """Return the output that denies a call for a technical reason. If the call is a question
-        of an MCP server, the output is empty, and Claude Code itself cancels the question.
+        from an MCP server, the output is empty, and Claude Code itself cancels the question.
         """
         return (
             permission({"behavior": "deny", "message": message})
@@ -238,8 +238,8 @@ def is_unattended(environment: Mapping[str, str]) -> bool:
 
 
 def _with_plan(call: hook_agent.HookCall, document: JsonObject) -> hook_agent.HookCall:
-    """Return the call that ends plan mode, with the text of the plan as an argument. Claude Code
-    keeps the plan in a file.
+    """If the call ends plan mode, return it with the text of the plan as an argument. Claude Code
+    stores the plan in a file.
     """
     if (
         call.tool != _EXIT_PLAN_TOOL
@@ -255,8 +255,8 @@ def _with_plan(call: hook_agent.HookCall, document: JsonObject) -> hook_agent.Ho
 
 
 def suggested(suggestions: Json) -> tuple[str, ...]:
-    """Describe each standing permission that the agent offers. Suggestions of an unknown kind,
-    and suggestions that are not a permission, are left out.
+    """Return a description of each standing permission that the agent offers. Other suggestions
+    are left out.
     """
     return tuple(dict.fromkeys(filter(None, map(_suggestion, objects(suggestions)))))
 
@@ -306,7 +306,7 @@ def _rule(rule: JsonObject) -> str:
     return f"{tool} calls that fit `{content}`" if content else f"every call of {tool}"
 
 
-# Questions of the agent
+# Questions from the agent
 # --------------------------------------------------------------------------------------------------
 
 
@@ -318,7 +318,7 @@ def _questions_only(arguments: JsonObject) -> JsonObject:
 
 
 def questions_of(arguments: JsonObject, *, gates: bool) -> hook_agent.HookEvent:
-    """Return the questions of a call of `AskUserQuestion`, a tool of Claude Code, as a form."""
+    """Return the questions in a call to Claude Code's tool `AskUserQuestion` as a form."""
     from midturn.question.form import Form  # imported here, because few calls ask questions
 
     listed = objects(arguments.get("questions"))
@@ -368,8 +368,8 @@ def _option(option: JsonObject) -> Json:
 
 
 def answers_by_text(form: Form, given: FormCompleted) -> dict[str, Json]:
-    """Return the answers by the text of their questions, which is the format of the agent's own
-    dialog. Several labels are joined by commas.
+    """Return the answers by question text, in the format of the agent's own dialog. Several labels
+    are joined by commas.
     """
     return {
         question.context or question.text: model_messages.answer_with_reason(given, question.id)
@@ -377,7 +377,7 @@ def answers_by_text(form: Form, given: FormCompleted) -> dict[str, Json]:
     }
 
 
-# Questions of MCP servers
+# Questions from MCP servers
 # --------------------------------------------------------------------------------------------------
 
 

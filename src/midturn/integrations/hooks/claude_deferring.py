@@ -1,5 +1,5 @@
-"""Hooks of Claude Code that defer calls. Without a terminal, a run ends at a call that a person
-must decide about. When the session is resumed, the run continues with this call.
+"""Hooks of Claude Code that defer calls. Without a terminal, a run ends when a call needs a
+person's decision. When the session is resumed, it continues with this call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from midturn.question.json_value import JsonObject
 _EVENT = "PreToolUse"  # the only event that can end a run in the middle of a call
 _MATCHER = f"Bash|Write|Edit|MultiEdit|NotebookEdit|WebFetch|WebSearch|{ASKS}|mcp__.*"
 _EDIT_TOOLS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
-# prefix of midturn's own tools, which need no permission because they ask the questions themselves
+# prefix of midturn's own tools; they need no permission, because they only ask questions
 _OWN_TOOLS = "mcp__midturn__"
 _TIMEOUT = 120  # timeout of the hook in seconds; the hook does not wait for a person
 _SESSION_PATTERN = r"[A-Za-z0-9][A-Za-z0-9-]{0,99}"
@@ -46,13 +46,13 @@ POLICY: Final = "defer"
 
 
 class DeferringClaude(Claude):
-    """With a terminal, it behaves like `Claude`. Without a terminal, a call that a person must
-    decide about ends the run, and the next run repeats the call.
+    """Behaves like `Claude` if there is a terminal. Without a terminal, a call that needs a
+    person's decision ends the run, and the resumed run repeats the call.
     """
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> HookEvent:
-        """Return the event that the document describes. Without a terminal, its waiting time is
-        0.
+        """Return the event that the document describes. Without a terminal, the hook does not
+        wait for an answer.
         """
         if not is_unattended(environment):
             return super().read(document, environment)
@@ -109,8 +109,8 @@ class DeferringClaude(Claude):
 
 
 def _before_tool(document: JsonObject) -> HookEvent:
-    """Return the event for a call. The document does not say whether Claude Code itself would ask
-    for permission. Therefore the permission mode in the document decides whether midturn asks.
+    """Return the event for a call. The document does not contain whether Claude Code itself would
+    ask for permission, so midturn decides by the permission mode whether to ask.
     """
     call, mode = call_in(document), document.get("permission_mode")
     if not document.get("tool_name"):
@@ -139,8 +139,8 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
             " resumes the run."
         ),
         killed=(
-            f"{blocking.killed} If the hook was to defer a call, Claude Code's permission rules"
-            " decide about it."
+            f"{blocking.killed} Without a terminal, the hook can also be killed before it defers a"
+            " call. Claude Code's permission rules then decide about this call."
         ),
     )
 

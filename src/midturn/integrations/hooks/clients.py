@@ -1,10 +1,9 @@
 """Known MCP clients: what their dialogs can show, and whether a decline can be trusted.
 
-The capabilities that a client advertises are not sufficient. Some clients decline a form
-automatically, although no person saw it, and some clients drop fields that they cannot show. The
-table lists these clients. midturn sends all questions to an unknown client. The client's answers
-are validated, and a decline counts as the person's decision unless it arrives faster than a
-person can react.
+The capabilities that a client advertises are not sufficient. Some clients automatically decline a
+form that no person saw, and some clients drop fields that they cannot show. `CLIENTS` lists these
+clients. An unknown client receives all questions. Its answers are validated, and a decline counts
+as the person's decision unless it arrives faster than a person can react.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _BASIC: Final[frozenset[FieldKind]] = frozenset(("boolean", "choice", "text"))
 
 
 class Client(Struct, frozen=True, kw_only=True):
-    """One client.
+    """Known properties of an MCP client.
 
     Args:
         agent: Name of the client's agent in `midturn hook`.
@@ -46,9 +45,9 @@ class Client(Struct, frozen=True, kw_only=True):
         can_decline: Whether a decline can be a person's decision. False for clients that are
             known to decline automatically.
         sorts: Whether the client sorts the fields of a form by name.
-        holds_clock: Whether the timeout of a call is suspended while the client's dialog is open.
-        closes_only_pushed: Whether the server can close only the dialogs of the older protocol.
-            Dialogs of the newer protocol then stay open until the user closes them.
+        holds_clock: Whether the client suspends the timeout of a call while its dialog is open.
+        closes_only_pushed: Whether the server can close a dialog only if it uses the older
+            protocol. With the newer protocol, the dialog stays open until the user closes it.
     """
 
     agent: str = ""
@@ -82,7 +81,7 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 
 def client_of(name: str) -> Client:
-    """Return the known properties of a client by its reported name."""
+    """Return the known properties of a client. `name` is the name that the client reports."""
     plain = name.strip().casefold()
     known = next(
         (client for prefix, client in CLIENTS.items() if plain.startswith(prefix)), _UNKNOWN
@@ -117,7 +116,7 @@ def _kind(question: Question[Any]) -> FieldKind | None:
 
 
 def is_unattended(client: Client, environment: Mapping[str, str], meta: JsonObject) -> bool:
-    """Return whether no person is at the client's terminal. False if it is unknown."""
+    """Return whether the client runs without a person at its terminal. False if unknown."""
     match client.agent:
         case "claude":
             attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED", "")
@@ -133,7 +132,7 @@ def is_unattended(client: Client, environment: Mapping[str, str], meta: JsonObje
 
 
 def session_of(client: Client, environment: Mapping[str, str], meta: JsonObject) -> str:
-    """Return the client's id of the session, or an empty string if the client sends none."""
+    """Return the client's session id, or an empty string if the client sends none."""
     variable = {
         "claude": "CLAUDE_CODE_SESSION_ID",
         "copilot": "COPILOT_AGENT_SESSION_ID",
@@ -144,7 +143,7 @@ def session_of(client: Client, environment: Mapping[str, str], meta: JsonObject)
 
 
 def call_id_of(meta: JsonObject) -> str:
-    """Return the client's own id of a call, or an empty string if the client sends none."""
+    """Return the client's call id, or an empty string if the client sends none."""
     return text(meta.get("claudecode/toolUseId")) or text(meta.get("callId"))
 
 
@@ -156,8 +155,8 @@ FindInstallation: TypeAlias = Callable[[Path, Path | None, Mapping[str, str]], I
 
 
 class AgentSupport(Struct, frozen=True, kw_only=True):
-    """Support for an agent with hooks. A package adds support for a further agent as an entry
-    point of `midturn.agents` that is named after the agent's key.
+    """Support for an agent with hooks. To add an agent, a package registers an `AgentSupport` as
+    an entry point in the group `midturn.agents`. The entry point's name is the agent's key.
 
     Args:
         hooks: Reads and writes the documents of the agent's hooks.
@@ -188,7 +187,7 @@ AGENTS: Final[Mapping[str, HookAgent]] = {key: support.hooks for key, support in
 
 
 def support_of(key: str) -> AgentSupport:
-    """Return the support for an agent. It is built in or comes from an installed package.
+    """Return the support for an agent, built in or from an installed package.
 
     Raises:
         ConfigError: The agent is unknown, or its package cannot be loaded or used.
@@ -211,4 +210,4 @@ AGENTS_ADDED: Final[Registry[AgentSupport]] = Registry(
     fits=_is_support,
     ought="an `AgentSupport` for an agent with that key",
 )
-"""Support from packages, by the key of the agent."""
+"""Support from packages, by agent key."""

@@ -1,4 +1,4 @@
-"""Hooks of Codex. In a terminal, Codex's own dialog opens after the hook ends. `codex exec` has
+"""Hooks of Codex. In a terminal, Codex's own dialog opens after the hook exits. `codex exec` has
 no dialog, and runs the call if the hook fails.
 """
 
@@ -77,8 +77,8 @@ class Codex(ClaudeDialect):
     def answered(
         self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided
     ) -> hook_agent.HookOutput:
-        """Return the answers as the reason of a denial, because Codex accepts answers only in
-        this way.
+        """Return a denial with the answers as its reason, because Codex cannot receive answers in
+        another way.
         """
         return self.answered_by_denying(document, occasion, outcome)
 

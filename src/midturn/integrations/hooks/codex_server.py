@@ -33,7 +33,7 @@ from midturn.question.form import Form
 from midturn.question.json_value import Json, JsonObject, members, objects, text
 
 # --------------------------------------------------------------------------------------------------
-# JSON-RPC over lines: both sides send requests, and each request has a response
+# JSON-RPC with one message per line: both sides send requests, and each request has a response
 
 
 AfterDelivery: TypeAlias = Callable[[], Awaitable[None]]
@@ -49,7 +49,7 @@ class RequestRefused(Exception):  # noqa: N818  named for the event
 
 
 class RequestHandler(Protocol):
-    """Handles the messages of a connection's peer."""
+    """Handles the messages from a connection's peer."""
 
     async def handle_request(
         self, method: str, params: JsonObject
@@ -71,8 +71,8 @@ class Disconnected(ConnectionError):  # noqa: N818  named for the event
 
 
 def method_not_found(method: str) -> RequestRefused:
-    """Return the error response to an unknown method."""
-    return RequestRefused(f"There is no method {method} here.", _METHOD_NOT_FOUND)
+    """Return the error response for an unknown method."""
+    return RequestRefused(f"The method {method} is not supported.", _METHOD_NOT_FOUND)
 
 
 class JsonLines:
@@ -109,23 +109,23 @@ class JsonLines:
         await self._send({"method": method})
 
     def withdraw(self, id: Json) -> None:
-        """Cancel the handling of a request that the peer has withdrawn."""
+        """Stop handling a request that the peer withdrew."""
         task = self._answering.pop(json.dumps(id), None)
         if task:
             task.cancel()
 
     def is_withdrawn(self) -> bool:
-        """Return whether the request that the current task handles was withdrawn."""
+        """Return whether the peer withdrew the request that the current task handles."""
         return asyncio.current_task() not in self._answering.values()
 
     async def listen(self) -> None:
-        """Handle incoming messages until the connection closes. Then cancel open requests and
-        finish the callbacks of sent responses.
+        """Handle incoming messages until the connection closes. Then cancel open requests, and wait
+        for the callbacks of the responses that were sent.
         """
         try:
             while line := await self._reader.readline():
                 self._receive(line)
-        except (ValueError, ConnectionError):  # a line above the size limit, or a broken stream
+        except (ValueError, ConnectionError):  # a line exceeds the size limit, or the stream broke
             pass
         finally:
             self._is_closed = True
@@ -190,14 +190,14 @@ class JsonLines:
 
 
 async def _no_operation() -> None:
-    """Do nothing. This is the callback after an error response."""
+    """Do nothing. Used as the callback after an error response."""
 
 
 COMMAND: Final = ("codex", "app-server")
 COMPLETED: Final = "completed"
 _NAME, _AGENT, _VIA = "Codex", "codex", "hook"
 _STANDING_PERMISSION = (
-    "run this, and the same again, without asking, until this session of Codex ends",
+    "run this and identical calls without asking, until this Codex session ends",
 )
 _ACCEPT_FOR_SESSION = "acceptForSession"
 _ELICITATION_TOOL = "mcp_elicitation"
@@ -206,7 +206,7 @@ _TOOL_NAMES: Final[Mapping[str, str]] = {
     "item/fileChange/requestApproval": "apply_patch",
     "item/permissions/requestApproval": "permissions",
 }
-"""Tool names of permission requests, the same as in Codex's hooks."""
+"""Tool names for permission requests by method. Codex's hooks use the same names."""
 _HIDDEN_FIELDS = (
     "itemId",
     "turnId",
@@ -219,7 +219,7 @@ _HIDDEN_FIELDS = (
 
 
 class CannotShow(MidturnError):  # noqa: N818  named for the event
-    """A request of the server cannot be shown to a person. The message contains the reason."""
+    """A request from the server cannot be shown to a person. The message contains the reason."""
 
 
 class CodexServer(Headless, frozen=True, kw_only=True):
@@ -228,12 +228,12 @@ class CodexServer(Headless, frozen=True, kw_only=True):
     thread: str = ""
 
     async def go(self, prompt: str) -> str | None:
-        """Run one prompt to its end and return its status in Codex's terms (`completed`,
+        """Run one prompt until Codex is done. Return its status in Codex's terms (`completed`,
         `interrupted`). See `Headless.run`.
 
         Raises:
-            AgentFailed: Codex cannot be started, refuses a request, fails, or ends early. The
-                open questions stay open.
+            AgentFailed: Codex cannot be started, refuses a request, fails, or exits early. Open
+                questions stay open.
         """
         try:
             return await self.run(lambda process: _Session(self, process), prompt, COMPLETED)
@@ -259,7 +259,7 @@ class _Session:
         self._stop_task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Start a session, or resume one."""
+        """Start or resume a session."""
         client: JsonObject = {"name": "midturn", "title": "midturn", "version": __version__}
         await self._lines.request(
             "initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}}
@@ -289,7 +289,7 @@ class _Session:
         return text(turn_result.get("status"))
 
     async def close(self) -> None:
-        """Stop listening. Questions without an answer stay open."""
+        """Stop listening. Open questions stay open."""
         left = [task for task in (self._listen_task, self._stop_task) if task]
         for task in left:
             task.cancel()
@@ -302,12 +302,12 @@ class _Session:
             if self._turn_ended and not self._turn_ended.done():
                 self._turn_ended.set_exception(Disconnected())
 
-    # Messages of the server
+    # Messages from the server
     # ----------------------------------------------------------------------------------------------
 
     def handle_notification(self, method: str, params: JsonObject) -> None:
-        """Handle a notification: text of the agent, an item that a later question may refer to, a
-        withdrawn request, or the end of the turn.
+        """Handle a notification: text from the agent, an item that a later question may refer to,
+        a withdrawn request, or the end of the turn.
         """
         match method:
             case "item/agentMessage/delta":
@@ -329,11 +329,11 @@ class _Session:
     async def handle_request(
         self, method: str, params: JsonObject
     ) -> tuple[JsonObject, AfterDelivery]:
-        """Ask a person the server's question, or ask for the permission that the server requests.
+        """Ask a person the server's question or permission request.
 
         Raises:
-            RequestRefused: The request cannot be shown to a person. The response contains the
-                reason.
+            RequestRefused: The request cannot be shown to a person. The error message contains
+                the reason.
         """
         try:
             return await self._ask_person(method, params)
@@ -395,7 +395,7 @@ class _Session:
                 return "decline", delivered
 
     async def _questions(self, params: JsonObject) -> tuple[JsonObject, AfterDelivery]:
-        """Ask the questions of the model."""
+        """Ask the model's questions."""
         asked = objects(params.get("questions"))
         if any(each.get("isSecret") is True for each in asked):
             raise CannotShow(
@@ -428,7 +428,7 @@ class _Session:
         }, delivered
 
     async def _elicitation(self, params: JsonObject) -> tuple[JsonObject, AfterDelivery]:
-        """Ask the question of an MCP server: a form, or whether to open a web address. A question
+        """Ask a question from an MCP server: a form, or whether to open a web address. A question
         that cannot be shown to a person is cancelled.
         """
         message = (
@@ -481,7 +481,7 @@ class _Session:
 
     async def _wait(self, calls: ExternalCallService, external_call: ExternalCall) -> Decided:
         """Wait for an answer. If Codex withdraws the request, close the question. If this process
-        ends, the question stays open.
+        exits, the question stays open.
         """
         try:
             return await calls.wait(external_call) or DecidedElsewhere()
@@ -517,5 +517,5 @@ def _description(method: str, params: JsonObject) -> str:
 def _close_later(
     calls: ExternalCallService, external_call: ExternalCall, outcome: Decided
 ) -> AfterDelivery:
-    """Return a callback that closes the question after the server has received the answer."""
+    """Return a callback that closes the question. Call it after the server receives the answer."""
     return lambda: calls.close(external_call, model_messages.recorded_content(outcome))

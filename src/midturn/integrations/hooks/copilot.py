@@ -36,7 +36,7 @@ class Copilot(ClaudeDialect):
     )  # with a terminal, Copilot's own dialog decides; without one, Copilot denies the call
 
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return the id of the session."""
+        """Return the session id."""
         return text(document.get("sessionId")) or environment.get("COPILOT_AGENT_SESSION_ID", "")
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> hook_agent.HookEvent:
@@ -51,7 +51,7 @@ class Copilot(ClaudeDialect):
             if call.tool.startswith(f"{SERVER}/"):
                 return (
                     hook_agent.Nothing()
-                )  # midturn's tools only ask questions; Copilot's own permissions apply to them
+                )  # midturn's tools only ask questions, so Copilot's own permissions are sufficient
             return hook_agent.Permit(
                 id="", tool=call.tool, arguments=call.arguments, gates=unattended, seconds=seconds
             )
@@ -82,8 +82,8 @@ class Copilot(ClaudeDialect):
     def answered(
         self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided
     ) -> hook_agent.HookOutput:
-        """Return the answers by the field names in the model's schema, as the reason of a denial.
-        Copilot accepts answers only in this way.
+        """Return a denial with the answers as its reason, because Copilot cannot receive answers in
+        another way. The answers are listed by the field names in the model's schema.
         """
         if isinstance(outcome, FormCompleted):
             content = _elicited(occasion.arguments).content(outcome.answers)
@@ -103,9 +103,7 @@ class Copilot(ClaudeDialect):
 
 
 def _is_pre_tool_use(document: JsonObject) -> bool:
-    """Return whether the event is `preToolUse`. The documents of this event do not contain its
-    name.
-    """
+    """Return whether the event is `preToolUse`. Its documents do not contain the event's name."""
     return "toolArgs" in document and "toolResult" not in document
 
 
@@ -121,7 +119,7 @@ def _question(arguments: JsonObject, *, gates: bool, seconds: float | None) -> h
 
 
 def _elicited(arguments: JsonObject) -> Elicited:
-    """Return the model's questions as a form. Every choice also accepts free text, as in
+    """Return the model's questions as a form. Each list of options also accepts free text, as in
     Copilot's own dialog.
     """
     elicited = hook_agent.elicited(arguments.get("requestedSchema"), text(arguments.get("message")))
@@ -154,6 +152,6 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
         ),
         killed=(
             "If the hook is killed, Copilot CLI's own dialog decides; without a terminal it denies."
-            " A question of its model is not asked in this case."
+            " In this case, a question from its model is not asked."
         ),
     )

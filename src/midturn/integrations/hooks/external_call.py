@@ -1,5 +1,5 @@
-"""One call of another agent that waits for a person's decision. Each call has a conversation of
-its own in a store.
+"""One call by another agent that waits for a person's decision. Each call is stored as its own
+conversation.
 
 This module also limits the number and size of other agents' questions, so that an agent in a loop
 cannot flood the inbox or fill the disk.
@@ -57,8 +57,8 @@ from midturn.turn.visit import Visit
 
 
 class ExternalCall(Struct, frozen=True, kw_only=True):
-    """A call of another agent. `id` is the agent's own id of the call. `call` is the id of the
-    call's event in midturn's conversation.
+    """A call by another agent. `id` is the agent's own call id. `call` is the id of the call's
+    event in midturn's conversation.
     """
 
     conversation: str
@@ -70,8 +70,8 @@ class ExternalCall(Struct, frozen=True, kw_only=True):
 
     @property
     def handle(self) -> str:
-        """Id with which the asking agent finds the call again. The id contains a random part, so
-        other agents cannot guess it.
+        """Id that the asking agent uses to find the call later. It contains a random part, so other
+        agents cannot guess it.
         """
         return f"{self.conversation}-{self.call}"
 
@@ -95,8 +95,8 @@ def start_events(external_call: ExternalCall, title: str) -> tuple[ev.Event, ...
 def asked_by(
     turn: Sequence[ev.Event], asker: AskingAgent, ids: Iterator[str]
 ) -> tuple[ev.Event, ...]:
-    """Return the event that records new data of the asking agent, for example after another
-    process has started to wait for the answer.
+    """Return the event that records changed data of the asking agent, for example after another
+    process starts to wait for the answer. Empty if the turn is over.
     """
     return () if is_over(turn) else (ev.ConfigDelta(event_id=next(ids), metadata=asker.metadata()),)
 
@@ -104,7 +104,7 @@ def asked_by(
 def permission(
     external_call: ExternalCall, ruling: Ruling, *, any_arguments: bool = False
 ) -> ev.Approval:
-    """Return the approval that waits for a person, or that a rule has already decided.
+    """Return the approval for a call. It waits for a person unless a rule decides.
 
     `any_arguments` means that the rules do not depend on the arguments. See `Approval`.
     """
@@ -169,15 +169,15 @@ def has_handle(external_call: ExternalCall, turn: Sequence[ev.Event], name: str)
 
 
 def is_over(turn: Sequence[ev.Event]) -> bool:
-    """Return whether the turn has ended. The agent then has received the answer, or will never
-    receive one.
+    """Return whether the turn has ended: the agent has received the answer, or will never receive
+    one.
     """
     return TurnView.last(turn).record.ended is not None
 
 
 def decision_of(turn: Sequence[ev.Event]) -> Decided | None:
-    """Return the decision of a person. None if a question is open, or if the form still has
-    questions to ask.
+    """Return the recorded decision by a person or a rule, or None if there is none. Answers to a
+    form are not a decision: `ExternalCallService.outcome` collects them.
     """
     view = TurnView.last(turn)
     ended = view.record.ended
@@ -196,8 +196,8 @@ def decision_of(turn: Sequence[ev.Event]) -> Decided | None:
 def check_edit(
     conversation: str, turn: Sequence[ev.Event], rules: Callable[[Json], Ruling], ids: Iterator[str]
 ) -> tuple[ev.Event, ...]:
-    """Return the events that check an edit which another process recorded without checking it.
-    Empty if there is no such edit.
+    """Return the events that record the check of an edit, if another process recorded the edit
+    without checking it against the rules.
     """
     edited = (
         question
@@ -213,7 +213,7 @@ def check_edit(
 
 
 def was_delivered(turn: Sequence[ev.Event]) -> bool:
-    """Return whether the agent was informed that it may make this call. The agent makes the call
+    """Return whether the agent was informed that the call is allowed. The agent repeats the call
     later.
     """
     view = TurnView.last(turn)
@@ -222,7 +222,7 @@ def was_delivered(turn: Sequence[ev.Event]) -> bool:
 
 
 def tell(turn: Sequence[ev.Event], content: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
-    """Return the event that records a message to the agent without ending the call."""
+    """Return the event that records a message to the agent. The call does not end."""
     external_call = external_call_of("", turn)
     if external_call is None or is_over(turn) or TurnView.last(turn).result is not None:
         return ()
@@ -234,13 +234,13 @@ def tell(turn: Sequence[ev.Event], content: str, ids: Iterator[str]) -> tuple[ev
 
 
 def content_of(turn: Sequence[ev.Event]) -> str | None:
-    """Return the final text that the agent received, or None while the agent waits."""
+    """Return the final text for the agent, or None while the agent waits."""
     return TurnView.last(turn).result
 
 
 def reasons_of(turn: Sequence[ev.Event], answers: Mapping[str, Json]) -> Mapping[str, str]:
-    """Return the reasons given with the valid answers. The reasons of withdrawn and obsolete
-    answers are left out.
+    """Return the reasons given with the current answers, by question id. Reasons of withdrawn and
+    obsolete answers are left out.
     """
     latest = {request.question_id: response for request, response in TurnView.last(turn).answered}
     return {
@@ -292,17 +292,17 @@ def _reply(turn: TurnView) -> RepliedTo:
 
 
 # --------------------------------------------------------------------------------------------------
-# Dialogs that an agent opens for questions of midturn's own MCP server. Such a dialog is recognized
-# by its content, because each agent can register the server under any name.
+# Dialogs that an agent opens for questions from midturn's own MCP server. Such a dialog is
+# recognized by its content, because the server can be registered under any name.
 
 
 VIA: Final = "mcp"
-"""Value of `via` for questions that come through midturn's MCP server."""
+"""Value of `via` for questions from midturn's MCP server."""
 
 
 def shows(dialog: JsonObject, external_call: ExternalCall) -> bool:
     """Return whether a dialog (`message`, `requested_schema`) shows one or all questions of a
-    call of midturn's MCP server.
+    call to midturn's MCP server.
     """
     if external_call.asker.via != VIA:
         return False
@@ -322,7 +322,7 @@ def shows(dialog: JsonObject, external_call: ExternalCall) -> bool:
 # Questions that another program's dialog shows, and the minimum response time of a person
 
 
-MIN_RESPONSE_TIME = 0.4  # minimum seconds that a person needs to read a question and respond
+MIN_RESPONSE_TIME = 0.4  # minimum time in seconds that a person needs to read and respond
 
 
 def questions_for_dialog(
@@ -346,21 +346,21 @@ def questions_for_dialog(
 MAX_OPEN_PER_SESSION: Final = 50
 """Maximum number of open questions per session."""
 MAX_OPEN: Final = 500
-"""Maximum number of open questions of all external agents together."""
+"""Maximum number of open questions from all external agents together."""
 MAX_SIZE: Final = 1024 * 1024
 """Maximum size of a question with its arguments, in bytes."""
 MAX_PER_HOUR: Final = 600
-"""Maximum number of questions of all external agents together per hour. Withdrawn questions count
-too, because they stay recorded.
+"""Maximum number of questions per hour from all external agents together. Withdrawn questions
+count too, because they stay recorded.
 """
 SESSION_LABEL: Final = "session:"
 """Prefix of the label of another agent's conversation. The agent's own session id follows."""
 _HOUR = 3_600_000_000  # one hour in microseconds, the unit of conversation ids
 _MAX_SCANNED = (
     4 * MAX_PER_HOUR
-)  # maximum number of conversations to read, so that many turns of other users cause no delay
+)  # maximum number of conversations to read, so that a large number of other turns causes no delay
 _ID_DIGITS = 16  # number of digits of a conversation id
-_REFUSAL_CACHE_SECONDS = 1.0  # seconds for which a refusal is repeated without counting again
+_REFUSAL_CACHE_SECONDS = 1.0  # time in seconds for which a refusal is cached
 
 
 class QuotaExceeded(MidturnError):  # noqa: N818  named for the event
@@ -374,10 +374,10 @@ class QuotaExceeded(MidturnError):  # noqa: N818  named for the event
 
 
 class Quota:
-    """Limits the questions of other agents. Share one instance per process, so that concurrent
-    questions are counted in sequence.
+    """Limits the questions from other agents. Use one instance per process, so that concurrent
+    questions are counted one after the other.
 
-    The counts come from the store, because each run of a hook is a separate process. If several
+    Questions are counted in the store, because each hook runs in a separate process. If several
     processes ask at the same moment, each of them may exceed the limit by one question.
     """
 
@@ -389,8 +389,8 @@ class Quota:
     async def admit(
         self, store: ConversationStore, asker: AskingAgent, call: JsonObject, clock: Clock
     ) -> AsyncGenerator[None]:
-        """Check the limits, and run the block that asks about one more call. `call` contains all
-        data from the agent.
+        """Check the limits before the block asks about one more call. `call` contains all data from
+        the agent.
 
         Raises:
             QuotaExceeded: The call is too large, cannot be displayed, or exceeds a limit.
@@ -422,9 +422,8 @@ class Quota:
 
 
 async def _check_rate(store: ConversationStore, asker: AskingAgent, clock: Clock) -> None:
-    """Check the hourly limit. Conversation ids contain the time of creation. Therefore the
-    conversations are counted by their ids first, and their labels are read only if the count is
-    high.
+    """Check the hourly limit. Conversation ids contain the creation time, so conversations are
+    counted by id first. Their labels are read only if the count exceeds the limit.
     """
     now = int(clock.now().timestamp() * 1_000_000)
     since, until = f"{now - _HOUR:0{_ID_DIGITS}}", f"{now:0{_ID_DIGITS}}"
@@ -478,7 +477,7 @@ async def _check_open(store: ConversationStore, asker: AskingAgent) -> None:
 
 
 async def _open_questions(store: ConversationStore) -> list[OpenQuestion]:
-    """Return the open questions of other agents, the oldest first."""
+    """Return the open questions from other agents, oldest first."""
     return [question for question in await store.pending() if question.asker]
 
 
@@ -492,7 +491,7 @@ _UNNAMED_SESSION = "unnamed"
 RETRY_DELAY = 0.1
 """Seconds between two attempts to write to a locked conversation."""
 Decide: TypeAlias = Callable[[Sequence[ev.Event]], Sequence[ev.Event]]
-"""Returns the events to write for the current events of the turn. Called while no other process
+"""Returns the events to write, given the current events of the turn. Called while no other process
 can write.
 """
 
@@ -506,7 +505,7 @@ class ExternalCallLog:
         self.ids = event_ids()
 
     async def turn(self, conversation: str) -> tuple[ev.Event, ...]:
-        """Return the events of a call."""
+        """Return the events of a call's turn."""
         return tuple((await self.store.port.look(conversation)).turn.events)
 
     async def find(self, conversation: str) -> ExternalCall | None:
@@ -519,7 +518,7 @@ class ExternalCallLog:
             return None
 
     async def is_unreadable(self, conversation: str) -> bool:
-        """Return whether the conversation exists but cannot be read at the moment."""
+        """Return whether the conversation exists but cannot be read now."""
         try:
             await self.turn(conversation)
         except StoreError:
@@ -527,8 +526,8 @@ class ExternalCallLog:
         return False
 
     async def open_turns(self) -> list[tuple[str, tuple[ev.Event, ...]]]:
-        """Return the open turns, the oldest first. Conversations that are deleted or damaged are
-        skipped with a log message.
+        """Return the open turns, oldest first. Deleted or damaged conversations are skipped with a
+        warning in the log.
         """
         found: list[tuple[str, tuple[ev.Event, ...]]] = []
         for conversation in await self.store.port.ids(which="open"):

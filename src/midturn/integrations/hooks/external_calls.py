@@ -1,33 +1,34 @@
-"""External calls of other agents: this service opens them, waits for decisions, delivers the
-decisions, and closes the calls.
+"""Service for external calls: opens calls, waits for decisions, delivers the decisions to the
+agents, and closes the calls.
 
 Theory of operation
 ===================
 
-An external call is one call of another agent that a person must decide about. It is recorded as a
-conversation with one turn and one tool call. Hooks, the MCP server and the ACP client open, follow
-and close external calls through this class. Each of them only adds the conversion of its protocol.
+An external call is a call by another agent that needs a person's decision. It is recorded as a
+conversation with one turn and one tool call. Hooks, the MCP server and the ACP client use this
+class to open, follow and close external calls. They only add the conversion from and to their
+protocol.
 
-**States.** Waiting: a request or an approval is open. Decided: a person has answered, but the
-answer is not yet delivered to the agent. Over: the turn has ended, because the agent received the
-answer or another dialog decided. In each state, a process may or may not wait for the call; see
+**States.** Waiting: a question or a permission is open. Decided: a person has answered, but the
+answer has not been delivered to the agent yet. Over: the turn has ended, because the agent received
+the answer or another dialog decided. In each state, a process may or may not wait for the call; see
 `events/open_question.py`.
 
 **Operations.**
 
-- `permission`, `questions`: open a call, unless the same call (by the agent's own id) was opened
-  before.
+- `permission`, `questions`: open a call, unless the same call (by the agent's own call id) was
+  opened before.
 - `outcome`, `wait`: read the decision, or wait for it.
 - `tell`, `close`, `give_up`: record a message to the agent, or end the call. `give_up` returns a
   decision made at the same moment.
 - `cancel`, `stays_open`, `let_go`: record that the agent stops waiting. The question stays open.
-- `backlog`: calls that earlier processes of the session left open.
+- `backlog`: the calls of the session whose outcome was not delivered to the agent yet.
 
 **Guarantees.**
 
 1. A person is asked only once about each call, even if several processes receive it. `_exclusive`
-   is a lock by session, tool and arguments. A process holds the lock while it searches for the call
-   and opens it.
+   locks a combination of session, tool and arguments. A process holds the lock while it searches
+   for the call and opens it.
 2. Every change is decided on the current events of the turn while no other process can write
    (`ExternalCallLog`). An earlier check is only a hint and is repeated.
 3. An answer applies only to the call for which a person gave it.
@@ -82,18 +83,18 @@ from midturn.turn.view import TurnView, closed_call, why_closed
 if TYPE_CHECKING:
     from midturn.agent.inquirer_call import InquirerCall
 
-_POLL_INTERVAL = 1.0  # maximum seconds between checks whether the answer is still needed
+_POLL_INTERVAL = 1.0  # maximum seconds between two checks whether the agent still needs the answer
 _MAX_ATTEMPTS = 100
 FindEarlierCall: TypeAlias = Callable[[str, JsonObject], Awaitable[ExternalCall | None]]
 """Finds an earlier call with the same tool and arguments."""
 
 
 Rules: TypeAlias = Callable[[str, str, JsonObject], Ruling]
-"""Returns whether a call may run, by its agent, tool and arguments."""
+"""Evaluates the permission rules for an agent, a tool and the arguments of a call."""
 
 
 def ask_always(agent: str, tool: str, arguments: JsonObject) -> Ruling:
-    """Return the rule that every call needs a person's permission."""
+    """Require a person's permission for every call."""
     del agent, tool, arguments
     return Ruling("ask")
 
@@ -106,8 +107,8 @@ class ExternalCallService:
         asker: The asking agent.
         clock: Clock for deadlines.
         quota: Limits for questions, shared by all services of this process.
-        rules: Rules of the configuration for calls.
-        fixed: Returns whether the rules for a tool of an agent do not depend on the arguments.
+        rules: Permission rules from the configuration.
+        fixed: Returns whether the rules for an agent and a tool do not depend on the arguments.
     """
 
     def __init__(
@@ -145,11 +146,11 @@ class ExternalCallService:
         always: Sequence[str] = (),
         left: FindEarlierCall | None = None,
     ) -> ExternalCall:
-        """Ask whether a call may run. If a process has asked about the same call before, return
-        the earlier call.
+        """Ask whether a call may run. If a process already asked about the same call, return the
+        earlier call.
 
         Args:
-            id: The agent's own id for the call.
+            id: The agent's own call id.
             tool: Name of the tool.
             arguments: Arguments of the call.
             always: Standing permissions that the agent offers. See `Permit`.
@@ -168,8 +169,8 @@ class ExternalCallService:
         form: Form,
         left: FindEarlierCall | None = None,
     ) -> ExternalCall:
-        """Ask the questions of a form. If the same call has asked these questions before, return
-        the earlier call. See `permission`.
+        """Ask the questions of a form. If the same call already asked these questions, return the
+        earlier call. See `permission`.
         """
         async with self._exclusive(tool, arguments):
             return await self._find_earlier(id, tool, arguments, left) or await self._new_questions(
@@ -256,7 +257,7 @@ class ExternalCallService:
         return await self._collect(external_call, form)
 
     def _rule_of(self, external_call: ExternalCall) -> Callable[[Json], Ruling]:
-        """Return a function that applies the rules for this tool to other arguments."""
+        """Return a function that evaluates the rules for this tool with edited arguments."""
         return lambda arguments: self._rules(
             self._asker.agent, external_call.tool, members(arguments)
         )
@@ -267,8 +268,8 @@ class ExternalCallService:
         seconds: float = inf,
         needed: Callable[[], bool] = lambda: True,
     ) -> Decided | None:
-        """Wait for a decision. Return None after `seconds`, or when `needed` returns false. The
-        default is no time limit.
+        """Wait for a decision. Return None after `seconds` (by default, there is no time limit), or
+        when `needed` returns false.
         """
         began, since = self._clock.monotonic(), 0
         while True:
@@ -293,8 +294,8 @@ class ExternalCallService:
                 task.cancel()
 
     async def close(self, external_call: ExternalCall, content: str) -> None:
-        """End a call. `content` is the text that the agent reads. Open questions are closed, with
-        the note that they were decided elsewhere.
+        """End a call. `content` is the text for the agent. Open questions are closed as decided
+        elsewhere.
         """
         await self._log.write(
             external_call, lambda turn: closed_call(TurnView.last(turn), content, self._log.ids)
@@ -323,17 +324,17 @@ class ExternalCallService:
         return None
 
     async def stays_open(self, external_call: ExternalCall) -> None:
-        """Record that the agent stops waiting, and was informed that the question stays open."""
+        """Record that the agent stopped waiting, and was informed that the question stays open."""
         await self._log.note(external_call, replace(external_call.asker, left=True))
 
     async def let_go(self, external_call: ExternalCall, *, left: bool) -> None:
-        """Record that no process waits for the call. The call stays open. If the agent repeats
-        the call, a process waits for it again. See `AskingAgent.left`.
+        """Record that no process waits for the call. It stays open. If the agent repeats it, a
+        process waits for it again. See `AskingAgent.left`.
         """
         await self._log.note(external_call, replace(external_call.asker, process=None, left=left))
 
     async def cancel(self, external_call: ExternalCall) -> None:
-        """Record that the agent has cancelled the call. The question stays open."""
+        """Record that the agent cancelled the call. The question stays open."""
         asker = replace(external_call.asker, cancelled=True)
         await self._log.write(
             external_call,
@@ -341,7 +342,7 @@ class ExternalCallService:
         )
 
     async def tell(self, external_call: ExternalCall, content: str) -> None:
-        """Record a message that the agent has received, without ending the call."""
+        """Record a message that was sent to the agent. The call does not end."""
         await self._log.write(external_call, lambda turn: tell(turn, content, self._log.ids))
 
     async def turn(self, external_call: ExternalCall) -> tuple[Event, ...]:
@@ -349,11 +350,13 @@ class ExternalCallService:
         return await self._log.turn(external_call.conversation)
 
     async def find_call(self, conversation: str) -> ExternalCall | None:
-        """Return the call of a conversation. Any process may have opened the call."""
+        """Return the call of a conversation, even if another process opened it. None if the
+        conversation is missing or unreadable.
+        """
         return await self._log.find(conversation)
 
     async def is_unreadable(self, conversation: str) -> bool:
-        """Return whether the conversation exists but cannot be read at the moment."""
+        """Return whether the conversation exists but cannot be read now."""
         return await self._log.is_unreadable(conversation)
 
     async def open_question(self, external_call: ExternalCall) -> OpenQuestion | None:
@@ -396,7 +399,7 @@ class ExternalCallService:
 
     @asynccontextmanager
     async def _within_quota(self, asking: ExternalCall) -> AsyncGenerator[None]:
-        """Check the limits, and run the block that asks one more question.
+        """Check the limits before the block asks one more question.
 
         Raises:
             QuotaExceeded: Too many questions are open.
@@ -410,8 +413,8 @@ class ExternalCallService:
             raise
 
     async def _note_refusal(self, full: QuotaExceeded) -> None:
-        """Mark the oldest open question of the agent, so that a person sees that midturn refused
-        further questions of this agent.
+        """Mark the agent's oldest open question, so that a person sees that midturn refused
+        further questions from this agent.
         """
         external_call = await self._log.find(full.oldest) if full.oldest else None
         if external_call and not external_call.asker.refused:
@@ -445,8 +448,8 @@ class ExternalCallService:
 
 
 class _AllAnswered(Suspended):
-    """Raised when all answers are recorded, so that the call stays open until the agent has
-    received the answers.
+    """Raised when all answers are recorded, so that the call stays open until the agent receives
+    the answers.
     """
 
     def __init__(self, answers: dict[str, Json]) -> None:
@@ -464,6 +467,6 @@ def _raise_collected(call: InquirerCall, form: Form) -> None:
 
 
 def _shortened(arguments: JsonObject) -> str:
-    """Return a short description of a call for lists: the first text among its arguments."""
+    """Return a short description of a call for lists: the first string among its arguments."""
     text = next((value for value in arguments.values() if isinstance(value, str)), "")
     return " ".join(text.split())[:80]

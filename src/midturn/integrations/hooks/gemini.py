@@ -1,5 +1,5 @@
 """Hooks of Gemini CLI. A hook can only deny a call. If Gemini's own dialog asks for permission,
-the hook has no output.
+midturn does not ask.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Gemini(ClaudeDialect):
     def answered(
         self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided
     ) -> hook_agent.HookOutput:
-        """Return the answers as the reason of a denial, because Gemini accepts answers only in
-        this way.
+        """Return a denial with the answers as its reason, because Gemini cannot receive answers in
+        another way.
         """
         return self.answered_by_denying(document, occasion, outcome)
 
@@ -82,8 +82,8 @@ class Gemini(ClaudeDialect):
 
 
 def _questions(arguments: JsonObject) -> hook_agent.HookEvent:
-    """Return the model's questions as an event. If a question is not supported, Gemini's own
-    dialog asks it after the hook has ended.
+    """Return the model's questions as an event. Gemini's own dialog asks unsupported questions
+    after the hook exits.
     """
     listed = [
         {**asked, "options": _YES_OR_NO} if asked.get("type") == "yesno" else asked
@@ -118,6 +118,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
             " otherwise it offers its model no tool."
         ),
         killed=(
-            "If the hook is killed, the call runs if nobody else is asked (`--approval-mode yolo`)."
+            "If the hook is killed, Gemini CLI's own dialog decides. With `--approval-mode yolo`, it"
+            " does not ask, and the call runs."
         ),
     )

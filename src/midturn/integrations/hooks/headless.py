@@ -39,15 +39,15 @@ from midturn.stores.store import ConversationStore
 # An agent that runs as a child process, connected over its standard streams
 
 
-# maximum number of bytes of one message; results may contain images
+# maximum size of one message, in bytes; results may contain images
 _MAX_MESSAGE_SIZE = 64 * 1024 * 1024
-_GRACE_PERIOD = 5.0  # maximum seconds to wait for the end of the agent, and for its last output
+_GRACE_PERIOD = 5.0  # maximum seconds to wait until the agent exits, and for its last output
 _CHUNK_SIZE = 64 * 1024
 
 
 class AgentFailed(MidturnError):  # noqa: N818  named for the event
-    """The agent cannot be started, or has ended early. The message contains the reason if it is
-    known.
+    """The agent cannot be started, failed, or exited early. The message contains the reason if it
+    is known.
     """
 
 
@@ -95,7 +95,7 @@ async def stop_agent(process: asyncio.subprocess.Process) -> None:
 class AgentSession(Protocol):
     """A session with an agent over its protocol. The agent may ask questions while a prompt runs.
 
-    The methods raise `ConnectionError` after the agent has ended.
+    The methods raise `ConnectionError` after the agent exits.
     """
 
     @property
@@ -104,11 +104,11 @@ class AgentSession(Protocol):
         ...
 
     async def begin(self) -> None:
-        """Start a session, or resume one."""
+        """Start or resume a session."""
         ...
 
     async def prompt(self, prompt: str) -> str:
-        """Run a turn and return the turn's status in the terms of the protocol."""
+        """Run a turn and return its status in the protocol's terms."""
         ...
 
     async def close(self) -> None:
@@ -134,14 +134,14 @@ class Headless(Struct, frozen=True, kw_only=True):
     async def run(
         self, connect: Callable[[Process], AgentSession], prompt: str, completed: str
     ) -> str | None:
-        """Run one prompt to its end. Return the status of the last turn, or None if a person has
-        ended the turn.
+        """Run one prompt until the agent is done. Return the status of the last turn, or None if a
+        person ended the turn.
 
-        Some protocols cannot transmit the reason of a decision. The reason is then sent as the
-        next prompt, after a turn with status `completed`.
+        Some protocols cannot transmit the reason for a decision. In that case, the reason is sent
+        as the next prompt, after a turn with status `completed`.
 
         Raises:
-            AgentFailed: The agent cannot be started or ends early. Its open questions stay open.
+            AgentFailed: The agent cannot be started or exits early. Its open questions stay open.
         """
         process = await start_agent(self.command, self.cwd)
         agent = connect(process)
@@ -182,7 +182,9 @@ class Inbox:
         self._quota = Quota()
 
     def calls(self, asker: AskingAgent) -> ExternalCallService:
-        """Return the service for an agent. The process ids are added to the data of the agent."""
+        """Return the service for an agent. `asker` is completed with the directory and the ids of
+        the processes.
+        """
         cwd = str(self._run.cwd.absolute())
         asking = structs.replace(
             asker, cwd=cwd, process=mark(os.getpid()), serves=self._agent, itself=self._agent
@@ -193,23 +195,24 @@ class Inbox:
 
 
 class PendingMessages:
-    """Messages that a protocol cannot transmit with a decision. They are sent with the next
-    prompt.
+    """Messages that a protocol cannot transmit with a decision. They are sent as the next prompt.
 
-    There are two kinds. Messages of people are always sent. The second kind says that a request
-    could not be shown to a person. Without this message, the agent would tell its model that the
-    user refused the request. It is sent once per run, because an agent may ask in a loop.
+    There are two kinds. Messages about decisions are always sent. The second kind states that
+    a request could not be shown to a person. Without it, the agent would tell its model that the
+    user refused the request. It is sent only once per run, because an agent may ask in a loop.
     """
 
     def __init__(self) -> None:
         self.is_stopped = False
-        """Whether a person has ended the turn. After that, nothing is sent to the agent."""
+        """Whether a person ended the turn. After that, nothing is sent to the agent."""
         self._messages: list[str] = []
         self._unasked: dict[str, str] = {}
         self._has_reported = False
 
     def keep(self, asked: str, outcome: Decided | None) -> None:
-        """Keep the message about an outcome, if the protocol cannot transmit it."""
+        """Queue a message about an outcome that the protocol cannot transmit. If a person ended the
+        turn, set `is_stopped`.
+        """
         match outcome:
             case Refused(reason=reason, rule=rule) if reason or rule:
                 self._messages.append(model_messages.outcome_message(asked, outcome))
@@ -223,11 +226,11 @@ class PendingMessages:
                 pass
 
     def keep_unasked(self, asked: str, why: str) -> None:
-        """Keep a message which says that a request was not shown to a person, and why."""
+        """Queue a message that a request was not shown to a person, with the reason."""
         self._unasked[asked] = why
 
     def take(self) -> str:
-        """Return all kept messages and clear them."""
+        """Return all queued messages as one prompt, and clear the queue."""
         said, self._messages = self._messages, []
         if self._unasked and not self._has_reported:
             said.append(
@@ -238,7 +241,7 @@ class PendingMessages:
 
 
 async def _run_prompts(agent: AgentSession, prompt: str, completed: str) -> str | None:
-    """Prompt the agent until no messages are left, or a person has ended the turn."""
+    """Prompt the agent until no messages are queued or a person ends the turn."""
     await agent.begin()
     ended = await agent.prompt(prompt)
     while (

@@ -36,22 +36,22 @@ class HookRun(Struct, frozen=True, kw_only=True):
     wait: float
     say: Callable[[hook_agent.HookOutput], None]
     needed: Callable[[], bool] = lambda: True
-    """Returns whether the agent still runs. If the agent has ended, the hook ends too, and the
-    question stays open.
+    """Returns whether the agent is still running. If it is not, the hook exits, and the question
+    stays open.
     """
 
     async def go(self) -> None:
-        """Ask, wait, output the decision, and record it. On an error, a gating hook denies the
-        call and gives the error as the reason.
+        """Ask, wait, output the decision, and record it. If an error occurs and only midturn asks
+        about the call, deny the call with the error as the reason.
         """
         occasion = self.occasion
         try:
             await self._handle(occasion)
         except MidturnError as error:
-            _LOG.warning("the hook of %s failed: %r", self.agent.name, str(error))
+            _LOG.warning("the hook for %s failed: %r", self.agent.name, str(error))
             self.say(self._without_answer(occasion, f"{model_messages.FAILED} ({error})"))
         except Exception:  # noqa: BLE001  no error may let the call run
-            _LOG.exception("the hook of %s failed", self.agent.name)
+            _LOG.exception("the hook for %s failed", self.agent.name)
             self.say(self._without_answer(occasion, model_messages.FAILED))
 
     async def _handle(self, occasion: hook_agent.HookEvent) -> None:
@@ -127,11 +127,10 @@ class HookRun(Struct, frozen=True, kw_only=True):
         await self.calls.close(external_call, model_messages.recorded_content(outcome))
 
     async def _start(self, occasion: hook_agent.Permit | hook_agent.PutForm) -> ExternalCallService:
-        """Close earlier open questions of the session, and return the service for this event.
+        """Close the session's earlier open questions, and return the service for this event.
 
-        The agent has continued with this call, so its earlier questions are obsolete. If the
-        agent's own dialog opens later, the time at which the dialog opens is recorded with the
-        question.
+        The earlier questions are obsolete, because the agent continued with this call. If the
+        agent's own dialog opens later, the question is recorded with the time when it opens.
         """
         await self.calls.backlog.close_left(occasion.tool, occasion.arguments)
         said = hook_agent.last_message(self.document)
@@ -144,8 +143,8 @@ class HookRun(Struct, frozen=True, kw_only=True):
     async def _decision(
         self, occasion: hook_agent.Permit | hook_agent.PutForm, external_call: ExternalCall
     ) -> Decided | None:
-        """Wait for the decision. Return None after the timeout. Then close the question if the
-        agent's own dialog also asks it. Otherwise, the question stays open.
+        """Wait for the decision. Return None after the timeout: the question is closed if the
+        agent's own dialog also asks it, and stays open otherwise.
         """
         outcome = await self.calls.wait(external_call, self._seconds(occasion), self.needed)
         if outcome is not None or not self.needed():
@@ -170,9 +169,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
     # ----------------------------------------------------------------------------------------------
 
     async def _stop(self, stopping: hook_agent.Stopping) -> None:
-        """Deliver the answers that arrived in the meantime.
+        """Deliver the answers that arrived while no hook was waiting for them.
 
-        If the agent runs without a terminal, also wait for the remaining answers.
+        If the agent runs without a terminal, wait until an answer arrives.
         """
         if not stopping.waits:
             await self._close(
@@ -223,7 +222,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
             if isinstance(outcome, Approved):
                 await self.calls.tell(
                     external_call, line
-                )  # the agent repeats the call, and the repeated call is then allowed
+                )  # the call stays open, so that it is allowed when the agent repeats it
             else:
                 await self.calls.close(external_call, line)
 
@@ -243,5 +242,5 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
 
 def _has_no_process(external_call: ExternalCall) -> bool:
-    """Return whether the process that asked has ended."""
+    """Return whether the process that asked no longer exists."""
     return not lives(external_call.asker.process)

@@ -1,8 +1,8 @@
-"""Interface of an agent that runs midturn's hooks: the agent's documents, its process, and the
+"""Interface to agents that run midturn's hooks: the agent's JSON documents, its process, and the
 events of a hook.
 
-An agent runs the hook at every call, and most calls ask no question. To start fast, this module
-and the readers of documents do not import the code that asks and waits.
+An agent runs the hook for every call, and most calls do not ask a question. To start fast, this
+module and the modules that read the documents do not import the code that asks and waits.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 class Permit(Struct, frozen=True, kw_only=True):
     """Event: the agent asks whether a call may run.
 
-    `gates`: only midturn asks a person about the call, so an empty output would let the call run.
-    If false, the agent's own dialog asks too. `seconds`: maximum time for which the hook delays
-    the agent's own dialog, or None if the dialog is open at the same time as midturn's question.
-    `always`: standing permissions that the agent offers, each described in words. `defers`:
-    without an answer, the agent's run ends at this call, and the resumed run repeats the call
-    with the same id.
+    Args:
+        gates: Only midturn asks a person about the call, so an empty output would let the call run.
+            If false, the agent's own dialog asks too.
+        seconds: Maximum time for which the hook delays the agent's own dialog. None if the dialog
+            opens at the same time as midturn's question.
+        always: Description of each standing permission that the agent offers.
+        defers: Without an answer, the agent's run ends at this call. The resumed run repeats the
+            call with the same id.
     """
 
     id: str
@@ -60,20 +62,20 @@ class PutForm(Struct, frozen=True, kw_only=True):
 
 
 class PutElicitation(PutForm, frozen=True, kw_only=True):
-    """Event: the agent opens a dialog for an MCP server. `arguments` are the content of the
-    dialog. The dialog may show a question of midturn's own server.
+    """Event: the agent opens a dialog for an MCP server. `arguments` is the content of the
+    dialog. The dialog may show a question from midturn's own server.
     """
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """Event: a call is over. Its question was decided, in midturn or in the agent's own dialog."""
+    """Event: a call has ended. Its question was decided in midturn or in the agent's own dialog."""
 
     tool: str
     arguments: JsonObject
 
 
 class Ran(Struct, frozen=True):
-    """Event: an agent without a terminal has run a call. Earlier open questions of the session are
+    """Event: an agent without a terminal ran a call. The session's earlier open questions are
     obsolete.
     """
 
@@ -88,9 +90,7 @@ class Stopping(Struct, frozen=True, kw_only=True):
 
 
 class MovedOn(Struct, frozen=True):
-    """Event: the user has sent a new message or has left the session. All earlier questions are
-    obsolete.
-    """
+    """Event: the user sent a new message or left the session. All earlier questions are obsolete."""
 
 
 class Unaskable(Struct, frozen=True, kw_only=True):
@@ -103,11 +103,11 @@ class Unaskable(Struct, frozen=True, kw_only=True):
 
 
 class Nothing(Struct, frozen=True):
-    """Event without effect. It is unknown, or does not concern midturn."""
+    """Event that midturn ignores."""
 
 
 def elicited(schema: object, message: str) -> Elicited:
-    """Return the questions of a schema as a form.
+    """Return a form with one question for each field of a schema.
 
     Raises:
         QuestionError: No form can represent the schema.
@@ -121,8 +121,8 @@ HookEvent: TypeAlias = Permit | PutForm | Done | Ran | Stopping | MovedOn | Unas
 
 
 class HookOutput(Struct, frozen=True):
-    """Output and exit status of a hook. Without a document, the agent continues as if there were
-    no hook.
+    """Output and exit status of a hook. If there is no document, the agent continues as if there
+    were no hook.
     """
 
     document: Json = None
@@ -138,8 +138,8 @@ _UNKNOWN_TOOL = "tool"  # name of the tool if the agent does not send the tool's
 
 
 class HookCall(Struct, frozen=True):
-    """A tool call as the agent reports it. `id` is the agent's own id of the call. Empty if the
-    agent sends none.
+    """A tool call as reported by the agent. `id` is the agent's own call id, or empty if the agent
+    sends none.
     """
 
     tool: str
@@ -165,32 +165,32 @@ def call_in(
 TIMEOUT: Final = 86_400
 """Timeout in seconds that `midturn hook install` sets for hooks that wait for a person."""
 WAIT: Final[float] = TIMEOUT - 60
-"""Number of seconds that a hook waits for a person. It is shorter than `TIMEOUT`, so that the
-hook ends before the agent kills it.
+"""Time in seconds that a hook waits for a person. It is shorter than `TIMEOUT`, so that the hook
+exits before the agent kills it.
 """
 HIDDEN: Final = 20.0
-"""Maximum delay in seconds of an agent's own dialog, if the dialog opens only after the hook has
-ended.
+"""Maximum time in seconds that a hook delays an agent's own dialog, for agents that open their
+dialog only after the hook exits.
 """
 
 
 # --------------------------------------------------------------------------------------------------
-# Transcript files of agents. The last message and the last plan in them are optional context of a
-# question.
+# Transcript files of agents. The last message and the last plan in a transcript can be shown as the
+# context of a question.
 
 
 # number of bytes at the end of the transcript that are searched
 _MAX_TRANSCRIPT_TAIL: Final = 1024 * 1024
-# maximum number of characters of a message in the context of a question
+# maximum length of a message in the context of a question, in characters
 _MAX_MESSAGE_LENGTH: Final = 300
-_MAX_PLAN_SIZE: Final = 200_000  # maximum number of bytes of a plan in the context of a question
+_MAX_PLAN_SIZE: Final = 200_000  # maximum size of a plan in the context of a question, in bytes
 _AGENT_ROLES: Final = frozenset({"assistant", "model", "gemini", "agent"})
 _TEXT_TYPES: Final = frozenset({"", "text", "output_text"})
 
 
 def last_message(document: JsonObject) -> str:
-    """Return the last message of the agent, shortened to one line. Empty if the transcript is
-    missing or unreadable.
+    """Return the agent's last message, shortened to one line. Empty if the transcript is missing or
+    unreadable.
     """
     said = next((said for entry in _reversed_entries(document) if (said := _agent_text(entry))), "")
     line = " ".join(said.split())
@@ -198,7 +198,7 @@ def last_message(document: JsonObject) -> str:
 
 
 def last_plan(document: JsonObject) -> str:
-    """Return the last plan of the session. Empty if there is none."""
+    """Return the session's last plan, or an empty string."""
     reported = next(
         (file for entry in _reversed_entries(document) if (file := _plan_file(entry))), ""
     )
@@ -268,15 +268,15 @@ class Installation(Struct, frozen=True, kw_only=True):
     """Changes that `midturn hook install` makes for one agent: the settings file, the entries,
     and notes for the user.
 
-    `written`: format of the hooks, either that of Claude Code (used by most agents) or that of
-    Copilot CLI. `beside`: other members that the file must contain if midturn creates it.
+    `written`: format of the hooks: `claude`, which most agents use, or `copilot`. `beside`: other
+    members that the file must contain if midturn creates it.
     """
 
     file: Path
     entries: tuple[HookEntry, ...]
     advice: str
     killed: str
-    """Effect on a call if the call's hook is killed, as a sentence."""
+    """A sentence for the user: what happens to a call if its hook is killed."""
     written: Literal["claude", "copilot"] = "claude"
     beside: Mapping[str, Json] = {}
 
@@ -296,7 +296,7 @@ class HookAgent(Protocol):
 
     @property
     def wait(self) -> float:
-        """Maximum seconds that a hook may wait. Less than the agent's own timeout."""
+        """Maximum time in seconds that a hook may wait. Less than the agent's own timeout."""
         ...
 
     @property
@@ -305,7 +305,7 @@ class HookAgent(Protocol):
         ...
 
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return the agent's id of the session."""
+        """Return the agent's session id."""
         ...
 
     def process(self, environment: Mapping[str, str]) -> int:
@@ -346,24 +346,24 @@ class HookAgent(Protocol):
 def without_answer(
     agent: HookAgent, document: JsonObject, occasion: HookEvent, message: str
 ) -> HookOutput:
-    """Return the output for an event that no person could be asked about. A gated call is denied.
-    The agent decides about all other events.
+    """Return the output if nobody could be asked about an event. The call is denied if only
+    midturn asks about it. Otherwise, the agent decides.
     """
     gates = isinstance(occasion, Permit | PutForm | Unaskable) and occasion.gates
     return agent.denied(document, message) if gates else HookOutput()
 
 
 def agent_watch(asker: AskingAgent) -> Callable[[], bool]:
-    """Return a function that checks whether the agent and the parent process of this hook still
-    run.
+    """Return a function that returns whether the agent and the parent process of this hook are
+    still running.
     """
     began = os.getppid()
     return lambda: os.getppid() == began and lives(asker.serves)
 
 
 def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, str]) -> AskingAgent:
-    """Return the asking agent of a hook run. The process that waits for the answer is this process.
-    The agent's process is one of its ancestors, if it can be determined.
+    """Return the asking agent of a hook run. This process is the process that waits for the answer.
+    The agent's process is one of its ancestors, if it is known.
     """
     reported = agent.process(environment)
     pid = reported if is_ancestor(reported) else find_ancestor(agent.key)
@@ -386,8 +386,8 @@ def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, s
 
 _MAX_ANCESTORS = 6
 _MAX_TYPE_LENGTH, _ID_LENGTH = 40, 8  # characters of a subagent's type and id in its name
-# number of leading arguments in which a program's name is searched: it may come after an
-# interpreter and its options
+# number of leading arguments to search for a program's name, which may follow an interpreter and
+# its options
 _MAX_PROGRAM_INDEX = 4
 
 
@@ -398,7 +398,7 @@ class HookProcess:
     process_variable = ""
 
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return the id of the session, or an empty string if it is unknown."""
+        """Return the session id, or an empty string if it is unknown."""
         return text(document.get("session_id")) or environment.get(self.session_variable, "")
 
     def subagent(self, document: JsonObject) -> str:
@@ -428,7 +428,7 @@ def arguments_of_ancestor(*names: str) -> Sequence[str]:
 
 
 def has_prompt(arguments: Sequence[str]) -> bool:
-    """Return whether a program was started with a prompt (`-p`). Such a program runs one turn,
+    """Return whether a program was started with a prompt (`-p`). In that case, it runs one turn
     without a person at a terminal.
     """
     return not {"-p", "--prompt"}.isdisjoint(arguments)
@@ -448,8 +448,8 @@ def is_ancestor(pid: int) -> bool:
 
 
 def _ancestors(names: Collection[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the ancestor processes that run one of these programs, with their arguments. The
-    nearest ancestor is first.
+    """Yield the ancestor processes that run one of these programs, with their arguments, nearest
+    first.
     """
     pid = os.getppid()
     for _ in range(_MAX_ANCESTORS):

@@ -22,7 +22,7 @@ from midturn.question.text import sha256
 from midturn.security.private_files import read_regular, write_private
 
 _MANUAL_HINT = (
-    "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
+    "Nothing was changed; `midturn hook install AGENT --print` prints the text to add by hand."
 )
 _MAX_FILE_SIZE = 16 * 1024 * 1024
 _OWN_COMMAND = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z][a-z0-9-]*)")
@@ -45,7 +45,7 @@ def install(
         installation: The settings file and the hooks.
         command: Command of each hook.
         key: Key of the agent.
-        backups: Directory in which the original file is saved, so that `uninstall` can restore it.
+        backups: Directory for the backup of the original file, which `uninstall` restores.
 
     Raises:
         ConfigError: The file has an unexpected format or cannot be written. It is not changed.
@@ -129,8 +129,8 @@ class Backup(Struct, frozen=True):
     """Backup of a settings file. `before` is the original content, or None if the file did not
     exist. `written` is the digest of the content that midturn wrote.
 
-    `lists` are the events that had a list of hooks in the original file. `uninstall` keeps these
-    lists, even if they are empty.
+    `lists` contains the events that had a list of hooks in the original file. `uninstall` keeps
+    these lists, even if they are empty.
     """
 
     before: bytes | None
@@ -244,7 +244,7 @@ def _copilot_group(entry: HookEntry, command: str) -> dict[str, Any]:
 def _without_own(
     settings: SettingsText, key: str, file: Path, lists: Sequence[str]
 ) -> SettingsText:
-    """Return settings without midturn's hooks. Lists that become empty are removed, unless
+    """Return the settings without midturn's hooks. Lists that become empty are removed, unless
     `lists` contains their event.
     """
     for event, groups in _hooks(_value(settings, file), file).items():

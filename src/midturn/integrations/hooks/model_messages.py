@@ -1,7 +1,7 @@
-"""Decisions about calls of other agents, and the messages that inform the agents' models of these
-decisions.
+"""Decisions about calls by other agents, and the messages that inform the agents' models about
+these decisions.
 
-The text `The user said no` is used only if a person has refused.
+The text `The user said no` is used only if a person refused.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from midturn.routing.messages import user_added
 class Approved(Struct, frozen=True):
     """The call may run.
 
-    `arguments` are set if the person changed the arguments. `always` is the text of the standing
-    permission that the person chose. If a rule allowed the call, `rule` is the location of the
-    rule.
+    `arguments` contains the changed arguments if the person changed them. `always` is the text of
+    the standing permission that the person chose. If a rule allowed the call, `rule` is its
+    location.
     """
 
     arguments: JsonObject | None = None
@@ -44,8 +44,8 @@ class Refused(Struct, frozen=True):
 
 
 class FormCompleted(Struct, frozen=True):
-    """Answers by question id. The answer is None for a skipped question. `reasons` are the
-    reasons that the person gave, also by question id.
+    """Answers by question id. The answer to a skipped question is None. `reasons` contains the
+    reasons that the person gave, by question id.
     """
 
     answers: Mapping[str, Json]
@@ -53,8 +53,8 @@ class FormCompleted(Struct, frozen=True):
 
 
 class RepliedTo(Struct, frozen=True):
-    """A person sent a message instead of answering. `answers` are the earlier answers, by the
-    text of the question.
+    """A person sent a message instead of answering. `answers` contains the earlier answers by
+    question text.
     """
 
     words: str = ""
@@ -66,8 +66,8 @@ class TurnStopped(Struct, frozen=True):
 
 
 class DecidedElsewhere(Struct, frozen=True):
-    """The agent's own prompt decided, or the agent continued without a decision. midturn does not
-    know the decision.
+    """The call was decided at the agent's own prompt, or the agent continued without a decision.
+    midturn does not know the decision.
     """
 
 
@@ -99,13 +99,13 @@ UNKNOWN = (
 
 
 def gone_on(name: str) -> str:
-    """Return the reason for closing a question that was left open for an agent."""
+    """Return the reason for closing an open question: the agent continued without it."""
     return f"{name} has gone on with something else"
 
 
 def unasked(asked: Sequence[str], why: str) -> str:
-    """Return the message which says that no person was asked about some requests. The agent may
-    have told its model that the user refused these requests.
+    """Return the message that no person was asked about some requests. The agent may have told its
+    model that the user refused them.
     """
     more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
     return f"midturn: {asked[0]}{more}: {FAILED} ({why})"
@@ -123,8 +123,8 @@ def refused(no: Refused) -> str:
 
 
 def replied(outcome: RepliedTo) -> str:
-    """Return the message that a person sent instead of answering, together with the earlier
-    answers.
+    """Return the text for the model if a person sent a message instead of answering. It also
+    contains the earlier answers.
     """
     said = (
         f", and said: {outcome.words}" if outcome.words else ", and wants to talk about it first."
@@ -137,8 +137,8 @@ def replied(outcome: RepliedTo) -> str:
 
 
 def edited(arguments: Json) -> str:
-    """Return the message which says that a call may run only with other arguments. It is used for
-    agents that do not accept changed arguments from a hook.
+    """Return the message that a call may run only with other arguments. Used for agents that do not
+    accept changed arguments from a hook.
     """
     return (
         "The user allows this call only with other arguments. Call the tool again with exactly"
@@ -197,8 +197,8 @@ def recorded_content(outcome: Decided) -> str:
 
 
 def denial(outcome: Decided) -> str:
-    """Return the reason of a denial, for agents that accept no other result. Empty if the call
-    may run or was not decided in midturn.
+    """Return the reason for a denial, which is the only result that some agents accept. Empty if
+    the call may run or was not decided in midturn.
     """
     match outcome:
         case Approved(arguments=None) | DecidedElsewhere() | FormCompleted():
@@ -240,7 +240,7 @@ def outcome_message(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one 
 
 
 def added(asked: str, reasons: Sequence[str]) -> str:
-    """Return the messages with the reasons that a person added to the answers."""
+    """Return a message with the reasons that a person added to the answers."""
     return "\n".join(f"midturn: {asked}: {user_added(reason)}" for reason in reasons)
 
 
@@ -268,20 +268,18 @@ def tool_name(name: str) -> str:
 
 
 def session_of_process(process: ProcessMark) -> str:
-    """Return the session name for an agent that sends none. The name is made from the process
-    that asks.
-    """
+    """Return the session name for an agent that sends none, derived from the asking process."""
     return f"{_PROCESS_PREFIX}{process.pid}-{process.started}"
 
 
 def is_process_session(session: str) -> bool:
-    """Return whether a session name was made from a process, because the agent sent none."""
+    """Return whether `session_of_process` returned this session name."""
     return session.startswith(_PROCESS_PREFIX)
 
 
 def asker_name(name: str, prefix: str) -> str:
-    """Return a display name for an asking program. It cannot be confused with midturn, midturn's
-    model, or the user.
+    """Return a display name for an asking program that cannot be confused with midturn, midturn's
+    model or the user.
     """
     plain = " ".join(re.sub(_INVALID_CHARACTERS, " ", name).split())[
         :_MAX_ASKER_NAME_LENGTH

@@ -1,5 +1,5 @@
-"""Bridge to an opencode server. The open requests of the server are also shown in midturn's
-inbox, and the first answer wins.
+"""Bridge to an opencode server. The server's open requests are also shown in midturn's inbox, and
+the first answer wins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OpencodeRefused(MidturnError):  # noqa: N818  named for the event
 
 
 class OpencodeUnavailable(OpencodeRefused):
-    """No server answers at the address. It may be started later."""
+    """The server cannot be reached. It may be started later."""
 
 
 class Opencode(Protocol):
@@ -77,7 +77,7 @@ class OpencodeServer:
         """Return the JSON value at a path.
 
         Raises:
-            OpencodeUnavailable: The server does not answer.
+            OpencodeUnavailable: The server cannot be reached.
             OpencodeRefused: The server refuses the request, or the response is not JSON.
         """
         return await asyncio.to_thread(self._forward_questions, path, None)
@@ -86,7 +86,7 @@ class OpencodeServer:
         """Send an answer. Return False if the request is no longer open.
 
         Raises:
-            OpencodeUnavailable: The server does not answer.
+            OpencodeUnavailable: The server cannot be reached.
             OpencodeRefused: The server refuses the request.
         """
         try:
@@ -139,7 +139,7 @@ class _NotFound(Exception):  # noqa: N818  named for the event
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Does not follow redirects, because the requests contain the password of this server."""
+    """Does not follow redirects, because the requests contain the server's password."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Return None, so that no redirect is followed."""
@@ -171,8 +171,8 @@ class Bridge:
         self._is_unavailable = False
 
     async def run(self) -> None:
-        """Forward requests until this task is cancelled. If no server responds, wait until one
-        does.
+        """Forward requests until this task is cancelled. If the server cannot be reached, wait
+        until it is available.
 
         Raises:
             OpencodeRefused: The server refuses requests or is not opencode. The questions stay
@@ -186,8 +186,8 @@ class Bridge:
             await self._stop_waiting()
 
     async def _poll_safely(self) -> None:
-        """Poll once. If the server has ended, stop waiting for answers to its requests, because
-        the ids of the requests are no longer valid.
+        """Poll once. If the server cannot be reached, stop waiting for answers to its requests,
+        because their ids are invalid after a restart.
         """
         try:
             await self._poll()
@@ -201,7 +201,7 @@ class Bridge:
             await self._stop_waiting()
             return
         if self._is_unavailable:
-            self._tell("The opencode server answers again.")
+            self._tell("The opencode server is available again.")
         self._is_unavailable = False
 
     async def _stop_waiting(self) -> None:
@@ -232,8 +232,8 @@ class Bridge:
                 self._tasks[id] = asyncio.create_task(self._forward(kind, id, request))
 
     async def _forward(self, kind: str, id: str, asked: JsonObject) -> None:
-        """Forward one request. If the request exceeds the quota, retry until the quota allows it.
-        In the meantime, only opencode's own prompt shows the request.
+        """Forward one request. If it exceeds the quota, retry until the quota allows it. Until
+        then, only opencode's own prompt shows the request.
         """
         is_reported = False
         while True:
@@ -276,8 +276,7 @@ class Bridge:
         if not isinstance(occasion, PutForm):
             why = occasion.why if isinstance(occasion, Unaskable) else "it contains no question"
             self._tell(
-                f"Cannot show a question of opencode here: {why}. Answer it at opencode's own"
-                " prompt."
+                f"Cannot show a question from opencode: {why}. Answer it at opencode's own prompt."
             )
             return
         arguments: JsonObject = {"questions": asked.get("questions")}
@@ -299,8 +298,8 @@ class Bridge:
             await self._deliver(calls, external_call, f"/question/{quote(id)}/reject", {}, outcome)
 
     async def _wait(self, calls: ExternalCallService, external_call: ExternalCall) -> Decided:
-        """Wait for an answer. A decision in opencode cancels this task, which then closes the
-        question.
+        """Wait for an answer. If the request is decided in opencode, this task is cancelled and
+        closes the question.
         """
         try:
             return await calls.wait(external_call) or DecidedElsewhere()
@@ -321,8 +320,8 @@ class Bridge:
         body: JsonObject,
         outcome: Decided,
     ) -> None:
-        """Send an answer to opencode. Meanwhile, this task is not cancelled if opencode closes the
-        request, because this answer closes it.
+        """Send an answer to opencode. `_poll` does not cancel this task in the meantime, because
+        opencode closes the request when it receives this answer.
         """
         task = asyncio.current_task()
         self._delivering.add(task)
@@ -350,5 +349,5 @@ def _labels(given: FormCompleted, id: str) -> list[Json]:
 
 
 def password_of(environment: Mapping[str, str]) -> str:
-    """Return the password of the server from the environment, or an empty string."""
+    """Return the server's password from the environment, or an empty string."""
     return environment.get("OPENCODE_SERVER_PASSWORD", "")

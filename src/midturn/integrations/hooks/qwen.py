@@ -54,7 +54,7 @@ class Qwen(ClaudeDialect):
                 )
             case "PreToolUse" if (
                 document.get("permission_mode") == "yolo"
-            ):  # Qwen Code asks no one in this mode
+            ):  # Qwen Code does not ask for permission in this mode
                 return hook_agent.Permit(
                     id=call.id, tool=call.tool, arguments=call.arguments, gates=True
                 )
@@ -81,8 +81,8 @@ class Qwen(ClaudeDialect):
     def answered(
         self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided
     ) -> hook_agent.HookOutput:
-        """Return the answers as the reason of a denial, because Qwen Code accepts answers only in
-        this way.
+        """Return a denial with the answers as its reason, because Qwen Code cannot receive answers
+        in another way.
         """
         return self.answered_by_denying(document, occasion, outcome)
 
@@ -103,7 +103,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
             " otherwise it offers its model no tool that changes anything."
         ),
         killed=(
-            "If the hook is killed, Qwen Code's own dialog decides. If no one else is asked"
-            " (`--approval-mode yolo`), the call runs."
+            "If the hook is killed, Qwen Code's own dialog decides. With `--approval-mode yolo`, it"
+            " does not ask, and the call runs."
         ),
     )

@@ -1,4 +1,4 @@
-"""Entries that register midturn's MCP server with each agent, with suitable timeouts. `midturn
+"""Settings that register midturn's MCP server with each agent, with suitable timeouts. `midturn
 mcp --print-config` prints them.
 """
 
@@ -19,7 +19,7 @@ from midturn.integrations.hooks.hook_agent import SERVER
 from midturn.integrations.hooks.installing import InstalledHook
 from midturn.security.private_files import read_first_line
 
-# timeout of a call in seconds, for agents with such a setting; a dialog may be open for long
+# timeout of a call in seconds, for agents with such a setting; long, because people may be slow
 _CALL_TIMEOUT: Final = 3_600
 _CALL_TIMEOUT_MS: Final = _CALL_TIMEOUT * 1000
 _DIRECTORY_VARIABLES: Final = (
@@ -28,8 +28,8 @@ _DIRECTORY_VARIABLES: Final = (
     "XDG_STATE_HOME",
     "XDG_CACHE_HOME",
 )
-"""Environment variables that determine the location of the inbox. Codex passes only the listed
-variables to a server.
+"""Environment variables that determine the location of the inbox. They must be listed in the entry,
+because Codex passes only listed variables to a server.
 """
 
 
@@ -111,15 +111,13 @@ def _toml(command: str, arguments: Sequence[str]) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# Faults of installed hooks, compared with the hooks that `install` would write now
+# Differences between the installed hooks and the hooks that `install` would write now
 
 
 _SHEBANG = b"#!"
 _WAIT_OPTION = re.compile(r" --wait [0-9.]+$")
-"""Option that a user may have added to the command. It sets the time in seconds that the hook
-waits.
-"""
-_MAX_FIRST_LINE = 4096  # maximum number of bytes of the first line of a script
+"""Option that users can add to the command. It sets how many seconds the hook waits."""
+_MAX_FIRST_LINE = 4096  # maximum length of a script's first line, in bytes
 
 
 def faults(found: Sequence[InstalledHook], wanted: Sequence[InstalledHook]) -> Sequence[str]:
@@ -133,7 +131,7 @@ def faults(found: Sequence[InstalledHook], wanted: Sequence[InstalledHook]) -> S
     ]
     faults_found += [f"{event} is installed twice" for event in sorted(twice)]
     faults_found += [
-        f"{hook.entry.event} has another matcher or timeout"
+        f"{hook.entry.event} has a different matcher or timeout"
         for hook in found
         if hook.entry.event in expected and hook.entry != expected[hook.entry.event].entry
     ]
@@ -147,17 +145,17 @@ def faults(found: Sequence[InstalledHook], wanted: Sequence[InstalledHook]) -> S
 def _command_faults(command: str, wanted: str) -> Sequence[str]:
     missing = missing_program(command)
     if missing:
-        return [f"they run {missing}, which does not exist any more"]
+        return [f"they run {missing}, which no longer exists"]
     return (
         []
         if _WAIT_OPTION.sub("", command) == wanted
-        else [f"they run `{command}` instead of this midturn's `{wanted}`"]
+        else [f"they run `{command}` instead of `{wanted}`"]
     )
 
 
 def missing_program(command: str) -> str:
-    """Return the program or the script interpreter of a command if it is missing or not
-    executable. Otherwise return an empty string.
+    """Return a command's program, or the interpreter of its script, if it is missing or not
+    executable. Return an empty string otherwise.
     """
     try:
         program = next(iter(shlex.split(command)), "")

@@ -1,5 +1,5 @@
-"""Edits settings files as text. The parser supports JSON with comments and reports the position
-of each value, so that an edit changes no other text.
+"""Edits settings files as text. The parser supports JSON with comments and reports the position of
+each value, so that an edit does not change any other text.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _BOM: Final = "\ufeff"
 
 
 class JsonSpan(Struct, frozen=True):
-    """A value and its position. The position of an object's member starts at the key. `parts` are
-    the values inside an object or a list, by key or index.
+    """A value and its position. The position of an object's member starts at the key. `parts`
+    contains the values inside an object or a list, by key or index.
     """
 
     start: int
@@ -35,10 +35,10 @@ class JsonSpan(Struct, frozen=True):
 
 
 class SettingsText(Struct, frozen=True):
-    """Text of a settings file.
+    """Content of a settings file.
 
     Args:
-        text: Content of the file, including a byte order mark if there is one.
+        text: The content, including a byte order mark if there is one.
     """
 
     text: str
@@ -71,7 +71,7 @@ class SettingsText(Struct, frozen=True):
         return self._insert(self._root(), 1, f"{json.dumps(key)}: ", value)
 
     def without(self, path: Sequence[str | int]) -> SettingsText:
-        """Return the text without the value at `path` and the comma next to the value."""
+        """Return the text without the value at `path` and its comma."""
         parent = self._root()
         for key in path[:-1]:
             parent = parent.parts[key]
@@ -146,8 +146,8 @@ class SettingsText(Struct, frozen=True):
 
 
 def _strip_comments(text: str) -> str:
-    """Return the text in which comments and trailing commas are replaced by spaces. The offsets
-    of all values stay the same.
+    """Replace comments and trailing commas with spaces, so that the offsets of all values stay the
+    same.
     """
     blanked = _COMMENT.sub(
         lambda found: found[1] or re.sub(r"[^\r\n]", " ", found[2]), text.replace(_BOM, " ", 1)

@@ -1,11 +1,11 @@
 """External calls whose outcome the agent has not received yet.
 
-The process that asked may have ended: a hook was killed, or a bridge restarted. If another
-process receives the same call, this process takes up the earlier question: it waits for the
-answer to the earlier question and does not ask again. All other questions of the session are
-closed when the session continues.
+The process that asked may no longer exist, for example because a hook was killed or a bridge was
+restarted. If another process receives the same call, it takes over the earlier question: it waits
+for that answer instead of asking again. The session's other questions are closed when the session
+continues.
 
-| method | recognizes the call by | takes up |
+| method | recognizes the call by | takes over |
 |---|---|---|
 | `take_up_known` | the agent's own id of the call | open and answered calls |
 | `take_up` | session, subagent, tool and arguments | open calls, and answers that `counts_later` accepts |
@@ -41,7 +41,7 @@ from midturn.question.json_value import JsonObject, canonical
 from midturn.stores.lock import is_found, lives
 from midturn.turn.view import TurnView, closed_call
 
-# number of conversations, starting with the newest, in which an earlier call is searched
+# number of newest conversations to search for an earlier call
 _MAX_SEARCHED = 200
 
 
@@ -55,7 +55,7 @@ class UndeliveredAnswers:
 
     Args:
         log: Log of external calls.
-        asker: The session, and the process that takes up calls.
+        asker: The session, and the process that takes over calls.
     """
 
     def __init__(self, log: ExternalCallLog, asker: AskingAgent) -> None:
@@ -63,7 +63,7 @@ class UndeliveredAnswers:
         self._asker = asker
 
     async def calls(self) -> list[ExternalCall]:
-        """Return the unfinished calls of this session, the oldest first."""
+        """Return the unfinished calls of this session, oldest first."""
         session = (self._asker.agent, self._asker.session)
         return [
             external_call
@@ -72,8 +72,8 @@ class UndeliveredAnswers:
         ]
 
     async def matching(self, tool: str, arguments: JsonObject) -> list[ExternalCall]:
-        """Return the unfinished calls of this session with the same tool and arguments, the
-        oldest first.
+        """Return the unfinished calls of this session with the same tool and arguments, oldest
+        first.
         """
         name, wanted = tool_name(tool), canonical(arguments)
         return [
@@ -83,8 +83,8 @@ class UndeliveredAnswers:
         ]
 
     async def shown_by_dialog(self, dialog: JsonObject) -> ExternalCall | None:
-        """Return the unfinished call of midturn's MCP server that is shown in a dialog of this
-        agent, or None.
+        """Return the unfinished call to midturn's MCP server whose questions a dialog of this agent
+        shows, or None.
 
         The session is not compared, because the agent may use another session id for its hooks.
         """
@@ -99,13 +99,12 @@ class UndeliveredAnswers:
         )
 
     async def close_left(self, tool: str = "", arguments: JsonObject | None = None) -> None:
-        """Close the earlier calls of this session, because the session now continues with other
-        work.
+        """Close the earlier calls of this session, because the session continued with other work.
 
         Four kinds of calls stay open: the call given by `tool` and `arguments`, which `take_up`
-        handles; calls that a process still waits for; calls at which the agent's run ended until
-        they are decided; and calls of midturn's MCP server, because the agent fetches their answers
-        by id.
+        handles; calls that a process still waits for; calls that were deferred, so that the
+        agent's run ended; and calls to midturn's MCP server, because the agent fetches their
+        answers by id.
         """
         wanted = (tool_name(tool), canonical(arguments), self._asker.subagent)
         for external_call in await self.calls():
@@ -125,11 +124,11 @@ class UndeliveredAnswers:
                 )
 
     async def take_up_known(self, id: str, tool: str, arguments: JsonObject) -> ExternalCall | None:
-        """Return the call that the agent has already reported with this id. If the call's process
-        has ended, this process waits for the answer from now on.
+        """Return the call that the agent already reported with this id. If the process of the call
+        no longer exists, this process waits for the answer from now on.
 
-        Closed calls are ignored, because the agent's own dialog decided them or the agent has
-        continued.
+        Closed calls are ignored, because they were decided in the agent's own dialog, or the agent
+        continued without a decision.
         """
         known = await self._known(id, tool_name(tool), arguments)
         if known is None or is_found(known.asker.process):
@@ -140,10 +139,10 @@ class UndeliveredAnswers:
         return None if is_closed else await self._take(known)
 
     async def take_up(self, tool: str, arguments: JsonObject) -> ExternalCall | None:
-        """Return an earlier equal call whose process has ended, so that the question is not asked
-        twice. This process waits for the answer from now on.
+        """Return an earlier equal call whose process no longer exists, so that the question is not
+        asked twice. This process waits for the answer from now on.
 
-        An answer that was given in the meantime counts only if `counts_later` accepts it.
+        If the call was already answered, the answer counts only if `counts_later` accepts it.
         """
         own = [
             external_call
@@ -159,10 +158,10 @@ class UndeliveredAnswers:
         return await self._take(next(iter(fitting), None), _is_same_call)
 
     async def take_up_open(self, tool: str, arguments: JsonObject) -> ExternalCall | None:
-        """Take up an open call of a process that has ended, for an agent without a session id.
+        """Take over an open call whose process no longer exists, for an agent without a session id.
 
-        Two agents with the same name and directory are treated as the same agent. This check is
-        sufficient to take up an open question. It is not sufficient to use an answer, because the
+        Agents with the same name and directory are treated as the same agent. This check is
+        sufficient to take over an open question, but not to use an existing answer, because the
         answer may belong to another session.
         """
         wanted, own = canonical(arguments), self._asker
@@ -182,7 +181,7 @@ class UndeliveredAnswers:
         return None
 
     async def take_up_cancelled(self, external_call: ExternalCall) -> ExternalCall:
-        """Take up a call that the agent has cancelled and now repeats."""
+        """Take over a call that the agent cancelled and now repeats."""
         now = await self._log.find(external_call.conversation) or external_call
         return (await self._take(now) or now) if now.asker.cancelled else now
 
@@ -191,8 +190,8 @@ class UndeliveredAnswers:
         external_call: ExternalCall | None,
         fits: Callable[[ExternalCall, Sequence[Event]], bool] = _always,
     ) -> ExternalCall | None:
-        """Record that this process waits for a call of another process. Return None if the call
-        no longer matches when this is recorded.
+        """Record that this process now waits for a call of another process. Return None if the call
+        no longer matches at that moment.
         """
         if external_call is None:
             return None
@@ -213,7 +212,7 @@ class UndeliveredAnswers:
         return replace(external_call, asker=asker) if is_valid[0] else None
 
     async def _known(self, id: str, tool: str, arguments: JsonObject) -> ExternalCall | None:
-        """Return the earlier call with the agent's own id."""
+        """Return the earlier call with the same call id, tool, arguments and session."""
         if not id:
             return None
         wanted = canonical(arguments)
@@ -228,7 +227,7 @@ class UndeliveredAnswers:
         return None
 
     async def _all_unfinished(self) -> list[ExternalCall]:
-        """Return the unfinished calls of all agents, the oldest first."""
+        """Return the unfinished calls of all agents, oldest first."""
         found = [
             external_call_of(conversation, turn)
             for conversation, turn in await self._log.open_turns()
@@ -241,8 +240,8 @@ class UndeliveredAnswers:
         ]
 
     async def _has_ended(self, external_call: ExternalCall) -> bool:
-        """Close a call whose recorded end time has passed while no process was running that could
-        close it. Return whether the call was closed.
+        """Close a call if its recorded end time has passed and its process no longer exists. Return
+        whether the call was closed.
         """
         if not external_call.asker.has_ended(stamp(self._log.clock)) or lives(
             external_call.asker.process
@@ -260,10 +259,10 @@ class UndeliveredAnswers:
 def counts_later(external_call: ExternalCall) -> bool:
     """Return whether to use an answer that was given while no process waited for it.
 
-    The answer counts only if nothing else can have decided about the call. There are two
-    conditions. First, the agent's own dialog has not asked the same question. Second, the agent was
-    informed that the question stays open, or the agent has ended. If only the hook was killed and
-    the agent continues, the agent itself decides about the call.
+    The answer counts only if the call cannot have been decided in another way. There are two
+    conditions. First, the agent's own dialog did not ask the same question. Second, the agent was
+    informed that the question stays open, its run was deferred, it asked through another interface
+    than a hook, or it no longer runs. If only the hook was killed, the agent itself decided.
     """
     asker = external_call.asker
     is_gone = asker.serves is not None and not lives(asker.serves)
@@ -271,8 +270,8 @@ def counts_later(external_call: ExternalCall) -> bool:
 
 
 def _is_same_call(external_call: ExternalCall, turn: Sequence[Event]) -> bool:
-    """Return whether an equal call may use the earlier call. The earlier call must be open, or
-    its answer must count.
+    """Return whether an equal call can take over the earlier call: it must be open, or its answer
+    must count.
     """
     return TurnView.last(turn).waits or counts_later(external_call)
 

@@ -59,7 +59,7 @@ CallAnswer: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[
 _LOG = logging.getLogger(__name__)
 _HANDLE = re.compile(r"(?P<conversation>[0-9]{1,20})-[a-z2-7]{12}")
 _REQUEST_KEY = "form"  # key of the form's request in a result that requires input
-# maximum number of times that a question is shown again after an unrelated response of the client
+# maximum number of times that a question is shown again after an unrelated response from the client
 _MAX_UNEXPECTED_RESPONSES = 10
 _MAX_STARTED_TASKS = 1_000
 _PROGRESS_INTERVAL = 10.0  # seconds between two progress reports to the client
@@ -82,15 +82,13 @@ class ServerWait(Struct, frozen=True, kw_only=True):
     """Settings of the server.
 
     Args:
-        slice: Maximum number of seconds that one call blocks.
-        woken: Names of agents in `midturn hook`. The sessions of these agents are notified when
-            an answer arrives.
-        quickest: Minimum number of seconds for an answer in a client's dialog. See `CallDialog`.
-        shared: Whether several clients use this process. The server then cannot know which client
-            asked an earlier question. Therefore, the dialog of a call shows only the questions of
-            this call.
+        slice: Maximum time in seconds that one call blocks.
+        woken: Names of agents in `midturn hook` whose sessions are notified when an answer arrives.
+        quickest: Minimum response time in seconds in a client's dialog. See `CallDialog`.
+        shared: Whether several clients use this process. In that case, the server cannot know which
+            client asked an earlier question, so a call shows only its own questions in a dialog.
         tasks: Whether a call can continue as a task, if the client supports tasks.
-        rules: Rules of the configuration for permission requests.
+        rules: Permission rules from the configuration.
     """
 
     slice: float = 45.0
@@ -102,7 +100,7 @@ class ServerWait(Struct, frozen=True, kw_only=True):
 
 
 class ServedCalls:
-    """Handles the calls of clients in this process."""
+    """Handles the clients' tool calls in this process."""
 
     def __init__(
         self,
@@ -122,18 +120,16 @@ class ServedCalls:
         self._number = 0
         self._proof_key = secrets.token_bytes(32)
         self.started_tasks: dict[str, dict[str, Any]] = {}
-        """The most recent tasks that this process has started, by their ids, with their first
-        results.
-        """
+        """The most recent tasks that this process started, with their first results, by task id."""
         self._quota = Quota()
 
     def caller(self, context: ServerRequestContext[Any]) -> Caller:
-        """Return the client of a request."""
+        """Return the client that sent a request."""
         return Caller.of(context, self._environment)
 
     def returning_caller(self, context: ServerRequestContext[Any]) -> Caller:
-        """Return the client of a request about an earlier question. If several clients share this
-        process, the returned client has no dialogs.
+        """Return the client that sent a request about an earlier question. If several clients share
+        this process, no dialog is shown for it.
         """
         caller = self.caller(context)
         return replace(caller, shows_forms=False) if self._settings.shared else caller
@@ -162,7 +158,7 @@ class ServedCalls:
     async def ask(
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> CallAnswer:
-        """Handle a call of `ask_user`."""
+        """Handle a call to `ask_user`."""
         arguments = members(params.arguments)
         try:
             asked = read_arguments(arguments)
@@ -175,7 +171,7 @@ class ServedCalls:
         calls = self.calls(caller)
         left = (
             None if self._settings.shared else calls.backlog.take_up_open
-        )  # in a shared process, the handle may belong to another client
+        )  # in a shared process, an earlier question may belong to another client
         external_call = await self._find_repeated(
             calls, params, arguments
         ) or await calls.questions(self._call_id(caller), ASK_USER, arguments, asked.form, left)
@@ -203,7 +199,7 @@ class ServedCalls:
     async def check(
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> CallAnswer:
-        """Handle a call of `check_answer`: wait a while for the answer to an earlier question."""
+        """Handle a call to `check_answer`: wait some time for the answer to an earlier question."""
         arguments = members(params.arguments)
         caller = self.returning_caller(context)
         calls = self.calls(caller)
@@ -227,8 +223,8 @@ class ServedCalls:
         )
 
     async def find_call(self, calls: ExternalCallService, handle: str) -> ExternalCall | None:
-        """Return the call with a handle that a client received earlier. Another process may have
-        created the handle.
+        """Return the call with a handle that a client received earlier, possibly from another
+        process.
         """
         match = _HANDLE.fullmatch(handle)
         external_call = await calls.find_call(match["conversation"]) if match else None
@@ -244,7 +240,7 @@ class ServedCalls:
         )
 
     async def is_unreadable(self, calls: ExternalCallService, handle: str) -> bool:
-        """Return whether the question may exist but cannot be read at the moment."""
+        """Return whether the question may exist but cannot be read now."""
         match = _HANDLE.fullmatch(handle)
         return bool(match) and await calls.is_unreadable(match["conversation"])
 
@@ -261,8 +257,8 @@ class ServedCalls:
         )
 
     def own_task(self, id: str) -> str:
-        """Return the task id for the client that started the task. In a shared process, the id
-        contains the handle and a secret.
+        """Return the task id to send to the client that started the task. In a shared process, a
+        secret is appended, so that other clients cannot cancel the task.
         """
         if not self._settings.shared:
             return id
@@ -272,8 +268,8 @@ class ServedCalls:
         )
 
     def give_up(self, external_call: ExternalCall) -> None:
-        """Record that the client has stopped waiting. The client's next question withdraws this
-        question, unless several clients share this process.
+        """Remember that the client stopped waiting. Its next question withdraws this question,
+        unless several clients share this process.
         """
         if not self._settings.shared:
             self._given_up.append(external_call)
@@ -303,7 +299,7 @@ class ServedCalls:
         return await answer_task
 
     async def _wait_for_first_answer(self, call: _Call, ticket: int) -> CallAnswer:
-        """Wait for the first answer, from the client's dialog or from any other interface."""
+        """Wait for the first answer from the client's dialog or another interface."""
         dialog = self.dialog(call.caller, call.calls, call.external_call)
         refused = not call.caller.pushes and await self._take_response(call, dialog)
         outcome = await call.calls.outcome(call.external_call)
@@ -329,8 +325,8 @@ class ServedCalls:
         return answer.result()
 
     async def _take_response(self, call: _Call, dialog: CallDialog) -> bool:
-        """Record the response that a repeated call contains. Return True if the question must not
-        be shown to this client again.
+        """Record the response in a repeated call. Return True if the question must not be shown to
+        this client again.
         """
         responses = call.params.input_responses or {}
         response = responses.get(_REQUEST_KEY)
@@ -349,8 +345,8 @@ class ServedCalls:
         return not await dialog.take(shown, response, self._clock.monotonic() - began)
 
     async def _wait(self, call: _Call, dialog: CallDialog) -> Decided | None:
-        """Wait at most as long as one call may block. If the client suspends its timeout while a
-        dialog is open, wait until the dialog closes.
+        """Wait for at most the time that one call may block. If the client suspends its timeout
+        while a dialog is open, also wait until the dialog closes.
         """
         shown = dialog.push(call.context) if call.caller.pushes else asyncio.sleep(0)
         async with (
@@ -401,13 +397,13 @@ class ServedCalls:
     # ----------------------------------------------------------------------------------------------
 
     def own_id(self, id: str) -> str:
-        """Return the client's own id of its call. Empty in a shared process, because different
-        clients may use the same id.
+        """Return the client's own call id. Empty in a shared process, because several clients may
+        use the same id.
         """
         return "" if self._settings.shared else id
 
     def _call_id(self, caller: Caller) -> str:
-        """Return the id of a call. If the client sends no id, return a new unique id."""
+        """Return the client's call id, or a new unique id if the client sends none."""
         self._number += 1
         here = mark(os.getpid())
         return self.own_id(caller.call_id) or f"{VIA}-{here.pid}-{here.started}-{self._number}"
@@ -415,8 +411,8 @@ class ServedCalls:
     async def _find_repeated(
         self, calls: ExternalCallService, params: types.CallToolRequestParams, arguments: JsonObject
     ) -> ExternalCall | None:
-        """Return the earlier question of a repeated call. A client repeats a call to send the
-        response to a form, or after a cancellation.
+        """Return the earlier question of a repeated call. A client repeats a call to send a form
+        response, or after a cancellation.
         """
         wanted = canonical(arguments)
         if params.request_state:
@@ -443,14 +439,14 @@ class ServedCalls:
         )
 
     def _resume_waiting(self, external_call: ExternalCall) -> ExternalCall:
-        """Record that the client waits for the question again."""
+        """Remember that the client waits for the question again."""
         self._given_up = [
             left for left in self._given_up if left.conversation != external_call.conversation
         ]
         return external_call
 
     def _request_state(self, external_call: ExternalCall, shown: ShownForm) -> str:
-        """Return the state that a client sends back with the answer to a form. Each form has a
+        """Return the state that a client sends back with its form response. Each form has a
         different state.
         """
         if not self._settings.shared:
@@ -463,7 +459,7 @@ class ServedCalls:
         return self._states.pop(state, "") if self._settings.shared else state
 
     async def withdraw(self, calls: ExternalCallService, current: ExternalCall) -> None:
-        """Close the questions of a client that has stopped waiting and now asks another
+        """Close the questions that the client stopped waiting for, because it now asks another
         question.
         """
         left, self._given_up = self._given_up, []
@@ -473,7 +469,7 @@ class ServedCalls:
 
 
 class _Call(Struct, frozen=True, kw_only=True):
-    """One request of a client, with its question."""
+    """One request from a client, with its question."""
 
     caller: Caller
     context: ServerRequestContext[Any]
@@ -500,5 +496,5 @@ async def _background(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio
         except asyncio.CancelledError:
             if (current := asyncio.current_task()) and current.cancelling():
                 raise
-        except Exception:  # noqa: BLE001  the question still waits for its answer
+        except Exception:  # noqa: BLE001  the question is still open
             _LOG.exception("a background task of a call failed")

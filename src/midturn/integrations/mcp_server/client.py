@@ -1,5 +1,5 @@
-"""The client that calls the server: its known properties, its dialog, and the results that its
-model reads.
+"""The client that calls the server: its known properties, its dialog, and the results for its
+model.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ TASKS: Final = "io.modelcontextprotocol/tasks"
 PROOF: Final = "~"
 """Separator before the secret part of a task id."""
 _ID = re.compile(r"(?P<handle>.+?)(?:\.(?P<round>[1-9][0-9]{0,8}))?(?:~[0-9a-f]{1,64})?")
-# seconds after the question in which the client polls at the short interval, because an answer is
-# most likely then
+# seconds after the question was asked in which the client polls at the short interval, because an
+# answer is most likely
 _ACTIVE_SECONDS = 60.0
 _SHORT_POLL_INTERVAL, _LONG_POLL_INTERVAL = 1_000, 5_000  # milliseconds
 
 
 def task_id(external_call: ExternalCall) -> str:
-    """Return the id of the latest task of a call. If a call was cancelled and repeated, it has a
-    new task for the same question.
+    """Return the id of the latest task of a call. A call that was cancelled and repeated has a new
+    task for the same question.
     """
     return (
         f"{external_call.handle}.{external_call.asker.round}"
@@ -84,8 +84,8 @@ def parse_task_id(id: str) -> tuple[str, int]:
 
 
 def task_fields(external_call: ExternalCall, turn: Sequence[Event], clock: Clock) -> dict[str, Any]:
-    """Return the common fields of all states of a task. A task expires only if its question has
-    a deadline.
+    """Return the fields that all states of a task have. A task expires only if its question has a
+    deadline.
     """
     waited = (clock.now() - turn[0].at).total_seconds()
     return {
@@ -98,8 +98,8 @@ def task_fields(external_call: ExternalCall, turn: Sequence[Event], clock: Clock
 
 
 def _lifetime(turn: Sequence[Event]) -> int | None:
-    """Return the time from the question to its deadline in milliseconds. None if the question has
-    no deadline.
+    """Return the time in milliseconds from the call to the earliest deadline of its questions. None
+    if there is no deadline.
     """
     ends = [
         datetime.fromisoformat(event.deadline) for event in put_to_people(turn) if event.deadline
@@ -108,8 +108,8 @@ def _lifetime(turn: Sequence[Event]) -> int | None:
 
 
 def is_cancelled(external_call: ExternalCall, round: int) -> bool:
-    """Return whether a task was cancelled. A cancelled task stays cancelled, even if its question
-    is answered later.
+    """Return whether the task with the number `round` was cancelled. It stays cancelled even if its
+    question is answered later.
     """
     return round < external_call.asker.round or external_call.asker.cancelled
 
@@ -125,16 +125,16 @@ def task_result(external_call: ExternalCall, turn: Sequence[Event], clock: Clock
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """The client of one request.
+    """The client that sent a request.
 
     Args:
         client: Known properties of the client.
-        alone: Whether no person is at the client's terminal.
-        session: The client's own id of its session.
-        call_id: The client's own id of this call.
+        alone: Whether the client runs without a person at its terminal.
+        session: Session id chosen by the client.
+        call_id: Call id chosen by the client.
         shows_forms: Whether the client supports forms.
-        pushes: Whether the server sends a form while the call waits. Otherwise the call returns the
-            form, and the client repeats the call with the response.
+        pushes: Whether the server sends a form while the call waits. Otherwise, the call returns
+            the form, and the client repeats the call with the response.
         has_tasks: Whether the client supports tasks.
     """
 
@@ -148,14 +148,14 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     @property
     def keeps_dialog(self) -> bool:
-        """Whether the client may keep a dialog open that only the user can close. The server cannot
-        close the dialog of a form that a call has returned.
+        """Whether the client may keep a dialog open until the user closes it. The server cannot
+        close the dialog of a form that it returned as the result of a call.
         """
         return self.shows_forms and not self.pushes and not self.alone and bool(self.client.kinds)
 
     @classmethod
     def of(cls, context: ServerRequestContext[Any], environment: Mapping[str, str]) -> Caller:
-        """Return the client that has sent a request."""
+        """Return the client that sent a request."""
         session = context.session
         info = session.client_params.client_info if session.client_params else None
         capabilities = session.client_capabilities
@@ -197,8 +197,8 @@ class ShownForm(Struct, frozen=True):
 
 
 class CallDialog(Struct, frozen=True, kw_only=True):
-    """Dialog in which a client shows the questions of one call. `quickest` is the minimum number
-    of seconds that a person needs to respond.
+    """Dialog in which a client shows the questions of one call. `quickest` is the minimum time in
+    seconds that a person needs to respond.
     """
 
     caller: Caller
@@ -208,8 +208,8 @@ class CallDialog(Struct, frozen=True, kw_only=True):
     quickest: float = MIN_RESPONSE_TIME
 
     async def next(self) -> ShownForm | None:
-        """Return the form to show now. None if no question is open, or if the client cannot show
-        the question.
+        """Return the form to show now, or None if no question is open or the client cannot show
+        it.
         """
         question = await self.calls.open_question(self.external_call)
         if question is None or not self.caller.shows_forms or self.caller.alone:
@@ -226,8 +226,8 @@ class CallDialog(Struct, frozen=True, kw_only=True):
         )
 
     async def push(self, context: ServerRequestContext[Any]) -> None:
-        """Show open questions and record the answers, until no question is left that the client can
-        show, or a response is not recorded. That question stays open.
+        """Show open questions and record the answers. Stop when the client can show no other
+        question, or when a response is not recorded. That question stays open.
         """
         while shown := await self.next():
             began = self.clock.monotonic()
@@ -242,14 +242,12 @@ class CallDialog(Struct, frozen=True, kw_only=True):
                 return
 
     async def take(self, shown: ShownForm, said: types.ElicitResult, seconds: float) -> bool:
-        """Record a response if it can have come from a person. Return whether the response was
-        recorded.
+        """Record a response unless it cannot come from a person. Return whether it was recorded.
 
         Args:
             shown: The form that was shown.
             said: The response.
-            seconds: Time until the response. A response faster than a person can read does not
-                count.
+            seconds: Response time. A response that is faster than a person can read is ignored.
         """
         if seconds < self.quickest:
             _LOG.info(
@@ -271,11 +269,11 @@ class CallDialog(Struct, frozen=True, kw_only=True):
                     return False
         except (AnswerError, AlreadyAnswered, NotOpen, PersonNeeded) as error:
             _LOG.info(
-                "the response of %s is not a valid answer: %r", self.caller.client.name, str(error)
+                "the response from %s was not accepted: %r", self.caller.client.name, str(error)
             )
             if isinstance(
                 error.__cause__, TooLarge
-            ):  # clients do not check the size, so the model must read the error
+            ):  # clients do not check the size, so the model receives the error
                 raise error.__cause__ from None
             return False
         return True
@@ -321,8 +319,8 @@ def answer_result(asked: FormRead, outcome: Decided) -> ServedResult:
 
 
 def withdrawn_result() -> ServedResult:
-    """Return the result for a question that will have no answer. The result is an error, so that
-    no model treats it as an answer.
+    """Return the result for a question that was withdrawn. It is an error, so that models do not
+    treat it as an answer.
     """
     return ServedResult(
         "The question was withdrawn; nobody has answered it.",
@@ -351,8 +349,8 @@ def available_result(id: str) -> ServedResult:
 
 
 def cancelled_message(id: str) -> str:
-    """Return the status message of a cancelled call. It is the same for open, answered and closed
-    questions.
+    """Return the status message of a cancelled call, whether its question is open, answered or
+    closed.
     """
     return (
         f'This call was cancelled. That is not a no: check_answer {{"id": "{id}", "ticket": 0}}'

@@ -55,8 +55,8 @@ from midturn.stores.store import ConversationStore
 from midturn.tools.ask_user_call import DESCRIPTION, PARAMETERS
 
 # --------------------------------------------------------------------------------------------------
-# The tools of the server. Each description is complete, because not every client passes on the
-# server's instructions.
+# The server's tools. Each description is complete, because some clients do not pass the server's
+# instructions to the model.
 
 
 ASK: Final = (ASK_USER, "ask_person")
@@ -116,8 +116,8 @@ def _tool(
 
 
 # --------------------------------------------------------------------------------------------------
-# Clients that must use the older protocol version, because only there the server can close their
-# dialogs
+# Clients that must use the older protocol version, because the server can close their dialogs only
+# in that version
 
 
 _DISCOVER: Final = "server/discover"
@@ -126,10 +126,10 @@ _METHOD_NOT_FOUND = types.ErrorData(code=types.METHOD_NOT_FOUND, message="Method
 
 
 def would_keep_dialogs(params: object, environment: Mapping[str, str], *, tasks: bool) -> bool:
-    """Return whether a client that asks for the newer protocol version would keep its dialogs
-    open in that version.
+    """Return whether to refuse the newer protocol version to a client, because the server could not
+    close the client's dialogs in that version.
 
-    If `tasks` is enabled, clients that support tasks use the newer version anyway, because only
+    If `tasks` is true, a client that supports tasks can use the newer version anyway, because only
     that version has tasks.
     """
     meta = members(members(params).get("_meta"))
@@ -147,8 +147,8 @@ async def filter_discovery(
     refuse: Callable[[SessionMessage], Awaitable[None]],
     refuses_discovery: Callable[[object], bool],
 ) -> AsyncGenerator[MemoryObjectReceiveStream[SessionMessage | Exception]]:
-    """Forward the messages of a client. If `refuses_discovery` returns true for the client's
-    request for the newer protocol version, reject this request.
+    """Forward a client's messages. Reject a request for the newer protocol version if
+    `refuses_discovery` returns true for it.
     """
     outgoing, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     async with anyio.create_task_group() as group:
@@ -199,7 +199,7 @@ class PermissionTool:
     async def call(
         self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Ask about one call, or ask the agent's own questions. After any error, the agent
+        """Ask about one call, or ask the agent's own questions. If an error occurs, the agent
         receives a denial.
         """
         said = model_messages.FAILED
@@ -222,8 +222,8 @@ class PermissionTool:
     async def _ask(
         self, context: ServerRequestContext[Any], arguments: JsonObject
     ) -> tuple[ExternalCallService, _Permission]:
-        """Ask about a call, or return the earlier question about the same call. Questions that
-        this client no longer waits for are withdrawn.
+        """Ask about a call, or return the earlier question about the same call. Withdraw the
+        questions that this client no longer waits for.
         """
         calls, asked = await self._start(context, arguments)
         await self._asking.withdraw(calls, asked.external_call)
@@ -260,13 +260,13 @@ class _Permission(Struct, frozen=True):
 
 
 async def _close(calls: ExternalCallService, external_call: ExternalCall, outcome: Decided) -> None:
-    """Record that the agent has received the decision. If recording fails, the error is only
-    logged, because the decision itself is already recorded.
+    """Record that the agent receives the decision. If this fails, the error is only logged, because
+    the decision itself is already recorded.
     """
     try:
         await calls.close(external_call, model_messages.recorded_content(outcome))
     except Exception:  # noqa: BLE001  the agent must receive the recorded decision
-        _LOG.exception("failed to record that an agent has received its decision")
+        _LOG.exception("failed to record the delivery of a decision")
 
 
 def _result(decision: Mapping[str, Json]) -> types.CallToolResult:
@@ -332,7 +332,7 @@ def make_server(
         except MidturnError as error:
             return client.error_result(f"{model_messages.FAILED} ({error})")
         except Exception:  # noqa: BLE001  the model must not take an error for an answer
-            _LOG.exception("a call of %s failed", params.name)
+            _LOG.exception("a call to %s failed", params.name)
             return client.error_result(model_messages.FAILED)
 
     server: Server[Any] = Server(
@@ -363,7 +363,7 @@ def _with_readable_errors(handle: _TaskCall[Params]) -> _TaskCall[Params]:
     return call
 
 
-# maximum number of bytes of a message; calls may contain images
+# maximum size of a message, in bytes; calls may contain images
 _MAX_MESSAGE_SIZE = 16 * 1024 * 1024
 
 
@@ -371,7 +371,7 @@ async def serve_http(
     server: Server[Any], listening: Listening, ready: Callable[[str, str], None]
 ) -> int:
     """Serve clients over streamable HTTP until a signal arrives. Each request must contain the
-    token, and only this user can read the token.
+    token, which only this user can read.
     """
     token = secrets.token_urlsafe(24)
     app = _TokenGuard(
@@ -384,7 +384,7 @@ async def serve_http(
 
 
 class _TokenGuard:
-    """Rejects requests without the token, and requests of other local users. Any process of this
+    """Rejects requests without the token, and requests from other local users. Any process of this
     user may connect.
     """
 
@@ -395,7 +395,7 @@ class _TokenGuard:
         self._bodies = Bodies(BodyLimits(bytes=_MAX_MESSAGE_SIZE))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request, or respond with the reason for its rejection."""
+        """Forward a request, or respond with the reason why it is rejected."""
         connection = connection_of(scope) if scope["type"] == "http" else None
         doubt = (
             peer_user_rejection(connection.peer)
@@ -403,9 +403,9 @@ class _TokenGuard:
             else None
         )
         if doubt and not doubt.forwarded:
-            await PlainTextResponse(
-                f"This server does not answer that program: {doubt.why}.\n", 403
-            )(scope, receive, send)
+            await PlainTextResponse(f"This program may not use the server: {doubt.why}.\n", 403)(
+                scope, receive, send
+            )
         elif scope["type"] == "http" and not secrets.compare_digest(
             dict(scope["headers"]).get(b"authorization", b""), self._expected
         ):
@@ -419,8 +419,8 @@ class _TokenGuard:
                 await self._app(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the whole body within the size and time limits before the SDK handles the request.
-        Otherwise the SDK would log a client's error as its own error.
+        """Read the whole body, within the size and time limits, before the SDK handles the request.
+        Otherwise, the SDK would log a client's error as its own error.
         """
         messages: list[Message] = []
         async with self._bodies.limited(scope, receive) as limited:
@@ -450,4 +450,4 @@ async def serve_stdio(server: Server[Any], environment: Mapping[str, str]) -> No
         ):
             await server.run(incoming, writing, server.create_initialization_options())
     except* BrokenPipeError:
-        _LOG.info("the client has disconnected")
+        _LOG.info("the client disconnected")

@@ -1,6 +1,4 @@
-"""Task methods of the MCP server. A client uses them for a call that continues in the
-background.
-"""
+"""Task methods of the MCP server. Clients use them for calls that continue in the background."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ from midturn.integrations.mcp_server.client import (
 from midturn.ports import Clock
 from midturn.question.json_value import JsonObject
 
-_MAX_ID_SHOWN = 64  # maximum number of characters of an unknown id in an error message
+_MAX_ID_SHOWN = 64  # maximum length of an unknown id in an error message, in characters
 _LOST = (
     "The question is not in the store any more: somebody removed or damaged it. No answer will"
     " come. This is not a no."
@@ -51,7 +49,7 @@ class TaskParams(types.RequestParams):
 
 
 class UpdateParams(TaskParams):
-    """Responses of a client to the requests of a task, by the keys of the requests."""
+    """A client's responses to a task's requests, by request key."""
 
     input_responses: Mapping[str, Any]
 
@@ -67,7 +65,7 @@ class _TaskRequest(Struct, frozen=True, kw_only=True):
 
 class TaskCalls:
     """The methods `tasks/get`, `tasks/update` and `tasks/cancel`. Tasks are kept in the store, so
-    they outlive this process.
+    they continue after this process exits.
     """
 
     def __init__(self, asking: ServedCalls, clock: Clock) -> None:
@@ -77,8 +75,8 @@ class TaskCalls:
         self._answered: set[str] = set()
 
     async def get(self, context: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
-        """Return the state of a task. The state does not contain the answer: the model must read
-        it with `check_answer`.
+        """Return the state of a task. It does not contain the answer, which the model must read
+        with `check_answer`.
         """
         asked = await self._find_request(context, params)
         if asked is None:
@@ -114,8 +112,8 @@ class TaskCalls:
     async def update(
         self, context: ServerRequestContext[Any], params: UpdateParams
     ) -> dict[str, Any]:
-        """Record a response from the client's dialog. If the response cannot have come from a
-        person, the question stays open.
+        """Record a response from the client's dialog. If it cannot come from a person, the question
+        stays open.
         """
         asked = await self._find_request(context, params)
         if asked is None or asked.is_cancelled:
@@ -141,11 +139,11 @@ class TaskCalls:
     async def cancel(
         self, context: ServerRequestContext[Any], params: TaskParams
     ) -> dict[str, Any]:
-        """Record that the client has stopped waiting. The question stays open until the client
-        asks another question.
+        """Record that the client stopped waiting. The question stays open until the client asks
+        another question.
 
-        In a shared process, requests of other clients are ignored. Other clients know only the
-        handle of the task.
+        In a shared process, requests from other clients are ignored. They do not know the secret in
+        the task id.
         """
         asked = await self._find_request(context, params)
         if (
@@ -164,7 +162,7 @@ class TaskCalls:
         try:
             said = types.ElicitResult.model_validate(response)
         except ValueError:
-            return  # the response does not belong to a form
+            return  # not a form response
         await dialog.take(shown, said, self._clock.monotonic() - self._shown[shown.key])
 
     def _dialog(self, asked: _TaskRequest) -> CallDialog:
@@ -173,12 +171,12 @@ class TaskCalls:
     async def _find_request(
         self, context: ServerRequestContext[Any], params: TaskParams
     ) -> _TaskRequest | None:
-        """Return the task of a request. None if this process has started the task, but the store
-        no longer contains it.
+        """Return the task that a request is about. None if this process started the task but the
+        store no longer contains it.
 
         Raises:
-            MCPError: The task does not exist, cannot be read at the moment, or the client does
-                not support tasks.
+            MCPError: The task does not exist or cannot be read now, or the client does not support
+                tasks.
         """
         _check_name(context, params.task_id)
         caller = self._asking.returning_caller(context)
@@ -229,10 +227,11 @@ def require_tasks(caller: Caller) -> None:
 
 
 def _check_name(context: ServerRequestContext[Any], id: str) -> None:
-    """Check that the HTTP header, which proxies read, names the same task as the request.
+    """Check that the HTTP header `Mcp-Name`, which proxies read, contains the same task id as the
+    request.
 
     Raises:
-        MCPError: The header names another task.
+        MCPError: The header contains another task id.
     """
     header = context.request.headers.get("mcp-name") if context.request is not None else None
     if header is not None and header != id:
