@@ -330,7 +330,7 @@ async def _encoded_changes(store: ConversationStore, key: str) -> AsyncGenerator
         key: Key of the thread's conversation.
     """
     try:
-        while (conversation := await store.find(key)) is None:
+        while (conversation := await store.find(key)) is None:  # noqa: ASYNC110
             await asyncio.sleep(NEW_THREAD_POLL_INTERVAL)
     except StoreError:  # the front end connects again and gets the error then
         return
