@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from midturn.events.types import ToolCallRequest, ToolCallResponse
 from midturn.stores.opening import FileStore
+from midturn.stores.store import ConversationStore
 from support.documents import ROOT
 from support.installed import installed
 from support.serving import free_port, wait_for_listener
@@ -70,3 +72,13 @@ class PageServer:
             self._process.kill()
             self._process.communicate()
             self._process = None
+
+
+async def responses(store: ConversationStore) -> dict[str, str]:
+    """Return the results of the tools by name."""
+    (conversation,) = await store.ids()
+    events = (await store.read(conversation)).events
+    names = {event.event_id: event.name for event in events if isinstance(event, ToolCallRequest)}
+    return {
+        names[event.call]: event.content for event in events if isinstance(event, ToolCallResponse)
+    }

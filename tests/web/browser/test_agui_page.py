@@ -16,9 +16,9 @@ from midturn.channels.port import ChannelSettings
 from midturn.channels.running import run
 from midturn.channels.state import ChannelState
 from midturn.clock import now
-from midturn.events.types import InquiryAnswered, ToolCallResponse
+from midturn.events.types import InquiryAnswered
 from midturn.stores.store import ConversationStore
-from support.agui_page import PageServer, copy_of_example
+from support.agui_page import PageServer, copy_of_example, responses
 from support.browser import Elsewhere
 from support.hostile_markup import ATTACKER_URL, HOSTILE
 from support.installed import or_skip
@@ -129,16 +129,6 @@ def go_to_announcement(page: Page) -> None:
 def expect_end(page: Page) -> None:
     expect(page.get_by_text("That is all.")).to_be_visible()
     expect(page.locator("article")).to_have_count(0)
-
-
-async def responses(store: ConversationStore) -> dict[str, str]:
-    """Return the results of the tools by name."""
-    (conversation,) = await store.ids()
-    events = (await store.read(conversation)).events
-    names = {event.event_id: getattr(event, "name", "") for event in events}
-    return {
-        names[event.call]: event.content for event in events if isinstance(event, ToolCallResponse)
-    }
 
 
 async def responders(store: ConversationStore) -> list[tuple[str | None, str | None]]:

@@ -24,8 +24,10 @@ import midturn as mt
 from midturn.integrations import agui
 from midturn.stores.store import ConversationStore
 from support.agui import call, scripted
+from support.agui_page import responses
+from support.browser import Elsewhere
 from support.documents import ROOT
-from support.installed import Missing, installed, or_skip
+from support.installed import installed, or_skip
 from support.serving import serving
 
 pytestmark = pytest.mark.real("Chromium and CopilotKit", may_be_missing=True)
@@ -157,7 +159,9 @@ def chat(chromium: Browser, address: str) -> Generator[Page]:
     context.close()
 
 
-def test_hook_shows_an_interrupt_and_answers_it(chat: Page) -> None:
+def test_hook_shows_an_interrupt_and_answers_it(
+    chat: Page, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
     question = chat.get_by_role("region", name="Question")
     expect(question).to_contain_text("What shall I note?")
     question.get_by_label("Words").fill("milk")
@@ -167,12 +171,21 @@ def test_hook_shows_an_interrupt_and_answers_it(chat: Page) -> None:
     question.get_by_role("button", name="Resolve").click()
     expect(chat.get_by_text("All done.")).to_be_visible()
     expect(question).to_have_count(0)
+    found = elsewhere(responses(disk))
+    assert found["note"] == "noted: milk"
+    assert "paid 3 to shop" in found["pay"]
 
 
-def test_cancelled_interrupt_refuses_a_call(chat: Page) -> None:
+def test_cancelled_interrupt_refuses_a_call(
+    chat: Page, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
     question = chat.get_by_role("region", name="Question")
     question.get_by_label("Words").fill("tea")
     question.get_by_role("button", name="Resolve").click()
     expect(question).to_contain_text("Run pay?")
     question.get_by_role("button", name="Cancel").click()
     expect(chat.get_by_text("All done.")).to_be_visible()
+    found = elsewhere(responses(disk))
+    assert found["note"] == "noted: tea"
+    assert "paid" not in found["pay"]
+    assert "rejected" in found["pay"]
