@@ -1,4 +1,4 @@
-"""The page of `examples/agui` in Chromium, with its server as a process."""
+"""The page of `examples/agui` in Chromium. `agent.py` and `page_server.py` run as a process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -29,6 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # the Telegram library's
 ]
 ANA = 7
+POLICY = "Content-Security-Policy"
 
 
 @pytest.fixture
@@ -392,6 +394,13 @@ def test_browser_without_the_token(server: PageServer, browser: PageBrowser) -> 
     address = server.start().partition("?")[0]
     page = browser.open(address)
     expect(page.get_by_role("alert")).to_contain_text("You are not signed in.")
+
+
+def test_names_of_other_sites_are_refused(server: PageServer) -> None:
+    """page_server.py accepts only names of this machine, so that no other site can use the cookie."""
+    address = server.start()
+    assert httpx.get(address, headers={"Host": "evil.example"}).status_code == 400
+    assert "script-src 'self'" in httpx.get(address, follow_redirects=True).headers[POLICY]
 
 
 # Foreign text, accessibility, keyboard

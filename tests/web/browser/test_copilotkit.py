@@ -188,4 +188,4 @@ def test_cancelled_interrupt_refuses_a_call(
     found = elsewhere(responses(disk))
     assert found["note"] == "noted: tea"
     assert "paid" not in found["pay"]
-    assert "rejected" in found["pay"]
+    assert "skipped by the user" in found["pay"]
