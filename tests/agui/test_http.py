@@ -161,12 +161,22 @@ def test_capabilities() -> None:
     asyncio.run(scene())
 
 
-def test_events_of_an_unknown_thread() -> None:
+@pytest.mark.parametrize("thread", ["%7F", "t" * 257])
+def test_events_of_an_invalid_thread_id(thread: str) -> None:
     async def scene() -> None:
         async with serving(scripted()) as client:
-            path = "/threads/nothing/events"
+            path = f"/threads/{thread}/events"
             assert (await client.get(path)).status_code == 401
             assert (await client.get(path, headers={"x-user": "ada"})).status_code == 404
+
+    asyncio.run(scene())
+
+
+def test_events_of_a_thread_whose_key_would_be_too_long() -> None:
+    async def scene() -> None:
+        async with serving(scripted()) as client:
+            headers = {"x-user": "a" * 1000}
+            assert (await client.get("/threads/t/events", headers=headers)).status_code == 404
 
     asyncio.run(scene())
 

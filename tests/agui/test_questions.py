@@ -321,6 +321,22 @@ def test_one_of_two_answers_leaves_the_other_question_open(store: ConversationSt
     asyncio.run(scene())
 
 
+def test_cancelled_is_no_refusal_if_the_other_question_was_answered_meanwhile(
+    store: ConversationStore,
+) -> None:
+    async def scene() -> None:
+        async with serving(two_questions(store)) as client:
+            front_end = FrontEnd(client)
+            asked = await front_end.say("Go.")
+            first, second = asked.interrupts
+            await store.answer(first["id"], "prod", user="bob", via="telegram")
+            again = await front_end.resume(resolved(first, {"answer": "dev"}), cancelled(second))
+            assert [each["why"] for each in again.not_taken] == ["already_answered"]
+            assert again.interrupt["id"] == second["id"]
+
+    asyncio.run(scene())
+
+
 def test_only_question_is_declined_by_cancelled() -> None:
     async def scene(front_end: FrontEnd, asked: Run) -> None:
         ended = await front_end.resume(cancelled(asked.interrupt))

@@ -195,8 +195,27 @@ def test_waiting_browser_is_told_who_answered(store: ConversationStore) -> None:
             assert seen[1][1]["answered_by"] == {"by": "user", "user": "bob", "via": "inbox"}
             refreshed = await front_end.resume(cancelled(asked.interrupt, refresh=True))
             assert refreshed.outcome == "success"
-            other = await client.get(path, headers={"x-user": "bob"})
-            assert other.status_code == 404
+
+    with served(deploying(store)) as url:
+        asyncio.run(scene(url))
+
+
+def test_browser_that_waits_before_the_first_message_gets_events(
+    store: ConversationStore,
+) -> None:
+    """Ada's thread has the same ID, but Bob gets only the events of his own thread."""
+
+    async def scene(url: str) -> None:
+        async with connected(url) as client:
+            ada, bob = FrontEnd(client, user="ada"), FrontEnd(client, user="bob")
+            asked = await ada.say("Go.")
+            path = "/threads/t1/events"
+            async with client.stream("GET", path, headers={"x-user": "bob"}) as response:
+                assert response.status_code == 200
+                own = await bob.say("Go.")
+                kind, told = await anext(changes(response))
+            assert (kind, told["id"]) == ("asked", own.interrupt["id"])
+            assert told["id"] != asked.interrupt["id"]
 
     with served(deploying(store)) as url:
         asyncio.run(scene(url))

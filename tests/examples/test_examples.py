@@ -12,6 +12,8 @@ from support.pty_session import PtySession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PLAYED_ELSEWHERE = {
+    "agui/agent.py": "web/browser/test_agui_page.py",
+    "agui/page_server.py": "web/browser/test_agui_page.py",
     "plug-in/src/midturn_team/__init__.py": "examples/test_plug_in.py",
     "plug-in/src/midturn_team/agent.py": "examples/test_plug_in.py",
     "plug-in/src/midturn_team/channel.py": "examples/test_plug_in.py",

@@ -31,12 +31,13 @@ def or_skip(find: Callable[[], Found]) -> Found:
         pytest.skip(str(missing))
 
 
-def installed(name: str, *packages: str) -> Path:
+def installed(name: str, *packages: str, scripts: bool = True) -> Path:
     """Return the directory of a program's commands.
 
     Args:
         name: Name of its directory.
         packages: npm packages to install, each with its version.
+        scripts: Whether the packages may run their install scripts.
 
     Raises:
         Missing: npm is missing or cannot install the packages.
@@ -48,17 +49,18 @@ def installed(name: str, *packages: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = folder / "installed"
         if not done.exists() or done.read_text() != wanted:
-            _install(folder, packages)
+            _install(folder, packages, scripts=scripts)
             done.write_text(wanted)
     return folder / "node_modules" / ".bin"
 
 
-def _install(folder: Path, packages: tuple[str, ...]) -> None:
+def _install(folder: Path, packages: tuple[str, ...], *, scripts: bool) -> None:
     """Install with the user's npm configuration, but with another home directory for the
     packages' install scripts.
     """
     own = {"HOME": str(INSTALLED), "npm_config_userconfig": str(Path.home() / ".npmrc")}
-    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
+    options = ["--no-audit", "--no-fund", *([] if scripts else ["--ignore-scripts"])]
+    command = ["npm", "install", *options, "--prefix", str(folder), *packages]
     try:
         done = subprocess.run(
             command,

@@ -24,12 +24,13 @@ need many seconds.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test here as needing the browser."""
+    """Mark every test here as needing the browser, unless it names its real part itself."""
     # a string comparison, since this sees every test of the session in each worker
     here = f"{Path(__file__).parent}/"
     for item in items:
         if str(item.path).startswith(here):
-            item.add_marker(pytest.mark.real("Chromium"))
+            if item.get_closest_marker("real") is None:
+                item.add_marker(pytest.mark.real("Chromium"))
             item.add_marker(pytest.mark.timeout(600))
 
 

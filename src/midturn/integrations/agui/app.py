@@ -47,6 +47,8 @@ KEEPALIVE_INTERVAL: Final = 15.0
 # maximum duration of a stream of a thread's events; when the front end reconnects, the user is
 # checked again
 MAX_STREAM_SECONDS: Final = 600.0
+# seconds between checks whether a thread has got its first message
+NEW_THREAD_POLL_INTERVAL: Final = 1.0
 _KEEPALIVE: Final = b": still here\n\n"
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _SECURITY_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -205,21 +207,22 @@ class _Server:
         return JSONResponse(CAPABILITIES, headers=_SECURITY_HEADERS)
 
     async def thread_events(self, request: Request) -> Response:
-        """Stream the changes of a thread's questions. The open questions come first."""
+        """Stream the changes of a thread's questions. The open questions come first. A thread without
+        messages may be followed, too, because browsers do not repeat a request that got an error.
+        """
         user = await self._admitted(request)
         if isinstance(user, Response):
             return user
         thread = str(request.path_params["thread"])
+        key = thread_key(user, thread)
+        if not _is_id(thread) or len(key) > _MAX_KEY_LENGTH:
+            return _error(404, "not_found", "This is not the ID of a thread.")
         try:
-            conversation = (
-                await self._store.find(thread_key(user, thread)) if _is_id(thread) else None
-            )
+            await self._store.find(key)
         except StoreError as error:
             _LOG.warning("the store cannot be read: %r", str(error))
             return _error(503, "unavailable", "The store cannot be read.")
-        if conversation is None:
-            return _error(404, "not_found", "There is no thread with this ID.")
-        changes = _encoded_changes(self._store, conversation)
+        changes = _encoded_changes(self._store, key)
         return _stream(
             _with_keepalive(changes, seconds=MAX_STREAM_SECONDS, first=b"retry: 1000\n\n")
         )
@@ -319,8 +322,18 @@ async def _encoded_events(run: ThreadRun) -> AsyncGenerator[bytes]:
             yield protocol.encode(event)
 
 
-async def _encoded_changes(store: ConversationStore, conversation: str) -> AsyncGenerator[bytes]:
-    """Yield the changes of a thread's questions as server-sent events."""
+async def _encoded_changes(store: ConversationStore, key: str) -> AsyncGenerator[bytes]:
+    """Yield the changes of a thread's questions as server-sent events, from its first message on.
+
+    Args:
+        store: The store.
+        key: Key of the thread's conversation.
+    """
+    try:
+        while (conversation := await store.find(key)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(NEW_THREAD_POLL_INTERVAL)
+    except StoreError:  # the front end connects again and gets the error then
+        return
     async with aclosing(thread_changes(store, conversation)) as changes:
         async for change in changes:
             told = change.to_json()

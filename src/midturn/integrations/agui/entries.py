@@ -94,6 +94,7 @@ class EntryTaker:
         self._conversation = conversation
         self._user = user
         self._asked = {each.question.id: each for each in asked}
+        self._entries = 0
         self.results = EntryResults()
 
     async def take(self, entries: Sequence[ResumeEntry]) -> EntryResults:
@@ -102,6 +103,7 @@ class EntryTaker:
         Raises:
             StoreError: The store cannot be read or written.
         """
+        self._entries = len(entries)
         for entry in entries:
             try:
                 await self._take(entry)
@@ -162,10 +164,12 @@ class EntryTaker:
         """Return whether an entry with the status `cancelled` is a refusal.
 
         A front end must send an entry for every interrupt, even if its user has answered only one.
-        `cancelled` is therefore a refusal only if the entry contains `decline`, or if it answers
-        the only open question.
+        `cancelled` is therefore a refusal only if the entry contains `decline`, or if the front end
+        has shown one question only and this question is still the only one. The other question of a
+        front end that has shown two may have been answered in another interface meanwhile.
         """
-        return entry.decline or (len(self._asked) == 1 and asked.is_answerable)
+        is_only_one = self._entries == len(self._asked) == 1
+        return entry.decline or (is_only_one and asked.is_answerable)
 
 
 def _envelope(asked: AskedQuestion) -> Envelope:
