@@ -20,6 +20,10 @@ class RemoteError(MidturnError):
     """The remote agent cannot be reached, or refuses a request."""
 
 
+class ResponseRefused(httpx.ReadError):
+    """A response is compressed or too large."""
+
+
 def check_url(url: str) -> None:
     """Check the address of a remote agent.
 
@@ -76,7 +80,7 @@ class _LimitedTransport(httpx.AsyncBaseTransport):
         coding = response.headers.get("content-encoding", "identity").strip().lower()
         if coding != "identity":
             await response.aclose()
-            raise httpx.ReadError(f"the response is compressed ({coding[:20]})")
+            raise ResponseRefused(f"the response is compressed ({coding[:20]})")
         if isinstance(response.stream, httpx.AsyncByteStream):
             response.stream = _LimitedStream(response.stream)
         return response
@@ -95,13 +99,9 @@ class _LimitedStream(httpx.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > MAX_RESPONSE_BYTES:
-                raise ResponseTooLarge(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes")
+                raise ResponseRefused(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:
         """Close the stream."""
         await self._stream.aclose()
-
-
-class ResponseTooLarge(httpx.ReadError):
-    """A response is larger than `MAX_RESPONSE_BYTES`."""
