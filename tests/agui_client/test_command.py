@@ -54,13 +54,14 @@ def entries(agent: ScriptedAgent) -> list[Any]:
 
 
 def test_question_is_a_prompt_on_a_terminal(midturn: CommandLine) -> None:
+    midturn.accept_keys_at_once()
     agent = deployer()
     with (
         in_background(agent.app) as url,
         midturn.on_a_terminal("agui", "run", url, "-p", "Deploy it.") as session,
     ):
-        session.wait_for("or a name; r reply")
-        session.send("2\r")
+        session.wait_at("? help: ")
+        session.press("2\r")
         assert session.wait_for_end() == 0
         shown = session.text
     assert "Let me ⟨U+001B⟩[31mask." in shown
