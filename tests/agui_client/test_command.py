@@ -158,9 +158,8 @@ def test_unsafe_address_is_refused(midturn: CommandLine, url: str, words: str) -
 
 
 def test_remote_agent_is_not_the_model_of_a_program() -> None:
-    agent = mt.Agent("agui:https://x")
     with pytest.raises(mt.ConfigError, match="is a remote agent"):
-        agent.run_sync("Go.")
+        mt.Agent("agui:https://x")
 
 
 def test_failed_run_leaves_the_turn_open(midturn: CommandLine) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from itertools import repeat
 from typing import Any
 
@@ -318,7 +318,7 @@ def test_too_large_stream_is_cut() -> None:
 
 
 def test_endless_stream_is_cut() -> None:
-    async def drip() -> Any:
+    async def drip() -> AsyncGenerator[bytes]:
         yield b"data: " + json.dumps(STARTED).encode() + b"\n\n"
         while True:
             yield b": still here\n\n"
@@ -431,6 +431,6 @@ def test_large_thread_is_kept_in_parts() -> None:
 
 
 def test_request_above_the_limit_is_refused() -> None:
-    message = {"id": "m", "role": "user", "content": "x" * 17_000_000}
+    message: Any = {"id": "m", "role": "user", "content": "x" * 17_000_000}
     with pytest.raises(RemoteError, match="16,777,216"):
         _ = remote_client.RunRequest(thread="t", run="r", messages=[message]).body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -25,7 +26,9 @@ from support.agui import call, scripted
 
 
 def _deployer(paid: list[int]) -> Any:
-    async def respond(messages: list[ModelMessage], _: AgentInfo) -> Any:
+    async def respond(
+        messages: list[ModelMessage], _: AgentInfo
+    ) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
         last = messages[-1].parts[-1]
         if isinstance(last, ToolReturnPart):
             yield f"Result: {last.content}"
