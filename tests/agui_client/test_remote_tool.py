@@ -352,3 +352,21 @@ def test_deadline_of_the_remote_agent_closes_the_question() -> None:
             ]
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("route", [{"answer": "x"}, {"target": "assistant", "exclusive": False}])
+def test_routes_of_the_program_do_not_answer_a_remote_agent(route: dict[str, Any]) -> None:
+    async def scene() -> None:
+        asks = asking({"id": "i1", "reason": "input_required", "message": "Name?"})
+        async with scripted_agent(asks) as (url, remote):
+            tool = agui.tool(url, name="remote", description="x")
+            inquiries = [{"tool": "remote", "question": "*", "answers": [{"answer": "x"}]}]
+            script = [call("remote", message="Deploy it."), {"text": "Done."}]
+            model = mt.ScriptedModel(script, inquiries)
+            routes: Any = {"remote.*": route}
+            agent = mt.Agent(model, tools=[tool], store=mt.MemoryStore(), routes=routes)
+            await agent.run("Go.")
+            sent = [each.get("resume") for each in remote.runs[1:]]
+            assert sent in ([], [[{"interruptId": "i1", "status": "cancelled"}]])
+
+    asyncio.run(scene())
