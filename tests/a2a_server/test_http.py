@@ -87,10 +87,7 @@ def test_invalid_card_is_refused(card: Any, why: str) -> None:
         served(_hello(), card=card)
 
 
-def test_push_is_refused_clearly() -> None:
-    with pytest.raises(mt.ConfigError, match="not supported yet"):
-        served(_hello(), push=True)
-
+def test_push_is_off_by_default() -> None:
     async def scene() -> None:
         async with serving(_hello()) as client:
             peer = Peer(client)
