@@ -67,19 +67,27 @@ class ElicitedField(Struct, frozen=True):
         return isinstance(kind, SchemaType) and kind.schema.get("type") not in KINDS
 
     def sent(self, answer: Json) -> Json | UnsetType:
-        """Return the value to send for an answer; `UNSET` if the property is omitted."""
+        """Return the value to send for an answer, if the protocol allows only scalars and lists of
+        strings; `UNSET` if the property is omitted.
+        """
+        value = self.value(answer)
+        return value if isinstance(value, UnsetType) else _to_wire(value)
+
+    def value(self, answer: Json) -> Json | UnsetType:
+        """Return the value to send for an answer, if the protocol allows all of JSON; `UNSET` if
+        the property is omitted.
+        """
         if answer is None:
             return None if self.sends_null else UNSET
         match self.sending:
             case "as is":
-                return _to_wire(own_words(answer))
+                return own_words(answer)
             case "by label":
-                chosen = (
+                return (
                     [self._value(item) for item in answer]
                     if isinstance(answer, list | tuple)
                     else self._value(answer)
                 )
-                return _to_wire(chosen)
             case "lines":
                 return [line for line in str(answer).splitlines() if line.strip()]
 

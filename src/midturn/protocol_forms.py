@@ -91,9 +91,20 @@ class Elicited(Struct, frozen=True):
         return self.kind == "confirmation" and not all(answers.values())
 
     def content(self, answers: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the object to send to the other program. Skipped answers are omitted, or null
-        if the property is required.
+        """Return the object to send to the other program, if its protocol allows only scalars and
+        lists of strings. Skipped answers are omitted, or null if the property is required.
         """
+        return self._object(answers, ElicitedField.sent)
+
+    def values(self, answers: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the object to send to the other program, if its protocol allows all of JSON."""
+        return self._object(answers, ElicitedField.value)
+
+    def _object(
+        self,
+        answers: Mapping[str, Json],
+        converted: Callable[[ElicitedField, Json], Json | UnsetType],
+    ) -> dict[str, Json]:
         match self.kind:
             case "confirmation":
                 return {}
@@ -101,7 +112,7 @@ class Elicited(Struct, frozen=True):
                 return dict(members(answers.get(self.fields[0].question.id)))
             case "fields":
                 values = (
-                    (field.name, field.sent(answers.get(field.question.id)))
+                    (field.name, converted(field, answers.get(field.question.id)))
                     for field in self.fields
                 )
                 return {name: value for name, value in values if not isinstance(value, UnsetType)}

@@ -200,7 +200,7 @@ def test_secret_is_never_asked() -> None:
                 "answerable": True,
                 "id": "1-a",
                 "kind": "tool",
-                "question": {"text": "Your password?", "answer_type": "secret"},
+                "question": {"text": "Your password?", "answer_type": {"type": "secret"}},
             }
         }
         message = updater.new_agent_message([Part(text="Password?"), ParseDict(part, Part())])

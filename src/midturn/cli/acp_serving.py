@@ -17,6 +17,7 @@ from midturn.agent.prompters import InboxPrompter
 from midturn.cli.command_context import CommandContext, StoreAddress, environment, place_in
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import ExitStatus
+from midturn.cli.remote_agents import with_remote_agent
 from midturn.clock import SYSTEM, now
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
@@ -79,7 +80,8 @@ class ConfiguredTurns:
         for warning in connected.warnings:
             display.show(Notice(warning))
         parts = CommandArguments(settings=settings, root=root, others=connected.tools)
-        command_line = CommandLine(parts, RunOptions(prompter=InboxPrompter(), display=display))
+        options = RunOptions(prompter=InboxPrompter(), display=display)
+        command_line = CommandLine(with_remote_agent(parts), options)
         try:
             session = command_line.session(journal)
             on_start(session.interrupt)

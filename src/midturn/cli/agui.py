@@ -1,4 +1,4 @@
-"""`midturn agui`: serve the assistant to front ends that speak AG-UI."""
+"""`midturn agui`: serve the assistant to front ends that speak AG-UI, or run another agent."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 class _Group(LazyGroup):
     sections: Mapping[str, Mapping[str, CommandEntry]] = {
-        "Commands": {"serve": CommandEntry("midturn.cli.agui:serve_command", "Serve the assistant")}
+        "Commands": {
+            "serve": CommandEntry("midturn.cli.agui:serve_command", "Serve the assistant"),
+            "run": CommandEntry("midturn.cli.agui_run:command", "Run a turn of a remote agent"),
+        }
     }
 
 
 @click.command("agui", cls=_Group)
 def command() -> None:
-    """Connect chat front ends that speak AG-UI, such as CopilotKit"""
+    """Connect chat front ends and agents that speak AG-UI"""
 
 
 @click.command("serve")

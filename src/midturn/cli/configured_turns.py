@@ -17,6 +17,7 @@ from midturn.agent.turn_stream import StreamDisplay, Streamed, TurnStream, recor
 from midturn.cli.command_context import CommandContext
 from midturn.cli.loading import Flags, ignored_warnings, load_for
 from midturn.cli.output import note
+from midturn.cli.remote_agents import with_remote_agent
 from midturn.errors import ConfigError, StoreLocked
 from midturn.exchange import Spent
 from midturn.models.wrapper import SPENT
@@ -127,7 +128,7 @@ class ConfiguredTurns:
             attached=attached,
             others=connected.tools,
         )
-        command_line = CommandLine(arguments, replace(options, display=display))
+        command_line = CommandLine(with_remote_agent(arguments), replace(options, display=display))
         running = asyncio.create_task(_run(command_line, journal, request))
         stream = TurnStream(journal.conversation, display, running)
         try:

@@ -59,7 +59,9 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "hook": CommandEntry("midturn.cli.hook", "Connect coding agents to your inbox"),
         "mcp": CommandEntry("midturn.cli.mcp", "Run an MCP server that asks you questions"),
         "acp": CommandEntry("midturn.cli.acp", "Run in an editor, or run an ACP agent"),
-        "agui": CommandEntry("midturn.cli.agui", "Serve chat front ends over AG-UI"),
+        "agui": CommandEntry(
+            "midturn.cli.agui", "Serve chat front ends over AG-UI, or run an agent"
+        ),
         "a2a": CommandEntry("midturn.cli.a2a", "Serve other agents over A2A"),
     },
     "Set up": {

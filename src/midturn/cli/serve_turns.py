@@ -19,6 +19,7 @@ from midturn.cli.command_context import CommandContext
 from midturn.cli.config import write_permission
 from midturn.cli.loading import Flags, ignored_warnings, load_for, load_here
 from midturn.cli.output import note
+from midturn.cli.remote_agents import with_remote_agent
 from midturn.cli.serve_options import Serve, directory_of
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError, ModelError
@@ -101,7 +102,8 @@ async def continue_turn(
             parts = CommandArguments(
                 settings=loaded.settings, root=place.root, attached=attached, others=servers.tools
             )
-            ending = await _resume(CommandLine(parts, RunOptions(prompter=prompter)), journal)
+            command_line = CommandLine(with_remote_agent(parts), RunOptions(prompter=prompter))
+            ending = await _resume(command_line, journal)
         finally:
             await asyncio.to_thread(servers.close)
     if ending.status == "open":

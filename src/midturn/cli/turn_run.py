@@ -17,6 +17,7 @@ from midturn.cli.command_context import CommandContext
 from midturn.cli.headless import with_signals
 from midturn.cli.locked import ConversationLock, hush
 from midturn.cli.output import ExitStatus, block, line, note
+from midturn.cli.remote_agents import with_remote_agent
 from midturn.cli.turn_end import TURN_ENDED, Ended, EndReport, OutputFormat, Screen, display_for
 from midturn.config.load import Loaded
 from midturn.config.settings import Settings
@@ -94,7 +95,7 @@ class TurnRunner:
             Screen(output=run.output, shaped=run.shaped, gate=gate), settings
         )
         self._command_line = CommandLine(
-            parts, RunOptions(prompter=prompter, display=self._display)
+            with_remote_agent(parts), RunOptions(prompter=prompter, display=self._display)
         )
 
     def run(self, held: ConversationLock, requested: TurnRequested | None) -> ExitStatus:

@@ -622,6 +622,19 @@ class ToolContext(CallContext, Generic[Deps]):
         """
         return await self._given(form, on_failure, problem, on_behalf_of)
 
+    async def given_by_people(self, form: Form, *, on_behalf_of: str) -> Given:
+        """Ask the form of another agent in this call. Only people can answer it, regardless of the
+        configuration. Missing answers and replies are returned.
+
+        Args:
+            form: The questions.
+            on_behalf_of: Name of the other agent.
+        """
+        asking = FormWanted(
+            form, self._source, "report_all", human_only=True, on_behalf_of=on_behalf_of
+        )
+        return await self._answered(asking)
+
     async def _given(
         self,
         form: Form,
@@ -629,11 +642,14 @@ class ToolContext(CallContext, Generic[Deps]):
         problem: str | None = None,
         on_behalf_of: str | None = None,
     ) -> Given:
-        if self._life.ended:
-            self._life.check()
         asking = FormWanted(
             form, self._source, on_failure, problem=problem, on_behalf_of=on_behalf_of
         )
+        return await self._answered(asking)
+
+    async def _answered(self, asking: FormWanted) -> Given:
+        if self._life.ended:
+            self._life.check()
         given = await self._run.ask(asking)
         if self._life.ended:
             self._life.check()

@@ -37,6 +37,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Replied, Submitted, WentBack
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, FormWalker, Review, copied
 from midturn.routing import messages
+from midturn.routing.policy import QuestionPolicy
 from midturn.turn import requests
 from midturn.turn.approvals import ReviewDecision
 from midturn.turn.call_record import QuestionThread
@@ -372,12 +373,20 @@ class FormRun:
             ask,
             request,
             question,
-            replace(policy, exclusive=True) if self._asking.human_only else policy,
+            self._without_configured_answer(policy) if self._asking.human_only else policy,
             attached,
             emissions,
             reports_replies=self.reports_replies,
             requires_person=self._was_put_to_person and not attached,
         )
+
+    def _without_configured_answer(self, policy: QuestionPolicy) -> QuestionPolicy:
+        """Return the policy of a question that only people may answer. A configured answer is meant
+        for the questions of a tool, so it does not answer another agent.
+        """
+        if self._asking.on_behalf_of is None:
+            return replace(policy, exclusive=True)
+        return replace(policy, exclusive=True, answer=UNSET)
 
     def _current(self) -> Ask:
         match self._left or self.walker.step():

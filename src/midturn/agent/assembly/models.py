@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     )  # at run time, programs without a configuration do not import it
 
 SCRIPTED = "scripted:"
+REMOTE = "agui:"
+"""Beginning of the ID of a remote agent that speaks AG-UI: `agui:URL`. Only a command can use it."""
 # marks a model object of the program: second part of its key in `Models.made`, in place of a number
 # of retries
 _OWN = -1
@@ -42,6 +44,11 @@ def model_named(
         ConfigError: The model does not exist, or its provider's extra or key is missing. The
             message contains advice.
     """
+    if id.startswith(REMOTE):
+        raise ConfigError(
+            f"`{id}` is a remote agent. It can only be the main model of a turn that a command runs."
+            " To call it from a turn, use `midturn.integrations.agui.tool`."
+        )
     if id.startswith(SCRIPTED):
         from midturn.models.scripted import ScriptedModel  # imported late: rarely used
 
@@ -58,7 +65,7 @@ def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
     Raises:
         ConfigError: The provider is unknown, or the model does not generate text.
     """
-    if not id.startswith(SCRIPTED):
+    if not id.startswith((SCRIPTED, REMOTE)):
         registry.spec_named(id, registry.Lookup(providers=providers_json(llm)))
         registry.require_text_model(id)
 
@@ -67,9 +74,9 @@ def refuse_no_model(id: str) -> None:
     """Raise an error for an id that cannot be the id of a model.
 
     Raises:
-        ConfigError: The id is neither `<provider>/<model>` nor a script.
+        ConfigError: The id is neither `<provider>/<model>` nor a script nor a remote agent.
     """
-    if not id.startswith(SCRIPTED):
+    if not id.startswith((SCRIPTED, REMOTE)):
         registry.id_parts(id)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 import httpx
 from a2a.client import A2AClientError, Client, ClientConfig, create_client
@@ -22,15 +21,11 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils.errors import A2AError, TaskNotFoundError, UnsupportedOperationError
 from msgspec import Struct
 
-from midturn.errors import ConfigError, MidturnError
-from midturn.http import LOOPBACK
 from midturn.integrations.a2a.questions import EXTENSION
 from midturn.integrations.a2a.wire import data_of
+from midturn.integrations.remote_http import RemoteError, limited_client
 from midturn.question.json_value import canonical
 
-MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
-"""Maximum size of a response of the remote agent in bytes."""
-_CONNECT_SECONDS: Final = 30.0
 RemoteState: TypeAlias = Literal[
     "working", "input_required", "auth_required", "completed", "failed", "canceled", "rejected"
 ]
@@ -42,10 +37,6 @@ _STATES: Final[Mapping[TaskState, RemoteState]] = {
     TaskState.TASK_STATE_CANCELED: "canceled",
     TaskState.TASK_STATE_REJECTED: "rejected",
 }
-
-
-class RemoteError(MidturnError):
-    """The remote agent cannot be reached, or refuses a request."""
 
 
 class MessageRefused(RemoteError):  # noqa: N818  a response of the remote agent
@@ -125,13 +116,7 @@ async def connected(
     Raises:
         RemoteError: The card cannot be read, or names another host.
     """
-    timeout = httpx.Timeout(seconds, connect=_CONNECT_SECONDS)
-    http = httpx.AsyncClient(
-        headers={**headers, HTTP_EXTENSION_HEADER: EXTENSION},
-        timeout=timeout,
-        transport=_LimitedTransport(httpx.AsyncHTTPTransport()),
-        follow_redirects=False,
-    )
+    http = limited_client({**headers, HTTP_EXTENSION_HEADER: EXTENSION}, seconds=seconds)
     async with http:
         config = ClientConfig(
             streaming=False,
@@ -144,25 +129,6 @@ async def connected(
         except (A2AError, httpx.HTTPError, ValueError) as error:
             raise RemoteError(f"The agent at {url} cannot be reached: {error}") from None
         yield RemoteAgent(client)
-
-
-def check_url(url: str) -> None:
-    """Check the address of a remote agent.
-
-    Raises:
-        ConfigError: It is not an HTTPS address, and not one of this machine.
-    """
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
-        raise ConfigError(f"{url!r:.200} is not an address.") from None
-    if not host or parts.scheme not in ("http", "https"):
-        raise ConfigError(f"{url!r:.200} is not an HTTP address.")
-    if parts.scheme == "http" and host not in LOOPBACK:
-        raise ConfigError(
-            f"{url!r:.200} is not encrypted. Use `https`, except for agents on this machine."
-        )
 
 
 def _only_host(url: str) -> Callable[[httpx.Request], Awaitable[None]]:
@@ -180,41 +146,6 @@ def _only_host(url: str) -> Callable[[httpx.Request], Awaitable[None]]:
             )
 
     return check
-
-
-class _LimitedTransport(httpx.AsyncBaseTransport):
-    """Limits the size of responses."""
-
-    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        self._transport = transport
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request."""
-        response = await self._transport.handle_async_request(request)
-        if isinstance(response.stream, httpx.AsyncByteStream):
-            response.stream = _LimitedStream(response.stream)
-        return response
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._transport.aclose()
-
-
-class _LimitedStream(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if size > MAX_RESPONSE_BYTES:
-                raise httpx.ReadError(f"the response is larger than {MAX_RESPONSE_BYTES:,} bytes")
-            yield chunk
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._stream.aclose()
 
 
 # What a remote agent has sent

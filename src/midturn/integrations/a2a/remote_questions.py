@@ -1,8 +1,7 @@
 """Questions of a remote agent as questions of midturn.
 
 A remote agent asks in one of three ways: with midturn's extension, with a call part of Google ADK,
-or with a text. In each way, only a person may answer, the answer is not remembered, and a secret is
-never asked: midturn gives no secret to another agent.
+or with a text.
 """
 
 from __future__ import annotations
@@ -13,21 +12,22 @@ from typing import Any, Final
 import msgspec
 from a2a.types.a2a_pb2 import Part
 from msgspec import Struct
-from msgspec.structs import replace
 
-from midturn.errors import QuestionError
-from midturn.integrations.a2a.remote_agent import RemoteError, RemoteTask
+from midturn.integrations.a2a.remote_agent import RemoteTask
 from midturn.integrations.a2a.wire import data_of, data_part, metadata, metadata_of, text_part
-from midturn.protocol_fields import clipped
-from midturn.question.answer_type import SecretType
+from midturn.integrations.remote_asking import (
+    MAX_QUESTIONS,
+    NEEDS_INPUT,
+    recorded_question,
+    short_id,
+    text_question,
+)
+from midturn.integrations.remote_http import RemoteError
 from midturn.question.json_value import Json, JsonObject, canonical, members
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
-from midturn.question.text import sha256, single_line
+from midturn.question.text import single_line
 
-MAX_QUESTIONS: Final = 20
-"""Maximum number of questions that a remote agent may ask at once."""
-_NO_SECRETS: Final = "Another agent asks this. Do not enter passwords or keys."
 _ADK_TYPE: Final = "adk_type"
 _ADK_LONG_RUNNING: Final = "adk_is_long_running"
 
@@ -97,19 +97,9 @@ def answer_parts(asked: Sequence[RemoteQuestion], answers: Sequence[Json]) -> li
 def _text_question(text: str, prefix: str) -> RemoteQuestion:
     """Return a question for a text. The last line is the question, because context comes first."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    first = single_line(lines[0]) if lines else "The remote agent needs input."
+    first = single_line(lines[0]) if lines else NEEDS_INPUT
     context = text if len(lines) > 1 or first != text.strip() else ""
-    return RemoteQuestion(question=_asked_as_text(prefix, first, context), answered=_as_text)
-
-
-def _asked_as_text(id: str, text: str, context: str) -> Question[Any]:
-    return Question.text(
-        id,
-        text,
-        context=clipped("\n\n".join(filter(None, (context, _NO_SECRETS)))),
-        exclusive=True,
-        persistence="none",
-    )
+    return RemoteQuestion(question=text_question(prefix, first, context), answered=_as_text)
 
 
 def _as_text(value: Json, reason: str | None) -> Json:
@@ -124,14 +114,9 @@ def _as_text(value: Json, reason: str | None) -> Json:
 def _structured(parts: Sequence[Part], prefix: str) -> Iterator[RemoteQuestion]:
     for part in filter(_is_structured, parts):
         data = members(data_of(part))
-        found = _structured_question(data, f"{prefix}_{_short(data.get('id'))}")
+        found = _structured_question(data, f"{prefix}_{short_id(data.get('id'))}")
         if found is not None:
             yield found
-
-
-def _short(address: Json) -> str:
-    """Return a part of a question ID that is the same whenever the remote question is read."""
-    return sha256(str(address).encode())[:10]
 
 
 def _is_structured(part: Part) -> bool:
@@ -149,22 +134,13 @@ def _structured_question(data: JsonObject, id: str) -> RemoteQuestion | None:
         given = PersistedQuestion.from_json(data.get("question"))
     except msgspec.ValidationError:
         return None
-    if not isinstance(address, str) or not address or isinstance(given.answer_type, SecretType):
+    if not isinstance(address, str) or not address:
         return None
-    context = clipped("\n\n".join(filter(None, (given.context, *_subject(data), _NO_SECRETS))))
-    shown = replace(
-        given,
-        text=single_line(given.text) or "The remote agent needs input.",
-        context=context,
-        exclusive=True,
-        persistence="none",
-    )
+    question = recorded_question(given, id, *_subject(data))
+    if question is None:
+        return None
     is_approval = data.get("kind") in ("run", "deliver", "review")
     digest = data.get("digest")
-    try:
-        question = shown.asked(id)
-    except QuestionError:
-        question = _asked_as_text(id, shown.text, context)
 
     def answered(value: Json, reason: str | None) -> Json:
         more: dict[str, Json] = {} if reason is None else {"reason": reason}
@@ -214,4 +190,4 @@ def _adk_question(name: str, call: Json, arguments: Json, prefix: str) -> Remote
         del reason
         return {"id": call, "name": name, "response": {"result": value}}
 
-    return RemoteQuestion(question=_asked_as_text(prefix, text, context), answered=answered)
+    return RemoteQuestion(question=text_question(prefix, text, context), answered=answered)

@@ -21,9 +21,7 @@ from midturn.integrations.a2a.questions import EXTENSION
 from midturn.integrations.a2a.remote_agent import (
     MessageRefused,
     RemoteAgent,
-    RemoteError,
     RemoteTask,
-    check_url,
     connected,
 )
 from midturn.integrations.a2a.remote_questions import (
@@ -32,16 +30,14 @@ from midturn.integrations.a2a.remote_questions import (
     remote_questions,
 )
 from midturn.integrations.a2a.wire import message_of, text_part
-from midturn.protocol_fields import clipped
+from midturn.integrations.remote_asking import MAX_ROUNDS, Answers, ask_people, done_question
+from midturn.integrations.remote_http import RemoteError, check_url
+from midturn.question.form import Form
 from midturn.question.json_value import Json, members
-from midturn.question.question import Question
-from midturn.question.text import single_line
-from midturn.tools.asking import ToolContext, Unanswered
+from midturn.tools.asking import ToolContext
 from midturn.tools.function import FunctionTool, tool as function_tool
 from midturn.tools.returned import Rejected
 
-MAX_ROUNDS: Final = 50
-"""Maximum number of messages that a call sends."""
 _KEPT: Final = "a2a"
 _MIN_POLL_INTERVAL: Final = 0.2  # seconds
 _MAX_POLL_INTERVAL: Final = 30.0
@@ -248,28 +244,23 @@ class _RemoteCall:
         Raises:
             Rejected: There is no answer.
         """
-        answer = await self._ctx.try_ask(each.question, on_behalf_of=self._name)
-        if not isinstance(answer, Unanswered):
-            return each.answered(answer.value, answer.reason)
-        if answer.reason == "reply" and each.takes_replies:
-            return {"reply": answer.reply or ""}
-        words = f" The user said: {answer.reply}" if answer.reply else ""
-        raise Rejected(f"The question of {self._name} was not answered ({answer.reason}).{words}")
+        answers = await ask_people(self._ctx, Form((each.question,)), self._name)
+        if isinstance(answers, Answers):
+            return each.answered(answers.values[each.question.id], answers.reason)
+        if answers.reason == "reply" and each.takes_replies:
+            return {"reply": answers.reply or ""}
+        words = f" The user said: {answers.reply}" if answers.reply else ""
+        raise Rejected(f"The question of {self._name} was not answered ({answers.reason}).{words}")
 
     async def _confirm(self, task: RemoteTask) -> RemoteTask:
         """Ask whether a person has done what the remote agent waits for, and look again."""
         self._confirmations += 1
         if self._confirmations > MAX_ROUNDS:
             raise Rejected(f"{self._name} still waits for a person.")
-        question = Question.boolean(
-            f"done_{self._progress.sent}_{self._confirmations}",
-            f"{single_line(self._name)} waits for a person. Is it done there?",
-            context=clipped(task.status_text),
-            exclusive=True,
-            persistence="none",
-        )
-        answer = await self._ctx.try_ask(question, on_behalf_of=self._name)
-        if isinstance(answer, Unanswered) or answer.value is not True:
+        id = f"done_{self._progress.sent}_{self._confirmations}"  # noqa: A001
+        question = done_question(id, self._name, task.status_text)
+        answers = await ask_people(self._ctx, Form((question,)), self._name)
+        if not isinstance(answers, Answers) or answers.values[id] is not True:
             raise Rejected(f"Nobody has done what {self._name} waits for: {task.status_text}")
         return await self._get()
 

@@ -1,4 +1,5 @@
-"""AG-UI: `app()` serves an agent to chat front ends such as CopilotKit.
+"""AG-UI: `app()` serves an agent to chat front ends such as CopilotKit, and `tool()` is a remote
+agent as a tool.
 
 AG-UI is a protocol between front ends and agents: a run is one HTTP request whose response is a
 stream of events. The front end needs `@ag-ui/client` or anything that speaks the protocol; this
@@ -7,6 +8,7 @@ package needs no SDK. It needs the extra `agui`.
 
 try:
     from midturn.integrations.agui.app import app
+    from midturn.integrations.agui.remote_tool import tool
 except (
     ModuleNotFoundError
 ) as error:  # the extra is missing; if a module of midturn itself is missing, that is a bug
@@ -15,9 +17,9 @@ except (
     from midturn.extras import install_command
 
     raise ModuleNotFoundError(
-        f"The AG-UI server needs the package {error.name!r}, which is not installed. Install the"
+        f"AG-UI needs the package {error.name!r}, which is not installed. Install the"
         f" extra `agui`: {install_command('agui')}",
         name=error.name,
     ) from error
 
-__all__ = ["app"]
+__all__ = ["app", "tool"]

@@ -126,7 +126,7 @@ def parse_run_input(body: bytes) -> RunInput:
         raise InputRejected("The body must be a JSON object.")
     run = _id(given, "runId")
     messages = _list(given, "messages", is_required=True)
-    refreshes = _flag(_midturn(_member(given, "forwardedProps")), "refresh")
+    refreshes = _flag(_midturn(member(given, "forwardedProps")), "refresh")
     entries = _list(given, "resume")
     return RunInput(
         thread=_id(given, "threadId"),
@@ -146,7 +146,7 @@ def parse_run_input(body: bytes) -> RunInput:
 # --------------------------------------------------------------------------------------------------
 
 
-def _member(given: Json, name: str) -> Json:
+def member(given: Json, name: str) -> Json:
     """Return a member, in camel case or snake case; None if it is missing."""
     if not isinstance(given, Mapping):
         return None
@@ -159,7 +159,7 @@ def _snake_case(name: str) -> str:
 
 
 def _list(given: JsonObject, name: str, *, is_required: bool = False) -> Sequence[Json]:
-    found = _member(given, name)
+    found = member(given, name)
     if found is None and not is_required:
         return ()
     if not isinstance(found, list):
@@ -168,7 +168,7 @@ def _list(given: JsonObject, name: str, *, is_required: bool = False) -> Sequenc
 
 
 def _id(given: JsonObject, name: str, pointer: str = "") -> str:
-    found = _member(given, name)
+    found = member(given, name)
     return _checked_id(found, f"{pointer}/{name}")
 
 
@@ -188,7 +188,7 @@ def _is_old(given: JsonObject) -> bool:
     """Return whether the front end uses a version of the protocol before 1.0. Such a front end
     declares no version.
     """
-    version = _member(given, "protocolVersion")
+    version = member(given, "protocolVersion")
     if version is None:
         return True
     if not isinstance(version, str) or version.partition(".")[0] != "1":
@@ -207,10 +207,10 @@ def _with_ids(messages: Sequence[Json], run: str, *, is_resume: bool) -> tuple[I
     last = len(messages) - 1
     for place, message in enumerate(messages):
         pointer = f"/messages/{place}"
-        role = _member(message, "role")
+        role = member(message, "role")
         if not isinstance(message, Mapping) or not isinstance(role, str):
             raise InputRejected("must be an object with a `role`.", pointer=pointer)
-        given_id = _member(message, "id")
+        given_id = member(message, "id")
         if given_id is None and (place != last or is_resume):
             continue
         id = f"{run}-{place}" if given_id is None else _checked_id(given_id, f"{pointer}/id")  # noqa: A001  the name in the protocol
@@ -232,7 +232,7 @@ def _text(content: Json, pointer: str) -> tuple[str, tuple[str, ...]]:
     texts: list[str] = []
     ignored: list[str] = []
     for part in content:
-        kind, text = _member(part, "type"), _member(part, "text")
+        kind, text = member(part, "type"), member(part, "text")
         if kind == "text" and isinstance(text, str):
             texts.append(text)
         else:
@@ -247,7 +247,7 @@ def _entry(given: Json, pointer: str, *, refreshes: bool) -> ResumeEntry:
     if status not in ("resolved", "cancelled"):
         raise InputRejected("must be `resolved` or `cancelled`.", pointer=f"{pointer}/status")
     wishes = _midturn(given.get("metadata"))
-    reply = _member(wishes, "reply")
+    reply = member(wishes, "reply")
     return ResumeEntry(
         id=_id(given, "interruptId", pointer),
         status=status,
@@ -263,19 +263,19 @@ def _midturn(given: Json) -> Json:
     """Return the member `midturn`, in which front ends send fields that the protocol does not
     define.
     """
-    return _member(given, "midturn")
+    return member(given, "midturn")
 
 
 def _flag(given: Json, name: str) -> bool:
-    return _member(given, name) is True
+    return member(given, name) is True
 
 
 def _tool_names(tools: Sequence[Json]) -> Iterator[str]:
-    return (name for tool in tools if isinstance(name := _member(tool, "name"), str))
+    return (name for tool in tools if isinstance(name := member(tool, "name"), str))
 
 
 def _context(given: Sequence[Json]) -> Iterator[tuple[str, str]]:
     for item in given:
-        description, value = _member(item, "description"), _member(item, "value")
+        description, value = member(item, "description"), member(item, "value")
         if isinstance(description, str) and isinstance(value, str):
             yield description, value
