@@ -124,7 +124,7 @@ def test_lost_connection_stops_nothing(store: ConversationStore) -> None:
             async with client.stream("POST", "/", json=body, headers={"x-user": "ada"}) as response:
                 assert response.status_code == 200
                 await anext(response.aiter_bytes())
-            await asyncio.to_thread(slow.started.wait, 30)
+                assert await asyncio.to_thread(slow.started.wait, 120)
             slow.release.set()
             reloaded = await FrontEnd(client).run(runId="later")
             assert reloaded.outcome == "success"

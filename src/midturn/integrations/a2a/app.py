@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from email.utils import formatdate
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -174,13 +175,28 @@ class _Background:
 
 def _routes(handler: TaskHandler, card: AgentCard) -> Iterator[BaseRoute]:
     builder = _ContextBuilder()
-    yield from create_agent_card_routes(card, cache_control=CARD_CACHE)
+    changed = formatdate(usegmt=True)
+    for route in create_agent_card_routes(card, cache_control=CARD_CACHE):
+        yield Route(route.path, _dated(route.endpoint, changed), methods=["GET"])
     for path in RPC_PATHS:
         yield from create_jsonrpc_routes(
             handler, path, context_builder=builder, enable_v0_3_compat=True
         )
     rest = create_rest_routes(handler, context_builder=builder, path_prefix=REST_PATH)
     yield from (route for route in rest if isinstance(route, Route))  # without tenants
+
+
+def _dated(
+    endpoint: Callable[[Request], Awaitable[Response]], changed: str
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of the card with the time since which it is served."""
+
+    async def dated(request: Request) -> Response:
+        response = await endpoint(request)
+        response.headers["Last-Modified"] = changed
+        return response
+
+    return dated
 
 
 # Access
