@@ -1,4 +1,4 @@
-"""`midturn a2a`: serve the assistant to agents that speak A2A."""
+"""`midturn a2a`: serve the assistant to agents that speak A2A, or run another agent."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class _Group(LazyGroup):
     sections: Mapping[str, Mapping[str, CommandEntry]] = {
         "Commands": {
             "serve": CommandEntry("midturn.cli.a2a:serve_command", "Serve the assistant"),
+            "run": CommandEntry("midturn.cli.a2a_run:command", "Run a turn of a remote agent"),
             "card": CommandEntry("midturn.cli.a2a:card_command", "Print the agent card"),
         }
     }
