@@ -76,7 +76,8 @@ def test_question_is_a_prompt_on_a_terminal(midturn: CommandLine) -> None:
     ):
         session.wait_for("Where to?")
         session.wait_at("help: ")
-        session.press("2\r")
+        session.wait_until_heard()
+        session.send("2\r")
         assert session.wait_for_end() == 0
         assert "It is live." in session.text
     assert results(agent) == ["deployed to staging"]
