@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -28,6 +29,14 @@ async def deploy(ctx: mt.ToolContext) -> str:
     return f"deployed to {await ctx.ask(mt.Question.text('where', 'Where to?'))}"
 
 
+def _is_of_webhook(_: object, name: str, *__: object) -> bool:
+    return name.startswith("a2a-push/")
+
+
+def _is_any(*_: object) -> bool:
+    return True
+
+
 def _kill_at(last: int) -> None:
     """Kill this process at a step."""
     steps = 0
@@ -38,7 +47,7 @@ def _kill_at(last: int) -> None:
         if steps == last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def stepped(home: type, name: str, *, counts: Any) -> None:
+    def stepped(home: type, name: str, *, counts: Callable[..., bool]) -> None:
         original = getattr(home, name)
 
         async def call(*args: Any, **more: Any) -> Any:
@@ -51,8 +60,8 @@ def _kill_at(last: int) -> None:
 
         setattr(home, name, call)
 
-    stepped(FileKeyValueStore, "keep", counts=lambda _, name, *__: name.startswith("a2a-push/"))
-    stepped(push_sender.PushSender, "_delivered", counts=lambda *_: True)
+    stepped(FileKeyValueStore, "keep", counts=_is_of_webhook)
+    stepped(push_sender.PushSender, "_delivered", counts=_is_any)
 
 
 def main(store: str, port: int, step: int) -> None:

@@ -47,15 +47,15 @@ def _responds(port: int) -> bool:
     return False
 
 
-def _send(port: int, prefix: str, text: str, **more: object) -> Json | None:
+def _send(
+    port: int, prefix: str, text: str, configuration: Json | None = None, **more: object
+) -> Json | None:
     """Send a message. Return the task; None if the server was killed."""
 
     async def sent() -> Json:
         url = f"http://127.0.0.1:{port}"
         async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
             peer = Peer(client, prefix=prefix)
-            configuration = more.pop("configuration", None)
-            assert configuration is None or isinstance(configuration, dict)
             return await peer.send_message(peer.message(text, **more), configuration)
 
     try:
@@ -66,7 +66,7 @@ def _send(port: int, prefix: str, text: str, **more: object) -> Json | None:
 
 def _begun(port: int, url: str, prefix: str = "begin") -> Json | None:
     webhook = {"id": "w", "url": url}
-    return _send(port, prefix, "Go.", configuration={"taskPushNotificationConfig": webhook})
+    return _send(port, prefix, "Go.", {"taskPushNotificationConfig": webhook})
 
 
 def _answered(port: int, task: str) -> Json | None:
