@@ -25,6 +25,7 @@ IMPORTED_BY = {
     "integrations/a2a/": ("a2a",),
     "integrations/acp/": ("acp",),
     "integrations/agui/": ("agui",),
+    "integrations/remote_": ("a2a", "agui"),
     "integrations/langchain": ("langgraph",),
     "integrations/langgraph": ("langgraph",),
     "integrations/openai_agents": ("openai-agents",),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -105,3 +108,20 @@ def asking(*interrupts: Event, first: Sequence[Event] = ()) -> Respond:
         return [STARTED, *first, interrupted(*interrupts)]
 
     return respond
+
+
+@contextmanager
+def in_background(app: Any) -> Generator[str]:
+    """Serve an application in a thread. Yield its address."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on")
+    server = uvicorn.Server(config)
+    running = threading.Thread(target=server.run, daemon=True)
+    running.start()
+    try:
+        while not server.started:
+            assert running.is_alive()
+            time.sleep(0.01)  # uvicorn has no event for it
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        running.join(30)
