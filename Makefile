@@ -12,7 +12,8 @@ UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need, and the folders of their tests. `make test-postgres` runs the tests of one part.
 REAL_PARTS := postgres web agents mcp sandbox channels
-FOLDER_postgres := tests/stores tests/operations tests/integrations tests/stories tests/acp_agent tests/torture
+FOLDER_postgres := tests/stores tests/operations tests/integrations tests/stories tests/acp_agent tests/agui tests/a2a_server \
+	tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance

@@ -30,8 +30,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _running(store: Path, port: int) -> Generator[subprocess.Popen[bytes]]:
-    server = subprocess.Popen([sys.executable, str(_SERVER), str(store), str(port)])
+def _running(store: str, port: int) -> Generator[subprocess.Popen[bytes]]:
+    server = subprocess.Popen([sys.executable, str(_SERVER), store, str(port)])
     try:
         for _ in range(600):
             try:
@@ -51,8 +51,8 @@ def _killed(server: subprocess.Popen[bytes]) -> None:
     server.wait()
 
 
-def test_task_is_answered_after_the_server_was_killed(tmp_path: Path) -> None:
-    store, port = tmp_path / "store", _free_port()
+def test_task_is_answered_after_the_server_was_killed(store_address: str) -> None:
+    store, port = store_address, _free_port()
     with _running(store, port) as server:
         asked = asyncio.run(_send(port, "Deploy it."))
         assert state(asked) == "input_required"
@@ -70,9 +70,9 @@ def test_task_is_answered_after_the_server_was_killed(tmp_path: Path) -> None:
 
 
 def test_task_is_continued_after_an_answer_that_was_given_while_no_server_ran(
-    tmp_path: Path,
+    store_address: str,
 ) -> None:
-    store, port = tmp_path / "store", _free_port()
+    store, port = store_address, _free_port()
     with _running(store, port) as server:
         asked = asyncio.run(_send(port, "Deploy it."))
         _killed(server)

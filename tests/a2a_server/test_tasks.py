@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -259,9 +258,10 @@ def test_message_to_a_context_with_an_open_task_is_refused() -> None:
     asyncio.run(scene())
 
 
-def test_answers_of_two_requests_at_once_are_recorded_once() -> None:
+def test_answers_of_two_requests_at_once_are_recorded_once(store_address: str) -> None:
     async def scene() -> None:
-        agent = scripted(call("confirm"), {"text": "Done."}, tools=[confirm])
+        store = mt.open_store(store_address)
+        agent = scripted(call("confirm"), {"text": "Done."}, tools=[confirm], store=store)
         async with serving(agent) as client:
             peer = Peer(client)
             asked = await peer.send("Ask.")
@@ -286,14 +286,14 @@ async def _unlocked(agent: mt.Agent, conversation: str) -> Any:
             await asyncio.sleep(0.01)
 
 
-def test_tasks_in_a_store_on_disk(tmp_path: Path) -> None:
+def test_another_server_continues_the_tasks_in_a_store(store_address: str) -> None:
     async def scene() -> None:
         script = (call("deploy"), {"text": "Done."})
-        agent = scripted(*script, tools=[deploy], store=mt.open_store(tmp_path / "store"))
+        agent = scripted(*script, tools=[deploy], store=mt.open_store(store_address))
         async with serving(agent) as client:
             peer = Peer(client)
             asked = await peer.send("Deploy it.", contextId="session")
-        again = scripted(*script, tools=[deploy], store=mt.open_store(tmp_path / "store"))
+        again = scripted(*script, tools=[deploy], store=mt.open_store(store_address))
         async with serving(again) as client:  # another server
             peer = Peer(client, prefix="n")
             assert (await peer.call("ListTasks"))["tasks"][0]["id"] == asked["id"]

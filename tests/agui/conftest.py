@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from support.stores import store
+from support.stores import any_store as store, cluster, store_address
 
-__all__ = ["store"]
+__all__ = ["cluster", "store", "store_address"]

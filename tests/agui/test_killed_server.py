@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -37,19 +38,22 @@ async def deploy(ctx: mt.ToolContext) -> str:
     return f"deployed to {where}"
 
 script = [{"text": "Let me ask.", "calls": [{"name": "deploy"}]}, {"text": "Done."}]
-agent = mt.Agent(mt.ScriptedModel(script), tools=[deploy], store=mt.open_store(folder / "store"))
+agent = mt.Agent(mt.ScriptedModel(script), tools=[deploy], store=mt.open_store(sys.argv[2]))
 serve_here(agui.app(agent, user=lambda request: "ada"))
 """
 
 
 @contextmanager
-def server(folder: Path) -> Generator[tuple[subprocess.Popen[str], str]]:
+def server(folder: Path, store: str) -> Generator[tuple[subprocess.Popen[str], str]]:
     """Run the server until the end of the block, then kill it with SIGKILL."""
-    command = [sys.executable, "-c", PROGRAM, str(folder)]
+    command = [sys.executable, "-c", PROGRAM, str(folder), store]
     root = Path(__file__).parents[1]
     path = ":".join([str(root), *sys.path])
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": path}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": path},
     ) as process:
         assert process.stdout
         try:
@@ -63,7 +67,9 @@ def client(url: str) -> httpx.AsyncClient:
     return httpx.AsyncClient(base_url=url, timeout=60, trust_env=False)
 
 
-def test_question_is_answered_after_the_server_was_killed(tmp_path: Path) -> None:
+def test_question_is_answered_after_the_server_was_killed(
+    tmp_path: Path, store_address: str
+) -> None:
     async def ask(url: str) -> FrontEnd:
         async with client(url) as connection:
             front_end = FrontEnd(connection)
@@ -79,13 +85,13 @@ def test_question_is_answered_after_the_server_was_killed(tmp_path: Path) -> Non
             assert ended.results == ["deployed to prod"]
             assert ended.outcome == "success"
 
-    with server(tmp_path) as (_, url):
+    with server(tmp_path, store_address) as (_, url):
         before = asyncio.run(ask(url))
-    with server(tmp_path) as (_, url):
+    with server(tmp_path, store_address) as (_, url):
         asyncio.run(answer(url, before))
 
 
-def test_turn_whose_server_was_killed_ends_by_itself(tmp_path: Path) -> None:
+def test_turn_whose_server_was_killed_ends_by_itself(tmp_path: Path, store_address: str) -> None:
     """The tool was running. The next server runs it again, without any request."""
 
     async def answer_and_kill(process: subprocess.Popen[str], url: str) -> None:
@@ -102,7 +108,7 @@ def test_turn_whose_server_was_killed_ends_by_itself(tmp_path: Path) -> None:
 
     async def wait_for_the_end(url: str) -> None:
         async with client(url) as connection:
-            store = mt.open_store(tmp_path / "store")
+            store = mt.open_store(store_address)
             for _ in range(600):
                 if not await store.open_turns():
                     break
@@ -121,9 +127,9 @@ def test_turn_whose_server_was_killed_ends_by_itself(tmp_path: Path) -> None:
                 "assistant",
             ]
 
-    with server(tmp_path) as (process, url):
+    with server(tmp_path, store_address) as (process, url):
         asyncio.run(answer_and_kill(process, url))
     (tmp_path / "go").touch()
-    with server(tmp_path) as (_, url):
+    with server(tmp_path, store_address) as (_, url):
         asyncio.run(wait_for_the_end(url))
     assert (tmp_path / "runs").read_text() == "run\n" * 2

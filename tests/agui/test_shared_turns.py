@@ -104,11 +104,12 @@ def test_two_resumes_at_once_run_the_turn_once(store: ConversationStore) -> None
             both = await runs
             assert slow.runs == 1
             assert [run.outcome for run in both] == ["success", "success"]
-            assert both[0].results == both[1].results
+            streamed = [run for run in both if run.results]  # a late one finds it in the thread
+            assert len({tuple(run.results) for run in streamed}) == 1
             (refused,) = [each for run in both for each in run.not_taken]
             assert (refused["why"], refused["by"]) == ("already_answered", "ada")
             assert both[0].messages == both[1].messages
-            assert [run.text for run in both] == ["Done.", "Done."]
+            assert {run.text for run in streamed} == {"Done."}
 
     asyncio.run(scene())
 
@@ -124,7 +125,7 @@ def test_lost_connection_stops_nothing(store: ConversationStore) -> None:
             async with client.stream("POST", "/", json=body, headers={"x-user": "ada"}) as response:
                 assert response.status_code == 200
                 await anext(response.aiter_bytes())
-            await asyncio.to_thread(slow.started.wait, 30)
+                assert await asyncio.to_thread(slow.started.wait, 120)
             slow.release.set()
             reloaded = await FrontEnd(client).run(runId="later")
             assert reloaded.outcome == "success"

@@ -30,6 +30,7 @@ IMPORTED_BY = {
     "integrations/langgraph": ("langgraph",),
     "integrations/openai_agents": ("openai-agents",),
     "integrations/pydantic_ai": ("pydantic-ai",),
+    "integrations/remote_http": ("agui", "a2a"),
     "agent/dbos": ("dbos",),
     "channels/discord": ("discord",),
     "channels/email": ("email",),

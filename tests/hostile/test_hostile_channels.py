@@ -12,10 +12,10 @@ import secrets
 import pytest
 
 import midturn as mt
-from midturn.channels import state as ledger_module
 from midturn.channels.port import Card, ChannelSettings, Choice, Reply
 from midturn.channels.state import ChannelState
 from midturn.clock import now
+from midturn.stores import lease as lease_module
 from midturn.stores.store import ConversationStore
 from support.channels.paired import only_paired_people_have_answered
 from support.channels.scene import GO, Scene, played
@@ -263,7 +263,7 @@ def test_bot_outage_is_logged_once_and_each_card_is_sent_once(
 ) -> None:
     """A week without network, and a bot token that was revoked and replaced."""
     monkeypatch.setattr("midturn.channels.running.RETRY_DELAYS", (0.01,) * 5)
-    monkeypatch.setattr(ledger_module, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(lease_module, "LEASE_SECONDS", 0.3)
 
     async def play(scene: Scene) -> None:
         await scene.pair("ana", "7")

@@ -5,7 +5,6 @@ one.
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +12,9 @@ import pytest
 
 from midturn.stores.folder import Folder
 from support.postgres import Cluster
-from support.stores import own_home, store
+from support.stores import cluster, own_home, store
 
-__all__ = ["own_home", "store"]
+__all__ = ["cluster", "own_home", "store"]
 
 _NUMBERS = itertools.count(1)
 
@@ -24,15 +23,6 @@ _NUMBERS = itertools.count(1)
 def folder(tmp_path: Path) -> Iterator[Folder]:
     with Folder.at(tmp_path) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    if shutil.which("pg_ctl") is None:
-        pytest.skip("there is no PostgreSQL: apt-get install postgresql")
-    server = Cluster("fsync=off", "max_connections=200")
-    yield server
-    server.remove()
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from midturn.errors import AnswerError
 from midturn.events.types import AnsweredBy, Approval, InquiryResponse
 from midturn.inbox.open_questions import OpenQuestionList
 from midturn.inbox.store_access import Port
+from midturn.security.public_address import is_public
 from midturn.stores.memory_conversations import MemoryStore
 from midturn.stores.watching import StoreChange
 from midturn.web.app import application
@@ -46,7 +47,6 @@ from midturn.web.push import (
     PushService,
     Subscription,
     encrypted,
-    is_public,
     whole_text,
 )
 from midturn.web.request_checks import CookieAccess, HostNames, Visitor

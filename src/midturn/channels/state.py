@@ -31,6 +31,7 @@ from midturn.channels.port import Choice
 from midturn.question.json_value import Json
 from midturn.question.people import after
 from midturn.question.text import canonical_name, is_same_name, name_key
+from midturn.stores.lease import acquire_lease, release_lease
 from midturn.stores.port import StorePort
 
 CODE_SECONDS: Final = 300.0
@@ -42,8 +43,6 @@ MAX_OLD_TOKENS: Final = 100
 
 People who press such a button are told that the card has changed.
 """
-# duration of a lease; a server that does not renew its lease within this time loses the channel
-LEASE_SECONDS: Final = 30.0
 T = TypeVar("T")
 
 
@@ -162,13 +161,6 @@ class ReplyInProgress(Struct, frozen=True):
     reply: str
     key: str
     state: str
-
-
-class Lease(Struct, frozen=True):
-    """The server that runs a channel, and the time until which the lease is valid."""
-
-    holder: str
-    until: str
 
 
 class ChannelState:
@@ -291,21 +283,11 @@ class ChannelState:
 
         Return False if another server holds the lease.
         """
-        name = f"channel/{channel}/lease"
-        async with self._port.alone(name):
-            found = await self._load(name, Lease)
-            if found and found.holder != holder and found.until > self._now():
-                return False
-            await self._store(name, Lease(holder, after(self._now(), LEASE_SECONDS)))
-        return True
+        return await acquire_lease(self._port, _lease(channel), holder, self._now)
 
     async def release_lease(self, channel: str, holder: str) -> None:
         """Release the lease of a channel, if `holder` has it."""
-        name = f"channel/{channel}/lease"
-        async with self._port.alone(name):
-            found = await self._load(name, Lease)
-            if found and found.holder == holder:
-                await self._port.beside.keep(name, None)
+        await release_lease(self._port, _lease(channel), holder)
 
     async def _store(self, name: str, value: object) -> None:
         await self._port.beside.keep(name, msgspec.json.encode(value))
@@ -368,6 +350,10 @@ def renew_tokens(
     before = sent.before if same else (*old, *sent.before)[:MAX_OLD_TOKENS]
     made = {token: act for act, token in tokens.items()}
     return replace(sent, tokens=made, same=same, before=before, subject=subject), choices
+
+
+def _lease(channel: str) -> str:
+    return f"channel/{channel}/lease"
 
 
 def _is_same(known: str, token: str) -> bool:

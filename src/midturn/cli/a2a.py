@@ -1,4 +1,4 @@
-"""`midturn a2a`: serve the assistant to agents that speak A2A."""
+"""`midturn a2a`: serve the assistant to agents that speak A2A, or run another agent."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class _Group(LazyGroup):
     sections: Mapping[str, Mapping[str, CommandEntry]] = {
         "Commands": {
             "serve": CommandEntry("midturn.cli.a2a:serve_command", "Serve the assistant"),
+            "run": CommandEntry("midturn.cli.a2a_run:command", "Run a turn of a remote agent"),
             "card": CommandEntry("midturn.cli.a2a:card_command", "Print the agent card"),
         }
     }
@@ -71,6 +72,17 @@ def _with_card(decorated: Command) -> Command:
 @_with_card
 @click.option("--token-file", type=_FILE, metavar="FILE", help="File with the token of the clients")
 @click.option("--user", metavar="NAME", help="Name recorded with tasks and answers")
+@click.option(
+    "--push-key-file",
+    type=_FILE,
+    metavar="FILE",
+    help="Send push notifications; FILE has the key that encrypts webhooks in the store",
+)
+@click.option(
+    "--push-private",
+    is_flag=True,
+    help="Send push notifications also without TLS and to private networks",
+)
 @click.option("--no-work", is_flag=True, help="Continue turns only when a client sends a request")
 @click.option(
     "--tls-cert", type=_FILE, metavar="FILE", help="TLS certificate, to listen on other addresses"
@@ -94,6 +106,8 @@ def serve_command(  # noqa: PLR0913  the options of the command
     description: str,
     token_file: Path | None,
     user: str | None,
+    push_key_file: Path | None,
+    push_private: bool,
     no_work: bool,
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -119,6 +133,8 @@ def serve_command(  # noqa: PLR0913  the options of the command
         raise click.UsageError(listening.refusal)
     if behind_proxy and url is None:
         raise click.UsageError("`--behind-proxy` needs `--url` with the public URL.")
+    if push_private and push_key_file is None:
+        raise click.UsageError("`--push-private` needs `--push-key-file`.")
     check_installed("midturn.integrations.a2a")
     from midturn.cli.a2a_serving import ServeOptions, serve_assistant  # requires the extra
 
@@ -131,6 +147,8 @@ def serve_command(  # noqa: PLR0913  the options of the command
         description=description,
         url=url,
         works=not no_work,
+        push_key=None if push_key_file is None else read_token(push_key_file),
+        pushes_to_private_addresses=push_private,
     )
     place = place_in(Path.cwd(), store)
     flags = Flags(cfg=cfg, assignments=assignments, defer=True)

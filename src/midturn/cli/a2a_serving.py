@@ -13,6 +13,7 @@ from midturn.http import Listening
 from midturn.http_token import TokenServer, new_token
 from midturn.integrations.a2a.app import application
 from midturn.integrations.a2a.card import CARD_PATH, token_card
+from midturn.integrations.a2a.webhooks import PushSettings
 from midturn.question.json_value import JsonObject
 from midturn.stores.store import ConversationStore
 
@@ -28,6 +29,8 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
         description: Description in the card.
         url: Public URL; None for the address of the server.
         works: Whether turns continue without a request.
+        push_key: Key that encrypts webhooks in the store; None if there are none.
+        pushes_to_private_addresses: Whether webhooks may be in private networks.
     """
 
     listening: Listening
@@ -37,6 +40,8 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     description: str
     url: str | None
     works: bool
+    push_key: str | None = None
+    pushes_to_private_addresses: bool = False
 
 
 class ConfiguredTasks:
@@ -81,11 +86,19 @@ async def serve_assistant(
     turns = ConfiguredTurns(place, flags)
     server = TokenServer(options.listening, token, public=[CARD_PATH])
     url = options.url or server.url
+    push = (
+        None
+        if options.push_key is None
+        else PushSettings(
+            key=options.push_key, private_addresses=options.pushes_to_private_addresses
+        )
+    )
     app = application(
         ConfiguredTasks(turns),
         user=lambda _: options.user,
-        card=token_card(options.name, options.description, url),
+        card=token_card(options.name, options.description, url, has_push=push is not None),
         work=options.works,
+        push=push,
     )
     try:
         return await server.serve(app, lambda: ready(url, token))

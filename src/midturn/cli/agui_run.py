@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import click
 
-from midturn.agent.assembly.models import REMOTE
-from midturn.cli.command_context import StoreAddress, environment
-from midturn.cli.locked import is_attached
+from midturn.agent.assembly.models import AGUI
+from midturn.cli.command_context import StoreAddress
 from midturn.cli.options import with_non_interactive, with_output, with_store
 from midturn.cli.output import ExitStatus
-from midturn.cli.query import Query, run_query
-from midturn.cli.remote_agents import TOKEN_VARIABLE
+from midturn.cli.remote_run import RemoteTurn, run_remote
 from midturn.cli.token_server import check_installed
 from midturn.cli.turn_end import OutputFormat
 
@@ -45,19 +43,12 @@ def command(
     Example: midturn agui run https://agents.example.org/deploy -p "Deploy the docs"
     """
     check_installed("midturn.integrations.agui")
-    from midturn.integrations.remote_http import check_url  # requires the extra
-
-    check_url(url)
-    is_here = is_attached(environment(), non_interactive=non_interactive) and not wait
-    parameters = (f"assistant.model.parameters.{TOKEN_VARIABLE}={token_env}",) if token_env else ()
-    return run_query(
-        Query(
-            text=() if prompt is None else (prompt,),
-            model=f"{REMOTE}{url}",
-            cfg=parameters,
-            defer=not is_here,
-            wait=wait,
-            store=store,
-            output=output,
-        )
+    given = RemoteTurn(
+        prompt=prompt,
+        token_env=token_env,
+        non_interactive=non_interactive,
+        wait=wait,
+        store=store,
+        output=output,
     )
+    return run_remote(AGUI, url, given)

@@ -62,7 +62,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "agui": CommandEntry(
             "midturn.cli.agui", "Serve chat front ends over AG-UI, or run an agent"
         ),
-        "a2a": CommandEntry("midturn.cli.a2a", "Serve other agents over A2A"),
+        "a2a": CommandEntry("midturn.cli.a2a", "Serve other agents over A2A, or run one"),
     },
     "Set up": {
         "init": CommandEntry("midturn.cli.init", "Create a workspace"),

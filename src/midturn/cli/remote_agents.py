@@ -1,16 +1,21 @@
-"""Turns of a remote agent that speaks AG-UI: its address is the ID of the model, `agui:URL`."""
+"""Turns of remote agents: the address is the ID of the model, `agui:URL` or `a2a:URL`."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from midturn.agent.assembly.command_line import CommandArguments
-from midturn.agent.assembly.models import REMOTE
+from midturn.agent.assembly.models import A2A, AGUI, REMOTE
 from midturn.cli.command_context import environment
 from midturn.cli.token_server import check_installed
 from midturn.config.settings import ToolSettings
 from midturn.errors import ConfigError
+from midturn.ports import Model
 from midturn.question.json_value import JsonObject
+from midturn.tools.function import FunctionTool
 
 TOKEN_VARIABLE = "token_env"  # noqa: S105  the name of a parameter
 """The parameter of the model that names the environment variable with the token."""
@@ -18,7 +23,7 @@ TOKEN_VARIABLE = "token_env"  # noqa: S105  the name of a parameter
 
 def with_remote_agent(arguments: CommandArguments) -> CommandArguments:
     """Return the arguments of a run. If the configured model is a remote agent, they contain it, and
-    the only tool is the one that asks its questions.
+    the only tool is the one that the agent needs.
 
     Raises:
         ConfigError: The address is not valid, the extra is not installed, or the token is missing.
@@ -27,24 +32,35 @@ def with_remote_agent(arguments: CommandArguments) -> CommandArguments:
     id = settings.assistant.model.id or ""  # noqa: A001
     if not id.startswith(REMOTE):
         return arguments
-    check_installed("midturn.integrations.agui")
-    from midturn.integrations.agui.remote_model import (  # requires the extra
-        ASK_TOOL,
-        RemoteModel,
-        ask_tool,
-    )
-
     headers = _headers(settings.assistant.model.parameters)
-    model = RemoteModel(id.removeprefix(REMOTE), headers)
+    model, tool = _a2a(id, headers) if id.startswith(A2A) else _agui(id, headers)
     any_tool = settings.any_tool
     policy = replace(any_tool.policy, run="unattended", rules=(), questions={})
-    asking = ToolSettings(name=ASK_TOOL, policy=policy)
+    asking = ToolSettings(name=tool.name, policy=policy)
     return replace(
         arguments,
-        settings=replace(settings, tools={ASK_TOOL: asking}, toggles=(), mcp={}),
-        others=[ask_tool(model.agent_name)],
+        settings=replace(settings, tools={tool.name: asking}, toggles=(), mcp={}),
+        others=[tool],
         model=model,
     )
+
+
+def _agui(id: str, headers: Mapping[str, str]) -> tuple[Model, FunctionTool[Any, Any]]:
+    """Return a remote agent that speaks AG-UI, and the tool that asks its questions."""
+    check_installed("midturn.integrations.agui")
+    from midturn.integrations.agui.remote_model import RemoteModel, ask_tool  # requires the extra
+
+    model = RemoteModel(id.removeprefix(AGUI), headers)
+    return model, ask_tool(model.agent_name)
+
+
+def _a2a(id: str, headers: Mapping[str, str]) -> tuple[Model, FunctionTool[Any, Any]]:
+    """Return a remote agent that speaks A2A, and the tool that sends messages to it."""
+    check_installed("midturn.integrations.a2a")
+    from midturn.integrations.a2a.remote_model import RemoteModel  # requires the extra
+
+    model = RemoteModel(id.removeprefix(A2A), headers)
+    return model, model.tool()
 
 
 def _headers(parameters: JsonObject) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from midturn.stores.port import StorePort
 
-BY_QUESTION: Final = ("a2a-answered/", "draft/", "notice/", "reported-end/")
+BY_QUESTION: Final = ("a2a-answered/", "a2a-push/", "draft/", "notice/", "reported-end/")
 """Prefixes of names that contain the ID of a conversation, or the address of one of its questions
 (`<conversation>-<event id>`).
 """

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import json
 import secrets
 import socket
@@ -47,6 +46,7 @@ from midturn.question.json_text import compact
 from midturn.question.json_value import Json
 from midturn.question.text import exact
 from midturn.security.private_files import read_private, write_private
+from midturn.security.public_address import is_public
 from midturn.stores.watching import StoreChange
 from midturn.web.body import Fields
 from midturn.web.keyring import SIGN_IN_SECONDS
@@ -517,16 +517,6 @@ def _is_for(question: OpenQuestion, one: Subscription) -> bool:
 
 # Push services
 # --------------------------------------------------------------------------------------------------
-
-
-def is_public(address: str) -> bool:
-    """Return whether an IP address is public: not on this machine or a private network."""
-    try:
-        ip = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    inner = (ip.ipv4_mapped or ip.sixtofour) if isinstance(ip, ipaddress.IPv6Address) else None
-    return ip.is_global and not ip.is_multicast and (inner is None or inner.is_global)
 
 
 class _PublicResolver(AbstractResolver):

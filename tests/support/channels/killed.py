@@ -16,7 +16,7 @@ from pathlib import Path
 _PROGRAM = """
 import asyncio, json, os, signal, sys
 import aiohttp, anyio.streams.tls, anyio._core._sockets, concurrent.futures.thread, httpcore, slack_sdk.web.async_client, telegram.request
-from midturn.channels import card_reconciler, running, state
+from midturn.channels import card_reconciler, running
 import imapclient, aiosmtplib, nio
 from midturn.channels.discord import Discord
 from midturn.channels.email import Email
@@ -62,7 +62,7 @@ def stepped(home, name):
         return done
     setattr(home, name, call)
 
-state.LEASE_SECONDS, running.LEASE_RENEWAL_INTERVAL = 0.3, 0.1  # what a killed one holds, the next one waits for
+lease.LEASE_SECONDS, running.LEASE_RENEWAL_INTERVAL = 0.3, 0.1  # what a killed one holds, the next one waits for
 stepped(FileKeyValueStore, "keep")
 stepped(ConversationStore, "answer")
 stepped(card_reconciler, "record_notice")

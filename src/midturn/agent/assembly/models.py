@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     )  # at run time, programs without a configuration do not import it
 
 SCRIPTED = "scripted:"
-REMOTE = "agui:"
-"""Beginning of the ID of a remote agent that speaks AG-UI: `agui:URL`. Only a command can use it."""
+AGUI, A2A = "agui:", "a2a:"
+"""Beginnings of the IDs of remote agents: `agui:URL`, `a2a:URL`. Only a command can use them."""
+REMOTE = (AGUI, A2A)
 # marks a model object of the program: second part of its key in `Models.made`, in place of a number
 # of retries
 _OWN = -1
@@ -45,9 +46,10 @@ def model_named(
             message contains advice.
     """
     if id.startswith(REMOTE):
+        package = id.partition(":")[0]
         raise ConfigError(
             f"`{id}` is a remote agent. It can only be the main model of a turn that a command runs."
-            " To call it from a turn, use `midturn.integrations.agui.tool`."
+            f" To call it from a turn, use `midturn.integrations.{package}.tool`."
         )
     if id.startswith(SCRIPTED):
         from midturn.models.scripted import ScriptedModel  # imported late: rarely used
@@ -65,7 +67,7 @@ def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
     Raises:
         ConfigError: The provider is unknown, or the model does not generate text.
     """
-    if not id.startswith((SCRIPTED, REMOTE)):
+    if not id.startswith((SCRIPTED, *REMOTE)):
         registry.spec_named(id, registry.Lookup(providers=providers_json(llm)))
         registry.require_text_model(id)
 
@@ -76,7 +78,7 @@ def refuse_no_model(id: str) -> None:
     Raises:
         ConfigError: The id is neither `<provider>/<model>` nor a script nor a remote agent.
     """
-    if not id.startswith((SCRIPTED, REMOTE)):
+    if not id.startswith((SCRIPTED, *REMOTE)):
         registry.id_parts(id)
 
 

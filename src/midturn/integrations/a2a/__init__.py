@@ -7,6 +7,7 @@ ends. The package uses the official SDK for the wire formats. It needs the extra
 try:
     from midturn.integrations.a2a.app import app
     from midturn.integrations.a2a.remote_tool import tool
+    from midturn.integrations.a2a.webhooks import PushSettings
 except (
     ModuleNotFoundError
 ) as error:  # the extra is missing; if a module of midturn itself is missing, that is a bug
@@ -20,4 +21,4 @@ except (
         name=error.name,
     ) from error
 
-__all__ = ["app", "tool"]
+__all__ = ["PushSettings", "app", "tool"]

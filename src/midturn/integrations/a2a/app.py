@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from email.utils import formatdate
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -28,13 +30,18 @@ from midturn.agent.agent import Agent
 from midturn.errors import ConfigError
 from midturn.http_body import Bodies, BodyLimits, BodyRefused, admit, again, whole_body
 from midturn.http_server import connection_of
+from midturn.integrations.a2a.calls import PERSON
 from midturn.integrations.a2a.card import CARD_CACHE, CARD_PATH, REST_PATH, RPC_PATHS, agent_card
-from midturn.integrations.a2a.handler import PERSON, TaskHandler
+from midturn.integrations.a2a.handler import TaskHandler
+from midturn.integrations.a2a.push_sender import PushSender
 from midturn.integrations.a2a.questions import OutOfBand
+from midturn.integrations.a2a.tasks import TaskReader
 from midturn.integrations.a2a.turns import AgentTurns, RunningTurns, TurnSource
+from midturn.integrations.a2a.webhooks import PushSettings, Webhooks
 from midturn.question.json_value import JsonObject
 from midturn.question.text import canonical_name, check_text_or_none
 from midturn.stores.authorization import MayAnswer
+from midturn.stores.port import StorePort
 
 _LOG = logging.getLogger(__name__)
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
@@ -58,7 +65,7 @@ def app(
     out_of_band: OutOfBand = "auth_required",
     deps: object = None,
     work: bool = True,
-    push: bool = False,
+    push: PushSettings | None = None,
 ) -> ASGIApp:
     """Return an ASGI application that serves an agent over A2A, to mount in Starlette, FastAPI or
     Django.
@@ -84,25 +91,21 @@ def app(
         work: Whether the application continues the turns that clients have begun, after an answer
             in another interface or after the server was killed. If False, turns are continued by
             requests and by other workers only.
-        push: Not supported yet. Must be False.
+        push: Settings of push notifications; None if clients cannot register webhooks.
 
     Raises:
-        ConfigError: The card is not valid, or `push` is true.
+        ConfigError: The card is not valid.
     """
-    if push:
-        raise ConfigError(
-            "`push=True` is not supported yet: this version sends no push notifications. Clients"
-            " can subscribe to a task instead."
-        )
     if may_answer is not None:
         agent = agent.with_store(agent.store.with_authorizer(may_answer))
     return application(
         AgentTurns(agent, deps),
         user=user,
-        card=agent_card(card),
+        card=agent_card(card, has_push=push is not None),
         people=people,
         out_of_band=out_of_band,
         work=work,
+        push=push,
     )
 
 
@@ -114,6 +117,7 @@ def application(
     people: PersonOf | None = None,
     out_of_band: OutOfBand = "auth_required",
     work: bool = True,
+    push: PushSettings | None = None,
 ) -> ASGIApp:
     """Return the application for the turns of `source`. The other arguments are those of `app`."""
     if out_of_band not in ("auth_required", "input_required"):
@@ -121,27 +125,78 @@ def application(
             f"`out_of_band` must be 'auth_required' or 'input_required', not {out_of_band!r:.80}."
         )
     turns = RunningTurns(source)
+    reader = TaskReader(source.store, out_of_band)
+    webhooks = None if push is None else Webhooks(source.store.port, push)
+    background = _Background(turns if work else None, source.store.port, reader, webhooks)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        if work:
-            turns.work()
+        background.start()
         yield
+        await background.stop()
         await turns.stop()
 
-    served = Starlette(routes=[*_routes(TaskHandler(turns, out_of_band), card)], lifespan=lifespan)
-    return _Gate(served, user, people, turns, work=work)
+    handler = TaskHandler(turns, reader, webhooks)
+    served = Starlette(routes=[*_routes(handler, card)], lifespan=lifespan)
+    return _Gate(served, user, people, background)
+
+
+class _Background:
+    """What the application does without a request: it continues turns, and sends notifications."""
+
+    def __init__(
+        self,
+        turns: RunningTurns | None,
+        port: StorePort,
+        reader: TaskReader,
+        webhooks: Webhooks | None,
+    ) -> None:
+        self._turns = turns
+        self._sender = None if webhooks is None else PushSender(port, reader, webhooks)
+        self._sending: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Start the tasks, unless they run."""
+        if self._turns is not None:
+            self._turns.work()
+        is_running = self._sending is not None and not self._sending.done()
+        if self._sender is not None and not is_running and not self._is_stopped:
+            self._sending = asyncio.create_task(self._sender.run())
+
+    async def stop(self) -> None:
+        """Stop sending. What was not sent is sent by the next server."""
+        self._is_stopped = True
+        if self._sending is not None:
+            self._sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sending
 
 
 def _routes(handler: TaskHandler, card: AgentCard) -> Iterator[BaseRoute]:
     builder = _ContextBuilder()
-    yield from create_agent_card_routes(card, cache_control=CARD_CACHE)
+    changed = formatdate(usegmt=True)
+    for route in create_agent_card_routes(card, cache_control=CARD_CACHE):
+        yield Route(route.path, _dated(route.endpoint, changed), methods=["GET"])
     for path in RPC_PATHS:
         yield from create_jsonrpc_routes(
             handler, path, context_builder=builder, enable_v0_3_compat=True
         )
     rest = create_rest_routes(handler, context_builder=builder, path_prefix=REST_PATH)
     yield from (route for route in rest if isinstance(route, Route))  # without tenants
+
+
+def _dated(
+    endpoint: Callable[[Request], Awaitable[Response]], changed: str
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of the card with the time since which it is served."""
+
+    async def dated(request: Request) -> Response:
+        response = await endpoint(request)
+        response.headers["Last-Modified"] = changed
+        return response
+
+    return dated
 
 
 # Access
@@ -187,15 +242,12 @@ class _Gate:
         served: ASGIApp,
         user: WhoIsIt,
         people: PersonOf | None,
-        turns: RunningTurns,
-        *,
-        work: bool,
+        background: _Background,
     ) -> None:
         self._app = served
         self._user = user
         self._people = people
-        self._turns = turns
-        self._works = work
+        self._background = background
         self._bodies = Bodies(BodyLimits(bytes=MAX_BODY_BYTES))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -203,8 +255,7 @@ class _Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self._works:  # a mounted application gets no lifespan events
-            self._turns.work()
+        self._background.start()  # a mounted application gets no lifespan events
         async with self._bodies.limited(scope, receive) as limited:
             try:
                 response = await self._admit(scope, Request(scope))

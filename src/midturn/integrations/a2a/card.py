@@ -27,12 +27,13 @@ _DESCRIPTION: Final = (
 )
 
 
-def agent_card(given: AgentCard | JsonObject) -> AgentCard:
+def agent_card(given: AgentCard | JsonObject, *, has_push: bool = False) -> AgentCard:
     """Return the complete card of an agent.
 
     Args:
         given: The card, or its members as in the JSON of a card: `name`, `description`, `version`,
             `url`, `skills`, `provider` and so on. `url` is the address of the application.
+        has_push: Whether clients can register webhooks.
 
     Raises:
         ConfigError: The card is not valid.
@@ -50,7 +51,7 @@ def agent_card(given: AgentCard | JsonObject) -> AgentCard:
             AgentSkill(id="task", name=card.name, description=card.description, tags=["task"])
         )
     card.capabilities.streaming = True
-    card.capabilities.push_notifications = False
+    card.capabilities.push_notifications = has_push
     card.capabilities.extended_agent_card = False
     if all(extension.uri != EXTENSION for extension in card.capabilities.extensions):
         card.capabilities.extensions.append(
@@ -63,7 +64,7 @@ def agent_card(given: AgentCard | JsonObject) -> AgentCard:
     return card
 
 
-def token_card(name: str, description: str, url: str) -> AgentCard:
+def token_card(name: str, description: str, url: str, *, has_push: bool = False) -> AgentCard:
     """Return the card of an agent whose clients send a token.
 
     Raises:
@@ -76,7 +77,8 @@ def token_card(name: str, description: str, url: str) -> AgentCard:
             "url": url,
             "securitySchemes": {"token": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}},
             "securityRequirements": [{"schemes": {"token": {}}}],
-        }
+        },
+        has_push=has_push,
     )
 
 

@@ -125,7 +125,7 @@ class _UpdateWriter:
     def first(self, snapshot: TaskSnapshot, history: int | None) -> Task:
         """Return the whole task."""
         self._parts = len(snapshot.answer_parts)
-        self._shown = _fingerprint(snapshot)
+        self._shown = fingerprint_of(snapshot)
         return snapshot.task(self._client, problems=self._problems, history=history)
 
     def changes(self, snapshot: TaskSnapshot) -> Iterator[TaskUpdate]:
@@ -140,7 +140,7 @@ class _UpdateWriter:
                 last_chunk=snapshot.is_over,
             )
             self._parts = len(parts)
-        shown = _fingerprint(snapshot)
+        shown = fingerprint_of(snapshot)
         if shown == self._shown:
             return
         self._shown = shown
@@ -151,7 +151,7 @@ class _UpdateWriter:
         )
 
 
-def _fingerprint(snapshot: TaskSnapshot) -> tuple[str, tuple[str, ...]]:
+def fingerprint_of(snapshot: TaskSnapshot) -> tuple[str, tuple[str, ...]]:
     """Return what a client sees of a status: the state and the open questions."""
     asked = () if snapshot.state == "working" else snapshot.asked
     return snapshot.state, tuple(

@@ -7,9 +7,8 @@ they would be a second record that differs from the log after a crash.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 from a2a.server.context import ServerCallContext
@@ -26,16 +25,11 @@ from a2a.types.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 from a2a.utils.errors import (
-    A2AError,
-    InternalError,
     InvalidParamsError,
-    PushNotificationNotSupportedError,
     TaskNotCancelableError,
     TaskNotFoundError,
     UnsupportedOperationError,
 )
-from a2a.utils.proto_utils import validate_proto_required_fields
-from google.protobuf.message import Message as ProtobufMessage
 from msgspec import Struct
 
 from midturn.errors import (
@@ -46,40 +40,24 @@ from midturn.errors import (
     TurnOpen,
 )
 from midturn.integrations.a2a.answers import AnswerRecorder
+from midturn.integrations.a2a.calls import client_of, reported
 from midturn.integrations.a2a.contexts import Contexts, known_message
 from midturn.integrations.a2a.following import TaskFollower
 from midturn.integrations.a2a.listing import TaskLister
 from midturn.integrations.a2a.messages import GivenMessage, read_message
-from midturn.integrations.a2a.questions import EXTENSION, VIA, Client, OutOfBand
+from midturn.integrations.a2a.push_requests import PushRequestHandler
+from midturn.integrations.a2a.questions import VIA, Client
 from midturn.integrations.a2a.tasks import TaskReader, TaskSnapshot, request_metadata
 from midturn.integrations.a2a.turns import RunningTurns
-from midturn.integrations.a2a.unsupported import NO_PUSH, PartialHandler
+from midturn.integrations.a2a.webhooks import Webhooks
 from midturn.question.text import single_line
 
-_LOG = logging.getLogger(__name__)
 _MAX_WAIT_SECONDS: Final = 600.0  # of a send that waits for the task
 _CANCEL_SECONDS: Final = 30.0  # in which another process ends its turn
 _MAX_LOCK_SECONDS: Final = 30.0  # for a lock of another program
 _LOCK_RETRY_DELAY: Final = 0.1
-_FAILED: Final = "The server cannot process this request. The error was logged."
-PERSON: Final = "midturn_person"
-"""Key of the call context's state with the person for whom a client answers."""
 
 Update = TypeVar("Update", bound=Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent)
-
-
-@contextmanager
-def _reported() -> Generator[None]:
-    """Let only errors of the protocol pass. Other errors are logged, and the client gets a text
-    without details.
-    """
-    try:
-        yield
-    except A2AError:
-        raise
-    except Exception as error:  # noqa: BLE001  the program's own code may raise anything
-        _LOG.exception("a request failed: %r", error)
-        raise InternalError(_FAILED) from None
 
 
 class _Accepted(Struct, frozen=True, kw_only=True):
@@ -94,18 +72,19 @@ class _Accepted(Struct, frozen=True, kw_only=True):
     problems: dict[str, str] = {}
 
 
-class TaskHandler(PartialHandler):
+class TaskHandler(PushRequestHandler):
     """Answers requests from the log.
 
     Args:
         turns: The turns that run in this application.
-        out_of_band: The state of a task that waits only for people.
+        reader: Computes tasks.
+        webhooks: The webhooks of tasks; None if push notifications are off.
     """
 
-    def __init__(self, turns: RunningTurns, out_of_band: OutOfBand) -> None:
+    def __init__(self, turns: RunningTurns, reader: TaskReader, webhooks: Webhooks | None) -> None:
+        super().__init__(reader, webhooks)
         self._turns = turns
         self._store = turns.source.store
-        self._reader = TaskReader(self._store, out_of_band)
         self._follower = TaskFollower(turns, self._reader)
         self._contexts = Contexts(self._store)
         self._answers = AnswerRecorder(self._store)
@@ -118,8 +97,8 @@ class TaskHandler(PartialHandler):
         """Begin or continue a task. Wait until it has ended or waits for an answer, unless the
         client wants the task at once.
         """
-        client = _client(params, context)
-        with _reported():
+        client = client_of(params, context)
+        with reported():
             accepted = await self._accept(params, client)
             if params.configuration.return_immediately:
                 snapshot = await self._resumed(accepted.task, client)
@@ -137,8 +116,8 @@ class TaskHandler(PartialHandler):
         """Begin or continue a task. Yield it, and its changes until it has ended or waits for an
         answer.
         """
-        client = _client(params, context)
-        with _reported():
+        client = client_of(params, context)
+        with reported():
             accepted = await self._accept(params, client)
             updates = self._follower.updates(
                 accepted.task,
@@ -155,8 +134,8 @@ class TaskHandler(PartialHandler):
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         """Yield a task, and its changes until it ends."""
-        client = _client(params, context)
-        with _reported():
+        client = client_of(params, context)
+        with reported():
             snapshot = _found(await self._reader.snapshot(params.id, client))
             if snapshot.is_over:
                 raise UnsupportedOperationError("The task has ended. Get it instead.")
@@ -169,14 +148,22 @@ class TaskHandler(PartialHandler):
 
     async def _accept(self, params: SendMessageRequest, client: Client) -> _Accepted:
         """Record a message."""
-        if params.configuration.HasField("task_push_notification_config"):
-            raise PushNotificationNotSupportedError(NO_PUSH)
+        configuration = params.configuration
+        webhook = (
+            configuration.task_push_notification_config
+            if configuration.HasField("task_push_notification_config")
+            else None
+        )
+        if webhook is not None:
+            self._required().check(webhook)
         message = read_message(params.message)
-        if message.task:
-            return await self._continue(message, client)
-        if message.answers is not None:
+        if message.answers is not None and not message.task:
             raise InvalidParamsError("Answers need the `taskId` of the task that asks.")
-        return await self._begin(message, client)
+        continues = self._continue if message.task else self._begin
+        accepted = await continues(message, client)
+        if webhook is not None:
+            await self._required().add(webhook, accepted.task, client)
+        return accepted
 
     async def _continue(self, message: GivenMessage, client: Client) -> _Accepted:
         """Record the answers in a message to a task."""
@@ -262,8 +249,8 @@ class TaskHandler(PartialHandler):
 
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
         """Return a task."""
-        client = _client(params, context)
-        with _reported():
+        client = client_of(params, context)
+        with reported():
             snapshot = _found(await self._resumed(params.id, client))
             return self._shown(snapshot.task(client, history=_history_length(params)), client)
 
@@ -271,14 +258,14 @@ class TaskHandler(PartialHandler):
         self, params: ListTasksRequest, context: ServerCallContext
     ) -> ListTasksResponse:
         """Return a page of the tasks of the principal, newest first."""
-        client = _client(params, context)
-        with _reported():
+        client = client_of(params, context)
+        with reported():
             return await self._lister.page(params, client, _history_length(params))
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
         """End the turn of a task."""
-        client = _client(params, context)
-        with _reported():
+        client = client_of(params, context)
+        with reported():
             snapshot = _found(await self._reader.snapshot(params.id, client))
             if snapshot.is_over:
                 raise TaskNotCancelableError(f"The task is already {snapshot.state}.")
@@ -315,20 +302,6 @@ class TaskHandler(PartialHandler):
         except TimeoutError:
             pass
         return snapshot
-
-
-def _client(params: ProtobufMessage, context: ServerCallContext) -> Client:
-    """Return the client of a request.
-
-    Raises:
-        InvalidParamsError: A required member of the request is missing.
-    """
-    validate_proto_required_fields(params)
-    return Client.of(
-        context.user.user_name,
-        context.state.get(PERSON),
-        has_extension=EXTENSION in context.requested_extensions,
-    )
 
 
 def _found(snapshot: TaskSnapshot | None) -> TaskSnapshot:

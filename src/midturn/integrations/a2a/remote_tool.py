@@ -38,7 +38,9 @@ from midturn.tools.asking import ToolContext
 from midturn.tools.function import FunctionTool, tool as function_tool
 from midturn.tools.returned import Rejected
 
-_KEPT: Final = "a2a"
+KEPT: Final = "a2a"
+"""Name of the value that a call keeps."""
+_TIMEOUT: Final = 3600.0
 _MIN_POLL_INTERVAL: Final = 0.2  # seconds
 _MAX_POLL_INTERVAL: Final = 30.0
 _ATTEMPTS: Final = 3  # of a request that fails
@@ -52,7 +54,7 @@ def tool(
     name: str,
     description: str,
     headers: Mapping[str, str] | None = None,
-    timeout: float = 3600.0,
+    timeout: float = _TIMEOUT,
 ) -> FunctionTool[Any, Any]:
     """Return a tool that sends a message to a remote agent and returns its answer.
 
@@ -81,6 +83,27 @@ def tool(
             return await _RemoteCall(ctx, agent, name, timeout).run(message)
 
     return function_tool(name=name, description=description)(ask_remote)
+
+
+def remote_agent_tool(
+    url: str, *, name: str, agent_name: str, headers: Mapping[str, str]
+) -> FunctionTool[Any, Any]:
+    """Return the tool of a turn of a remote agent. It can continue a remote context.
+
+    Args:
+        url: Address of the remote agent.
+        name: Name of the tool.
+        agent_name: Name of the agent that asks.
+        headers: Headers of each request. They are not recorded.
+    """
+
+    async def ask_remote_agent(ctx: ToolContext, message: str, context: str = "") -> str:
+        async with connected(url, headers, seconds=_REQUEST_SECONDS) as agent:
+            call = _RemoteCall(ctx, agent, agent_name, _TIMEOUT, context)
+            return await call.run(message)
+
+    description = "Send a message to the remote agent."
+    return function_tool(name=name, description=description)(ask_remote_agent)
 
 
 class _Progress(Struct):
@@ -124,12 +147,15 @@ class _Progress(Struct):
 class _RemoteCall:
     """One call of the tool."""
 
-    def __init__(self, ctx: ToolContext, agent: RemoteAgent, name: str, timeout: float) -> None:
+    def __init__(
+        self, ctx: ToolContext, agent: RemoteAgent, name: str, timeout: float, context: str = ""
+    ) -> None:
         self._ctx = ctx
         self._agent = agent
         self._name = name
         self._timeout = timeout
-        self._progress = _Progress.of(ctx.kept(_KEPT))
+        kept = ctx.kept(KEPT)
+        self._progress = _Progress(context=context) if kept is None else _Progress.of(kept)
         self._confirmations = 0
 
     async def run(self, message: str) -> str:
@@ -216,7 +242,7 @@ class _RemoteCall:
         return await request()
 
     async def _keep(self) -> None:
-        await self._ctx.keep(_KEPT, self._progress.to_json())
+        await self._ctx.keep(KEPT, self._progress.to_json())
 
     async def _until_changed(self, task: RemoteTask) -> RemoteTask:
         """Poll a task until it stops working."""
