@@ -126,7 +126,7 @@ class AskingAgent(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def source(self) -> Source:
-        """The source of all questions of this agent."""
+        """The source of all questions that this agent asks."""
         return Source(
             "other", f"{self.name}, subagent {self.subagent}" if self.subagent else self.name
         )
@@ -372,7 +372,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         needs_digest: Whether an approval needs the digest, because several people must approve or
             the call was edited.
         edit: The edit of the call that must be decided or checked. None if the call is unchanged.
-        refusals: Refusals of equal calls earlier in the turn.
+        refusals: Refusals of identical calls earlier in the turn.
     """
 
     id: str

@@ -135,7 +135,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
         deadline: Deadline for an answer in RFC 3339. Empty if there is none.
         time_left: Returns the remaining time as text. Empty if there is no deadline.
         digest: Digest of the subject of an approval, as in `OpenQuestion.digest`.
-        refusals: Refusals of equal calls earlier in the turn.
+        refusals: Refusals of identical calls earlier in the turn.
         exit_leaves_open: Whether Ctrl-C, the end of input and Escape leave the question open
             (`Deferred`) instead of ending the turn.
         find_open: Returns the value of the property `open`.

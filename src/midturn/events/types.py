@@ -154,7 +154,7 @@ class AnsweredBy(Struct, frozen=True, omit_defaults=True):
 
 
 class Parent(Struct, frozen=True, omit_defaults=True):
-    """The call inside which an agent's turn runs, if a tool of another agent started the turn.
+    """The call that an agent's turn runs in, if another agent's tool started the turn.
 
     `child` is the event in the outer conversation that refers to this turn. `root` is the outermost
     conversation; resuming it resumes all nested turns. `depth` is the number of levels below the

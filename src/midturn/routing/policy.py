@@ -24,7 +24,7 @@ class Target(Struct, frozen=True):
     Args:
         kind: `user`, `assistant`, or `assistant_with_escalation`. With escalation, the user is also
             asked if the model answers no to a yes/no question.
-        assistant: Settings of the model that answers, as in the configuration: `model`,
+        assistant: Settings for the model that answers, as in the configuration: `model`,
             `system_prompt`, `request`. In a program, `model` may also be an id or a model object.
             Without `model`, the main model answers. `Agent` and `Inquirer` validate the settings.
     """

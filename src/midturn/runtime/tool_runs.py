@@ -1,5 +1,5 @@
-"""Runs tools: handles their questions, secrets and nested agents, and returns their outcome as
-one input.
+"""Runs tools. Handles their questions, secrets and nested agents, and returns each outcome as one
+input.
 """
 
 from __future__ import annotations

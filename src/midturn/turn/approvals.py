@@ -316,7 +316,7 @@ class ReviewDecision(ApprovalDecision, frozen=True):
     ) -> decisions.Resolution | decisions.InvalidReply:
         """Evaluate a reply: submit the answers, go back, or reply to the model.
 
-        Only a person who may answer every question of the form may decide.
+        A person may decide only if the person may answer every question in the form.
         """
         if why := next(filter(None, (poll.barred(who) for poll in self.polls)), ""):
             return decisions.InvalidReply.barring(why)

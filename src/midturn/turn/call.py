@@ -87,7 +87,7 @@ class Call:
         that handle missing answers.
         """
         self.ahead: tuple[str, ...] = ()
-        """The calls whose tools must finish before the tool of this call begins."""
+        """The `event_id`s of the calls whose tools must finish before this call's tool starts."""
         self.outer = ""
         """The `event_id` of the outer call, if another program's agent loop makes this call inside
         the function of an outer call. Empty otherwise.
@@ -397,7 +397,7 @@ class Call:
         return answers_to_form(run.walker, reply) if run else None
 
     def take_all(self, decision: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
-        """Answer the questions of the form that waits for a decision, one after the other.
+        """Answer the questions in the form that waits for a decision, one by one.
 
         Questions without an answer stay open. A map with all answers also completes the review.
         """
@@ -539,7 +539,7 @@ class Call:
     def _respond(
         self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()
     ) -> None:
-        """Record the response of the call, and close all its open questions."""
+        """Record the call's response, and close all its open questions."""
         self._output.supersede_questions(
             self.record
         )  # first, because these requests cannot be closed after the response

@@ -122,7 +122,7 @@ class AnswersSoFar:
     """The answers in a call, by question id, in the order in which they were given. Secrets and
     skipped questions are not included.
 
-    `at_reply` contains a copy of the answers for each reply of a person to the model, by the
+    `at_reply` contains a copy of the answers at each reply from a person to the model, by the
     `event_id` of the reply. Replay needs these copies, because the record of a replayed call can
     contain later answers.
     """

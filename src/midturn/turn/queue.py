@@ -7,10 +7,10 @@ Theory of operation
 A decision is an immutable value (`turn/decision.py`). From the time it is routed until it is
 closed, the queue contains an `OpenDecision` with its state:
 
-    line     an attached person will be asked when there is room on the screen
+    line     an attached person will be asked when another prompt may be opened
     screen   the person is being asked (`PromptUser`)
     back     the prompt has returned, and its reply is being processed
-    inbox    a person decides later: nobody is attached, or others have to decide
+    inbox    a person decides later: nobody is attached, or other people must decide
     model    a model is asked in a side request
 
 Decisions are shown in the order in which they were added. Forms are not interleaved: once the first
@@ -198,7 +198,7 @@ class DecisionQueue:
         return first if shown < self._output.settings.prompts_at_once else None
 
     def show(self, each: OpenDecision, error: str | None = None) -> None:
-        """Show a decision to the attached person, with the error of an invalid reply."""
+        """Show a decision to the attached person. `error` says why the last reply was invalid."""
         each.place = "screen"
         if each.screen is not None and not each.screen.is_kept:
             each.screen.is_kept = True
@@ -219,7 +219,7 @@ class DecisionQueue:
     # ----------------------------------------------------------------------------------------------
 
     def receive(self, happened: steps.AboutDecision) -> CallAction | TurnEnding | TurnLeft | None:
-        """Process the reply of a person, a prompter or a model to a decision.
+        """Process a reply to a decision from a person, a prompter or a model.
 
         Returns:
             The next action of the call if a decision was closed, a `TurnEnding` or `TurnLeft` if a
@@ -244,7 +244,7 @@ class DecisionQueue:
     def _user_replied(
         self, happened: steps.UserReplied
     ) -> CallAction | TurnEnding | TurnLeft | None:
-        """Process the reply of a prompt. After an invalid reply, the prompt is shown again. If this
+        """Process a reply from a prompt. After an invalid reply, the prompt is shown again. If the
         person may not decide, the decision is routed again as if nobody were attached.
         """
         each = self._prompt_returned(happened.id)

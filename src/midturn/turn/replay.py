@@ -171,7 +171,9 @@ class Replay:
 
     @property
     def latest(self) -> QuestionThread | None:
-        """The last question of the tool: the last thread of the last form."""
+        """The question that the tool asked last: the last thread of the last form. None if there is
+        none.
+        """
         last = max(self._form_of, key=self._order, default=None)
         return None if last is None else self._record.threads[last]
 

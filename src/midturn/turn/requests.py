@@ -92,7 +92,7 @@ def question_request(
 
 
 def escalation_request(action: Escalate, asking: FormWanted, deadline: str) -> InquiryRequest:
-    """Return the request that asks a person to review a model's answer, without its id."""
+    """Return a request, without its id, that asks a person to review a model's answer."""
     previous = action.previous
     return InquiryRequest(
         id="",
@@ -185,8 +185,8 @@ def authored_form(context: DecisionContext, asking: FormWanted) -> FormAuthored:
 
 
 def _as_recorded(question: Question[Any], people: People | None) -> dict[str, Json]:
-    """Return a question of a form with its id, its condition and its people. The deadline of the
-    form is recorded in the request.
+    """Return a form's question as JSON, with its id, condition and people. The form's deadline is
+    recorded in the request.
     """
     recorded = question.to_json() | {"answer_type": question.persisted().to_json()["answer_type"]}
     recorded.pop("deadline_seconds", None)
