@@ -45,7 +45,7 @@ def test_first_yes_waits_for_another_person(midturn: CommandLine) -> None:
     assert "midturn: answered." not in said.stderr
     again = midturn.run("answer", question["id"], "yes", MIDTURN_CFG_USER__NAME="bo")
     assert again.status != 0
-    assert "The command line is one person, and has said yes already" in again.stderr
+    assert "The command line counts as one person and has said yes already" in again.stderr
     assert (
         "midturn: withdrew your vote on"
         in midturn.ok("answer", question["id"], "--take-back").stderr

@@ -419,7 +419,7 @@ def test_an_invalid_recorded_answer_is_reported_and_asked_again() -> None:
     assert ending.status == "completed"
     assert conversation.contents == ["True"]
     (notice,) = [one for one in conversation.seen.happenings if isinstance(one, Notice)]
-    assert "careful.confirm: the answer on record to 'Sure?' does not fit" in notice.text
+    assert "careful.confirm: the recorded answer to 'Sure?' does not fit" in notice.text
     assert (
         f"line {line} of the events of conversation {conversation.journal.conversation}"
         in notice.text

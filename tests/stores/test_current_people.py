@@ -133,7 +133,7 @@ def test_unknown_login_error_explains_the_configuration(
 ) -> None:
     served, _, id = question_for(store, people)
     told = (
-        r"dora (is not a known person|may not answer this).*Add the login to its person:"
+        r"dora (is not a known person|may not answer this).*add the login to its person:"
         r" `\[people.NAME\] logins`"
     )
     with pytest.raises(NotAllowed, match=told):

@@ -62,7 +62,7 @@ def test_last_vote_records_the_answer(store: ConversationStore) -> None:
     ) as refused:
         store.answer_sync(id, True, user="dora")
     assert (refused.value.id, refused.value.user) == (id, "dora")
-    with pytest.raises(NotAllowed, match="Users cannot be told apart here"):
+    with pytest.raises(NotAllowed, match="This interface does not identify users"):
         store.answer_sync(id, True)
     assert store.ready_sync() == []
     assert not store.answer_sync(id, True, user="bo").votes

@@ -31,7 +31,7 @@ def expected(script: Script) -> Expected:
             return _failed(
                 found,
                 f"stopped after {script.limits.rejected_cycles} rejections in a row: nobody was"
-                " there to review them",
+                " attached to review them",
             )
         if number >= script.limits.cycles:
             state.seen["the limit of cycles"] += 1

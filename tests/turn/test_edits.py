@@ -180,7 +180,7 @@ def test_the_prompt_of_a_proposal_shows_its_author_and_the_diff() -> None:
     context = current_question(played.events).question.context
     assert context is not None
     assert "Customers are there." in context
-    assert "dora (web) has proposed other arguments than the model" in context
+    assert "dora (web) proposed different arguments than the model" in context
     assert '-  "env": "staging"\n+  "env": "production"' in context
     visit = Visit(played.events, waiting(played).event_id, counting_ids(100), "1")
     prompt = visit.prompt()
@@ -321,7 +321,7 @@ def test_at_a_prompt_a_proposal_closes_the_prompt_and_waits_for_its_people() -> 
     assert played.recorded(Proposal)[-1].state == "open"
     assert not played.wanted(PromptUser)
     assert [warning.text for warning in played.wanted(Warn)] == [
-        "deploy: the edited call is assigned to ops: other people decide about these arguments"
+        "deploy: the edited call needs approval from ops"
     ]
     assert isinstance(played.turn.rest()[-1], SuspendTurn)
 

@@ -259,7 +259,7 @@ def test_an_unknown_login_does_not_vote(people: People) -> None:
     (request,) = played.recorded(InquiryRequest)
     poll = Poll(request.id, people, needed=2)
     assert (
-        "dora is not a known person, and 2 different people have to say yes. Add the login"
+        "dora is not a known person, and 2 different people have to say yes. To fix this, add the login"
         in poll.barred(AnsweredBy("user", user="dora"))
     )
 
@@ -372,7 +372,10 @@ def test_an_attached_person_who_may_not_answer_sees_no_prompt() -> None:
 def test_without_identities_a_warning_is_given() -> None:
     played = asked_of(ONLY, attached=True, by=AnsweredBy("user"))
     (warning,) = played.wanted(Warn)
-    assert "Users cannot be told apart here, and only ana and bo may answer this." in warning.text
+    assert (
+        "This interface does not identify users, and only ana and bo may answer this."
+        in warning.text
+    )
 
 
 def test_the_key_of_a_refused_vote_is_not_recorded_with_the_next_vote() -> None:

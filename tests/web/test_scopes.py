@@ -111,14 +111,14 @@ def test_permissions_are_not_offered_if_certain_people_decide(
             f"/q/{question.id}", data={"act": "approve", "scope": scope, "about": question.digest}
         )
         assert refused.status_code == 422
-        assert "Certain people decide each such call" in refused.text
+        assert "Only certain people may decide such calls" in refused.text
         body = {"approve": True, "scope": scope, "about": question.digest}
         sent = page.post(f"/api/questions/{question.id}/answer", json=body)
-        assert (sent.status_code, "Certain people decide each such call" in sent.text) == (
+        assert (sent.status_code, "Only certain people may decide such calls" in sent.text) == (
             422,
             True,
         )
-    with pytest.raises(mt.AnswerError, match="Certain people decide each such call"):
+    with pytest.raises(mt.AnswerError, match="Only certain people may decide such calls"):
         store.answer_sync(
             question.id, approve=True, user="ana", digest=question.digest, scope=scope
         )
@@ -137,7 +137,7 @@ def test_permissions_are_not_offered_if_certain_people_decide(
     asyncio.run(it.resume(question.conversation, prompter=ana))
     (first, second) = ana.asked
     assert first == ((), None)
-    assert "Certain people decide each such call" in str(second)
+    assert "Only certain people may decide such calls" in str(second)
     assert approvals(store, question.conversation) == [("skipped", "user")]
 
 
@@ -218,7 +218,7 @@ def test_scope_is_refused_for_other_questions(store: ConversationStore, persiste
     question = asyncio.run(it.run("Format it.")).pending[0]
     with page_of(store) as page:
         assert "again in this conversation" not in page.get(f"/q/{question.id}").text
-    with pytest.raises(mt.AnswerError, match="counts for this question only"):
+    with pytest.raises(mt.AnswerError, match="applies only to this question"):
         store.answer_sync(question.id, True, scope="conversation")
     assert store.pending_sync()
 

@@ -1,8 +1,8 @@
-"""Encode and decode events, one per line, without losing unknown keys and event types.
+"""Encode and decode events, one per line. Unknown keys and event types are preserved.
 
-Decoding never raises. An event of an unknown type, or one that is invalid for its type, becomes an
-`OpaqueEvent` with the original line. When writing, `type` comes first, then `timestamp`, `event_id`
-and `more`, then the other fields.
+Decoding never raises. A line with an unknown event type, or with fields that are invalid for its
+type, becomes an `OpaqueEvent` that contains the original line. The encoder writes `type` first,
+then `timestamp`, `event_id` and `more`, then the other fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class BrokenRuleError(ValueError):
 
 
 class UnknownOutcomeError(ValueError):
-    """A response has an outcome that only a newer version supports. The response is valid."""
+    """The outcome of a response is unknown to this version. A newer version wrote it, so the
+    response counts as valid.
+    """
 
 
 class ResponseWire(
@@ -39,7 +41,7 @@ class ResponseWire(
     tag_field="type",
     tag="inquiry_response",
 ):
-    """An `inquiry_response` as stored: with any outcome, or without one (legacy)."""
+    """An `inquiry_response` as stored. The outcome can be any string, or missing (legacy)."""
 
     id: str
     outcome: str | None = None
@@ -56,7 +58,7 @@ class ResponseWire(
         Raises:
             BrokenRuleError: `outcome` and `answer` are both missing, or an `answered` response has
                 no answer.
-            UnknownOutcomeError: Only a newer version knows the outcome.
+            UnknownOutcomeError: The outcome is unknown to this version.
         """
         match self.outcome:
             case "answered" | None if self.answer is not UNSET:
@@ -105,7 +107,7 @@ class ResponseWire(
 
 
 class Start(Struct, frozen=True, tag_field="type", tag="turn_start"):
-    """The start of a turn, reduced to the fields needed for the provider's view."""
+    """A `turn_start` event, decoded only as far as the provider's view needs."""
 
     event_id: str = "unknown"
 
@@ -138,11 +140,11 @@ KINDS: Final = frozenset(cast("str", kind.__struct_config__.tag) for kind in get
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=ev.encode_custom)
-# errors of msgspec and of Unicode are ValueErrors
+# msgspec and Unicode errors are ValueErrors
 _DECODE_ERRORS: Final = (ValueError, RecursionError, MidturnError)
 _STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPE: Final = rb"(?s)\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
-# maximum nesting depth in an event at which a value starts; a form in a request reaches this depth
+# maximum number of levels around a value in an event; values in the form of a request reach it
 _EVENT_LEVELS: Final = 16
 NEVER_TOO_DEEP: Final = 2 * (DEFAULT_LIMITS.json_depth + _EVENT_LEVELS)
 """Length in bytes below which no line can exceed the depth limit, because each level needs two
@@ -150,7 +152,7 @@ bytes.
 """
 _BRACKET: Final = rb"[\[{\]}]"
 _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
-"""The part of a line that contains its event type, if midturn wrote the line."""
+"""Slice of a line that contains the event type, if midturn wrote the line."""
 _EVENT_ID: Final = attrgetter("event_id")
 
 
@@ -164,13 +166,13 @@ _CALL_HEADS: Final = frozenset(head for head in _HEADS if head.startswith(b'{"ty
 _VISIBLE_HEADS: Final = _CHAT_HEADS | _CALL_HEADS | {b'{"type":"turn_st'}
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _EXACTLY_ONE: Final = frozenset((1,))
-_BATCH_LINES: Final = 1_000  # number of lines that are decoded together
-_LIMIT_CHECK_LINES: Final = 40  # number of lines whose limits are checked together
+_BATCH_LINES: Final = 1_000  # lines decoded in one call
+_LIMIT_CHECK_LINES: Final = 40  # lines whose limits are checked in one call
 
 
 @cache
 def _decoder() -> msgspec.json.Decoder[_Wire]:
-    """Return the decoder of events. It is created on first use, because that is slow."""
+    """Return the event decoder. It is created on first use, because creating it is slow."""
     return msgspec.json.Decoder(_Wire)
 
 
@@ -261,8 +263,8 @@ def decode_plain(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> lis
 
 
 def keep_types(lines: Sequence[bytes]) -> bool:
-    """Return whether all lines are valid for a known type. The lines are checked in one call,
-    because every written batch is checked.
+    """Return whether all lines are valid for a known type. All lines are checked in one call,
+    because this check runs for every written batch.
     """
     try:
         _decoder().decode_lines(b"".join(lines))
@@ -272,7 +274,7 @@ def keep_types(lines: Sequence[bytes]) -> bool:
 
 
 def problem_of(line: bytes, limits: Limits = DEFAULT_LIMITS) -> str:
-    """Return why a line cannot be decoded as an event, or an empty text if it can."""
+    """Return why a line cannot be decoded as an event, or an empty string if it can."""
     try:
         _read(line, limits)
     except _DECODE_ERRORS as error:
@@ -281,9 +283,9 @@ def problem_of(line: bytes, limits: Limits = DEFAULT_LIMITS) -> str:
 
 
 def decode_visible(data: bytes) -> list[Start | ev.VisibleEvent] | None:
-    """Decode only the events that providers see and, if there are tool calls, the starts of turns.
+    """Decode the events that providers see. If there are tool calls, also decode each `turn_start`.
 
-    Returns None if a line does not have the form that midturn writes.
+    Returns None if a line is not in the format that midturn writes.
 
     A long history is decoded before each model request, so all lines are decoded together in a
     few calls.
@@ -312,9 +314,7 @@ def decode_kind(data: bytes, kind: str) -> list[ev.Event]:
 
 
 def _are_plain(events: Sequence[ev.Event | Start]) -> bool:
-    """Return whether each event and each start of a turn has an id and follows the rules that
-    types cannot express.
-    """
+    """Return whether every event has an id and follows the rules that types cannot express."""
     responses = cast(
         "list[ev.ChatResponse]", [event for event in events if event.__class__ is ev.ChatResponse]
     )
@@ -359,7 +359,7 @@ def _decoded_one_by_one(
 
 
 def _read(line: bytes, limits: Limits) -> ev.Event:
-    """Decode a valid line; otherwise raise."""
+    """Decode one line. Raises if the line is invalid."""
     if len(line) > limits.event_line:
         raise BrokenRuleError(
             f"the line has {len(line):,} bytes; the limit is {limits.event_line:,}"
@@ -379,8 +379,8 @@ def _read(line: bytes, limits: Limits) -> ev.Event:
 
 
 def _whole_character(escape: re.Match[bytes]) -> bytes:
-    """Replace an escape of a lone surrogate, which some programs write. Leave other escapes
-    unchanged.
+    """Replace the escape sequence of a lone surrogate, which some programs write. Leave other
+    escapes unchanged.
     """
     return rb"\ufffd" if escape[1] else escape[0]
 
@@ -402,9 +402,9 @@ def _check_parts(response: ev.ChatResponse) -> None:
 
 
 def check_depth(line: bytes, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Check the nesting depth of the brackets outside of strings, without recursion.
+    """Check how deeply a line is nested, without recursion. Brackets in strings do not count.
 
-    The limit is the maximum depth of a value plus the levels of an event around it.
+    The limit is the maximum depth of a value plus the levels around it in an event.
 
     Raises:
         BrokenRuleError: The line is nested too deeply.
@@ -424,7 +424,7 @@ def _with_line_id(event: ev.Event, where: str) -> ev.Event:
 
 
 class _SharedFields(Struct):
-    """Fields that even an invalid event may have."""
+    """The fields that all event types have. An invalid event may still contain them."""
 
     type: str = ""
     id: str = ""
@@ -458,7 +458,9 @@ def _opaque(line: bytes, where: str, error: Exception) -> ev.OpaqueEvent:
 
 
 def _shared(line: bytes) -> _SharedFields:
-    """Read the shared fields separately, so that an invalid field does not hide the others."""
+    """Decode the shared fields one by one, so that one invalid field does not prevent reading the
+    others.
+    """
     try:
         fields = _FIELDS.decode(line)
     except _DECODE_ERRORS:
@@ -474,7 +476,7 @@ def _set_field(known: _SharedFields, field: msgspec.structs.FieldInfo, raw: Raw)
     try:
         setattr(known, field.name, msgspec.json.decode(raw, type=field.type))
     except _DECODE_ERRORS:
-        return  # the caller already has the error of this event
+        return  # the caller already reports an error for this event
 
 
 def _name(known: _SharedFields) -> str:

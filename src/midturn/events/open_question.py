@@ -2,23 +2,23 @@
 
 An external agent (Claude Code, an MCP client, an editor) runs its own loop. When it asks a
 question, midturn creates a conversation with one open turn. The first event of the turn carries the
-`AskingAgent` as metadata. Each later change (another process waits, the call was cancelled, the
-agent was told that the question stays open) is recorded as a new event with the complete
-`AskingAgent`. `asker_of` returns the latest one, so every process computes the same state from the
-events.
+`AskingAgent` as metadata. Each later change (another process now waits, the agent cancelled the
+call, or the agent was notified that the question stays open) is recorded as a new event with the
+complete `AskingAgent`. `asker_of` returns the latest one, so every process computes the same state
+from the events.
 
 `AskingAgent.process` is the process that waits for the answer. A `ProcessMark` identifies a process
-by pid, start time, boot id and pid namespace, because pids are reused. Whether the process still
-runs is not recorded. The store checks it (`stores/lock.py`) and fills in `AskingAgent.waits`.
+by pid, start time, boot id and pid namespace, because pids are reused. The log does not say whether
+the process is still running: the store checks this (`stores/lock.py`) and sets `AskingAgent.waits`.
 
-A question ends in one of four ways: a person answers it, the agent's own dialog takes over
-(`ends`), the agent continues and its next call closes the question, or a person ends it. The
+A question ends in one of four ways: a person answers it, the agent asks in its own dialog instead
+(`ends`), the agent continues and its next call closes the question, or a person ends the turn. The
 question stays open when its process dies. A later process that makes the same call continues it.
 
-Every user that the store admits may answer, but not the agent: `AskingAgent.itself` and its
-descendants are rejected.
+Every user whom the store authorizes may answer, but the agent itself may not: `AskingAgent.itself`
+and its descendants are rejected.
 
-An address identifies a question everywhere: `<conversation>-<event id of its request>`.
+Every interface identifies a question by its address: `<conversation>-<event id of its request>`.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class ProcessMark(Struct, frozen=True, omit_defaults=True):
     """Identifies a process. `started` and `boot` distinguish it from a later process with the same
     pid.
 
-    `namespace` is the pid namespace, because each container of a machine counts its own pids from
-    1.
+    `namespace` is the pid namespace: two containers on one machine can have processes with the same
+    pid.
     """
 
     pid: int
@@ -76,28 +76,30 @@ class AskingAgent(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Attributes:
         name: Display name, such as `Claude Code`.
-        agent: Name of the agent in `midturn hook`, if it uses hooks.
+        agent: The agent's name in `midturn hook`, if it uses hooks.
         session: The agent's own session id.
-        via: Connection of the agent: `hook`, `mcp` or `acp`.
+        via: How the agent is connected: `hook`, `mcp` or `acp`.
         process: The process that waits for the answer.
-        serves: The process of the agent or, if that is unknown, the process that started this one.
-            When it ends, no one receives the answer.
-        itself: The process of the agent, if it is known for certain. It and its descendants may
-            not answer.
-        waits: Whether `process` still runs. Filled in by the store.
-        always: Standing permissions that the agent offers with a yes, each described in words.
-        refused: Whether the agent also offered a permission that midturn rejected because it was
-            too broad.
+        serves: The agent's process or, if that is unknown, an ancestor of the waiting process.
+            After it exits, no process can receive the answer.
+        itself: The agent's process, if it is known for certain. It and its descendants may not
+            answer.
+        waits: Whether `process` is still running. Set by the store.
+        always: Descriptions of the standing permissions that the agent offers together with an
+            approval.
+        refused: Whether midturn refused further questions of this agent, because the agent has too
+            many open questions.
         keeps_dialog: Whether the agent may keep its own dialog open for this call. The agent then
             receives no answer until the dialog is closed.
         cancelled: Whether the agent cancelled its call. The question stays open.
-        round: Number of times that the agent cancelled and asked again.
-        ends: Latest time at which the hook ends and the agent's own dialog asks instead. The
-            question is over then, even if no process could record that. Empty if no dialog follows.
-        left: Whether the agent no longer waits: it was informed that the question stays open, or
-            has disconnected.
-        defers: Whether the run of the agent ends with this call. The agent repeats the same call
-            when it is resumed.
+        round: How often the agent cancelled the call and made it again.
+        ends: Time at which the hook exits at the latest and the agent asks in its own dialog. From
+            then on the question is closed, even if no process recorded that. Empty if the agent
+            shows no dialog.
+        left: Whether the agent no longer waits, because it was notified that the question stays
+            open or because it disconnected.
+        defers: Whether the agent stops at this call. When it is resumed, it makes the same call
+            again.
         said: The agent's last message, in one line.
         subagent: Name of the subagent that asks, if it is not the main agent.
     """
@@ -124,21 +126,21 @@ class AskingAgent(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def source(self) -> Source:
-        """The source of all questions of this agent."""
+        """The source of all questions that this agent asks."""
         return Source(
             "other", f"{self.name}, subagent {self.subagent}" if self.subagent else self.name
         )
 
     @property
     def in_own_dialog(self) -> str:
-        """Reason for closing a question because the agent has opened its own dialog. Part of a
-        sentence.
+        """Why a question was closed when the agent opened its own dialog. A clause without a
+        period.
         """
         return f"{self.name} now asks it in its own dialog"
 
     def has_ended(self, now: str) -> bool:
-        """Return whether the agent's own dialog has taken over at the time `now`, even if that
-        is not recorded.
+        """Return whether the agent asks in its own dialog at the time `now`, even if no event says
+        so.
         """
         return bool(self.ends) and self.ends <= now
 
@@ -162,16 +164,14 @@ class AskingAgent(Struct, frozen=True, omit_defaults=True, kw_only=True):
         }
 
     def metadata(self) -> dict[str, Json]:
-        """Return this object as metadata of an event: the first event of the turn, or a new event
-        after a change.
+        """Return this object as event metadata, for the first event of the turn and for the event
+        after each change.
         """
         return {_METADATA_KEY: msgspec.to_builtins(msgspec.structs.replace(self, waits=False))}
 
 
 def asker_of(turn: Sequence[Event]) -> AskingAgent | None:
-    """Return the external agent that asks in this turn, or None if the turn is one of midturn's
-    own.
-    """
+    """Return the external agent that asks in this turn, or None if midturn runs the turn itself."""
     carried: Json = None
     for event in turn:
         if event.metadata and (
@@ -180,8 +180,7 @@ def asker_of(turn: Sequence[Event]) -> AskingAgent | None:
             carried = event.metadata.get(_METADATA_KEY, carried)
     try:
         return msgspec.convert(carried, AskingAgent) if carried is not None else None
-    # the file was edited or written by a later version; the turn certainly belongs to an external
-    # agent
+    # the file was edited, or a later version wrote it; in both cases the agent is an external one
     except msgspec.ValidationError:
         return AskingAgent(name="another agent")
 
@@ -207,7 +206,9 @@ def address(conversation: str, event_id: str) -> str:
 
 
 def parse_beginning(prefix: str) -> tuple[str, bool]:
-    """Return the conversation part of an incomplete address, and whether that part is complete."""
+    """Return the conversation ID at the start of an incomplete address, and whether that ID is
+    complete.
+    """
     conversation, dash, _ = prefix.partition("-")
     return conversation, bool(dash)
 
@@ -223,7 +224,7 @@ def parse_address(text: str) -> Address | None:
 
 
 SHORT_DIGEST: Final = 8
-"""Minimum length of an abbreviated digest. Short enough for a person to type."""
+"""Minimum length of an abbreviated digest, in characters."""
 
 
 PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
@@ -263,8 +264,8 @@ class AssignedTo(Struct, frozen=True):
         )
 
     def is_for(self, user: str) -> bool:
-        """Return whether the question is assigned to `user`, directly or by group, and the user
-        has not voted yes yet.
+        """Return whether the question is assigned to `user`, directly or by group, and still needs
+        the user's vote.
         """
         person = self.people.person(user)
         return is_among(person, self.people.people_of(self.ask)) and not is_among(
@@ -272,7 +273,7 @@ class AssignedTo(Struct, frozen=True):
         )
 
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON that the API and `inbox --json` show."""
+        """Return the JSON for the API and `inbox --json`."""
         only: dict[str, Json] = (
             {} if self.eligible is None else {"only": True, "may_answer": sorted(self.eligible)}
         )
@@ -284,12 +285,13 @@ class AssignedTo(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A refusal of an equal call earlier in the same turn.
+    """A refusal of an identical call earlier in the same turn.
 
     Args:
         by: The person or program that refused the call.
         reason: The reason, if one was given.
-        at: Time of the refusal in RFC 3339. Empty if the call was refused in the same step.
+        at: Time of the refusal in RFC 3339. Empty if the refusal is from the current step and not
+            recorded yet.
     """
 
     by: AnsweredBy | None
@@ -306,10 +308,10 @@ class Refusal(Struct, frozen=True):
 
 
 class CallSubject(Struct, frozen=True):
-    """Subject of a `run` approval: the call as it would run.
+    """Subject of a `run` approval: the call that would run.
 
     Args:
-        call: The call, with the arguments that are decided on.
+        call: The call, with the arguments to approve.
         original: The model's arguments, if a person has edited them, else `UNSET`.
         proposed_by: The person who edited the arguments.
     """
@@ -325,9 +327,9 @@ class ProposedEdit(Struct, frozen=True):
     Args:
         by: The person who edited the call.
         arguments: The new arguments.
-        original: The arguments as the model made them.
-        is_checked: Whether the rules for the new arguments were evaluated. If not, no one can
-            approve yet, and `OpenQuestion.arguments` are still the old arguments.
+        original: The arguments that the model sent.
+        is_checked: Whether the rules were evaluated for the new arguments. If not, nobody can
+            approve the edit yet, and `OpenQuestion.arguments` still contains the old arguments.
     """
 
     by: AnsweredBy | None
@@ -352,27 +354,25 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     `id` is its address (`<conversation>-<event id of its request>`), which identifies it
     everywhere. `form` is the complete form if the question is one of several. `tool` and
-    `arguments` describe the call that asks. An approval is a boolean question. `asker` is set if
-    the call belongs to an external agent, `whose` if the question is assigned to people.
-    `question_id`, `answer_schema`, `arguments_schema`, `problem`, and `content` and `is_error` of a
-    result under approval, are read from its request, and `form_schema` from its form.
+    `arguments` describe the call that asks. An approval is a boolean question. `asker` is set if an
+    external agent made the call, `whose` if the question is assigned to people. `form_schema` is
+    computed from the form. `question_id`, `answer_schema`, `arguments_schema`, `problem`, `content`
+    and `is_error` are computed from the request.
 
     Args:
         conversation: The id of the conversation.
         kind: `tool` for a question; `run`, `deliver` or `review` for an approval.
-        source: The source of the question.
+        source: The tool, model or program that asks.
         question: The question as it is recorded.
         asked_at: Time of the request in RFC 3339.
         request: The recorded event that asks the question.
-        digest: Digest of the subject of an approval: the arguments of the call, the result, or
-            the answers under review. It changes with an edit. Pass it to `store.answer(…,
-            digest=…)`, so that the answer yes applies only to this subject. Empty for a question
-            of a tool.
-        needs_digest: Whether the answer yes needs the digest, because several people have to
-            approve or there is an edit.
-        edit: The edit of the call that people decide on, or that has to be checked. None if the
-            call is unchanged.
-        refusals: Refusals of equal calls earlier in the turn.
+        digest: Digest of the subject of an approval: the arguments of the call, the result, or the
+            answers under review. Changes if the subject is edited. Pass it to `store.answer(…,
+            digest=…)`, so that an approval applies only to this subject. Empty if a tool asks.
+        needs_digest: Whether an approval needs the digest, because several people must approve or
+            the call was edited.
+        edit: The edit of the call that must be decided or checked. None if the call is unchanged.
+        refusals: Refusals of identical calls earlier in the turn.
     """
 
     id: str
@@ -405,8 +405,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     @property
     def answer_schema(self) -> JsonObject | None:
-        """JSON Schema of an answer. None for a secret, and for a type that only a newer version
-        knows.
+        """JSON Schema of an answer. None for a secret, and for an answer type that this version
+        does not support.
         """
         if isinstance(self.question.answer_type, SecretType | UnknownType):
             return None
@@ -422,32 +422,34 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     @property
     def arguments_schema(self) -> JsonObject | None:
-        """JSON Schema of the arguments of a call to be approved (kind `run`), for edits. None if
-        it is not known, and for other kinds.
+        """JSON Schema for edited arguments of the call (kind `run`). None if the schema is unknown,
+        and for other kinds.
         """
         return self.request.arguments_schema if isinstance(self.request, Approval) else None
 
     @property
     def content(self) -> str | None:
-        """The result to be approved (kind `deliver`)."""
+        """The tool result that needs approval (kind `deliver`). None for other kinds."""
         return self.request.content if isinstance(self.request, Approval) else None
 
     @property
     def is_error(self) -> bool | None:
-        """Whether the result to be approved is an error (kind `deliver`)."""
+        """Whether the tool result that needs approval is an error (kind `deliver`). None for other
+        kinds.
+        """
         return self.request.is_error if isinstance(self.request, Approval) else None
 
     @property
     def definition(self) -> str:
-        """Fingerprint of the tool whose call is to be approved (kind `run`); empty for other kinds.
-        A standing permission applies only while the tool has the same fingerprint.
+        """Fingerprint of the tool whose call needs approval (kind `run`). Empty for other kinds. A
+        standing permission applies only while the tool has the same fingerprint.
         """
         return self.request.definition if isinstance(self.request, Approval) else ""
 
     @property
     def deadline(self) -> str | None:
         """Deadline for an answer in RFC 3339: the question's own deadline, or the time when the
-        agent's own dialog takes over. None if there is none.
+        agent asks in its own dialog. None if there is no deadline.
         """
         return min(
             filter(None, (self.request.deadline, self.asker.ends if self.asker else "")),
@@ -470,9 +472,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         )
 
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON that the API, `inbox --json`, exit status 3 and `notify.command`
-        share.
-        """
+        """Return the JSON for the API, `inbox --json`, exit status 3 and `notify.command`."""
         asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
         problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
         people: dict[str, Json] = {} if self.whose is None else {"people": self.whose.to_json()}
@@ -525,14 +525,14 @@ def arguments_sha256(arguments: Json) -> str:
 
 
 def result_sha256(content: str, *, is_error: bool, images: Sequence[Image]) -> str:
-    """Return the digest of a result to be delivered."""
+    """Return the digest of a tool result that needs approval."""
     return sha256(
         canonical([content, is_error, *([image.media_type, image.data] for image in images)])
     )
 
 
 def answers_sha256(questions: Sequence[Question[Any]], answers: Mapping[str, Json]) -> str:
-    """Return the digest of answers to be reviewed, together with the texts of their questions."""
+    """Return the digest of the answers under review and the texts of their questions."""
     return sha256(
         canonical(
             [
@@ -545,7 +545,7 @@ def answers_sha256(questions: Sequence[Question[Any]], answers: Mapping[str, Jso
 
 
 def _with_option_objects(question: dict[str, Json]) -> Json:
-    """Return a question of a form with its options as objects, like those of a single question."""
+    """Return a question of a form, with its options as objects as in a single question."""
     kind = question.get("answer_type")
     options = kind.get("options") if isinstance(kind, Mapping) else None
     if not isinstance(kind, Mapping) or not isinstance(options, list):
@@ -558,8 +558,8 @@ def _option(option: Json) -> Json:
 
 
 def recorded_form(question: OpenQuestion) -> Form | None:
-    """Return the form of a question. None if the question is not one of several, or if a newer
-    version has written the form.
+    """Return the form of a question. None if the question is not one of several, or if this version
+    cannot read the form.
     """
     if question.form is None:
         return None
@@ -572,8 +572,8 @@ def recorded_form(question: OpenQuestion) -> Form | None:
 
 
 def holds_secret(question: OpenQuestion) -> bool:
-    """Return whether the question, or another question of its form, is a secret. Such questions
-    can be answered only where the turn runs.
+    """Return whether the question or another question in its form is a secret. Such questions can
+    be answered only in the process that runs the turn.
     """
     return isinstance(question.question.answer_type, SecretType) or bool(
         secrets_of_form(question.form)
@@ -581,8 +581,8 @@ def holds_secret(question: OpenQuestion) -> bool:
 
 
 def secrets_of_form(form: FormAuthored | None) -> frozenset[str]:
-    """Return the ids of the secret questions of a form. Another version of midturn may have written
-    the form.
+    """Return the ids of the secret questions in a form. Also accepts forms written by other
+    versions of midturn.
     """
     return (
         frozenset(
@@ -623,13 +623,13 @@ _TEXTS: Final = {
 
 
 def approval_text(kind: str, tool: str) -> str:
-    """Return the question of an approval."""
+    """Return the question text for an approval of this kind."""
     return _TEXTS.get(kind, f"Approve {kind} of {{tool}}?").replace("{tool}", tool)
 
 
 def asked_text(approval: Approval, tool: str) -> str:
-    """Return the question that was asked: the question that the tool previewed, or the text of
-    the approval.
+    """Return the text shown to people: the question that the tool previewed, or the standard text
+    of the approval.
     """
     return (
         approval_text(approval.kind, tool) if approval.question is None else approval.question.text
@@ -650,5 +650,5 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def shown(value: Json) -> str:
-    """Return a JSON value for display: text without quotes, everything else as JSON."""
+    """Return a JSON value for display: a string without quotes, any other value as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

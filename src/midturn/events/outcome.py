@@ -13,12 +13,12 @@ from midturn.question.question import Question
 
 
 class Success(Struct, frozen=True):
-    """The tool has finished.
+    """The tool finished.
 
     Args:
         content: The result that the model reads.
-        images: Images for the model, if it accepts images.
-        warning: A warning that people see once.
+        images: Images for the model. Models without image support do not receive them.
+        warning: A warning shown to the user once.
     """
 
     content: str
@@ -27,12 +27,12 @@ class Success(Struct, frozen=True):
 
 
 class ToolError(Struct, frozen=True):
-    """The tool has failed.
+    """The tool failed.
 
     Args:
         message: The error that the model reads.
-        trace: Traceback lines for people.
-        transient: Whether trying again may help.
+        trace: Traceback lines to show to people.
+        transient: Whether a retry may succeed.
     """
 
     message: str

@@ -1,4 +1,6 @@
-"""Prompts: a question with its asker, context, possible replies, and the subject of an approval."""
+"""Prompts. A prompt is a question with its asker, context and allowed replies, and for an approval
+its subject.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from midturn.question.reply import DEFAULT_SCOPE, SCOPES, Scope
 
 
 class ResultSubject(Struct, frozen=True):
-    """Subject of a `deliver` approval: the result that the model would read.
+    """Subject of a `deliver` approval: the result that would be sent to the model.
 
     Args:
         call: The call that produced the result.
@@ -40,7 +42,8 @@ class FormSubject(Struct, frozen=True):
 
     Args:
         questions: The questions, in order.
-        answers: The answers by question id, without secrets. A skipped question has null.
+        answers: The answers by question id, without secrets. The answer of a skipped question is
+            null.
     """
 
     questions: Sequence[Question[Any]]
@@ -51,8 +54,8 @@ Subject: TypeAlias = CallSubject | ResultSubject | FormSubject
 
 
 def reviewed_places(subject: FormSubject) -> list[int]:
-    """Return the indexes of the questions that a review shows. Questions that were not asked
-    because of `when` are left out.
+    """Return the indexes of the questions that a review shows. Questions skipped because of their
+    `when` condition are left out.
     """
     answers = subject.answers
     return [
@@ -79,11 +82,12 @@ class RuleDraft(Struct, frozen=True):
     """A standing permission that a person may grant for calls like this one.
 
     Args:
-        text: The rule for calls with equal arguments, in TOML.
-        problem: Returns why a rule, given as TOML, is invalid; an empty text if it is valid.
+        text: The suggested rule in TOML. It covers calls with the same arguments.
+        problem: Takes a rule in TOML and returns why it is invalid, or an empty string if it is
+            valid.
         scopes: The allowed scopes.
-        said: Describes a rule with a scope: the calls it covers, where it applies, and an example
-            it does not cover.
+        said: Takes a rule and a scope, and returns lines that say which calls the rule covers and
+            where it applies, with an example that it does not cover.
     """
 
     text: str
@@ -104,7 +108,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
         question: The question. An approval asks a boolean question.
         kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a
             form).
-        asked_by: Header with the asker, computed from the source.
+        asked_by: Name of the asker for the header, computed from the source.
         subject: The subject of an approval or a review.
         index: Position in the form as submitted, from 1.
         total: Number of questions in the form.
@@ -112,26 +116,26 @@ class Prompt(Struct, frozen=True, kw_only=True):
         error: Reason why the previous reply was invalid.
         can_go_back: Whether `WentBack` is allowed.
         can_reply: Whether `Replied` is allowed.
-        may_remember: Whether the field `remember` of `Answered` has an effect.
-        always: Standing permissions that an external agent offers with a yes. Empty if the turn
-            itself remembers answers.
+        may_remember: Whether `Answered.remember` has an effect.
+        always: Standing permissions that an external agent offers together with an approval. Empty
+            if midturn remembers answers itself.
         id: Address of the question, as `OpenQuestion.id`.
         event: The `event_id` of the request.
         conversation: The id of the conversation.
         tool: The tool whose call asks.
         arguments: The arguments of that call.
-        label: The configured `prompt_label` and the progress of a vote, shown next to the header.
-        verdict: The comment of a model that reviewed the call. It is also the beginning of the
-            question's context. Mark it as text that was not written by midturn.
+        label: The configured `prompt_label` and the number of votes, shown next to the header.
+        verdict: Comment of the model that reviewed the call. The question's context starts with the
+            same text. Show it as text that midturn did not write.
         people: The people assigned to the question, if any.
         parameters: JSON Schema for edited arguments.
         rule: Set if a person may grant a standing permission for calls like this one.
         scopes: The scopes allowed in `Answered.scope`.
-        definition: Fingerprint of the tool of a call.
+        definition: Fingerprint of the tool whose call needs approval.
         deadline: Deadline for an answer in RFC 3339. Empty if there is none.
         time_left: Returns the remaining time as text. Empty if there is no deadline.
         digest: Digest of the subject of an approval, as in `OpenQuestion.digest`.
-        refusals: Refusals of equal calls earlier in the turn.
+        refusals: Refusals of identical calls earlier in the turn.
         exit_leaves_open: Whether Ctrl-C, the end of input and Escape leave the question open
             (`Deferred`) instead of ending the turn.
         find_open: Returns the value of the property `open`.
@@ -170,16 +174,14 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> OpenQuestion | None:
-        """The question as other interfaces see it, or None if it cannot be answered from outside
-        now.
-        """
+        """The question as other interfaces show it. None if no other process can answer it now."""
         return self.find_open()
 
     def timed(self, asked_at: str, now: Callable[[], str]) -> Self:
         """Return the prompt with the time left for an answer, if it has a deadline.
 
         Args:
-            asked_at: Time of the request. Empty for now.
+            asked_at: Time of the request. Empty for the current time.
             now: Returns the current time.
         """
         began = asked_at or (now() if self.deadline else "")

@@ -1,5 +1,5 @@
-"""The provider's view of a conversation: every call has a result right after it, even if a
-process died. The log is not modified.
+"""The provider's view of a conversation. Every call is directly followed by its result, even if a
+process died before it recorded one. The log is not modified.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from midturn.question.json_value import Json
 
 
 class Cycle:
-    """Finds the ends of the cycles of a turn, event by event. Events of one batch belong to one
-    response of the model, in any order.
+    """Splits a turn into cycles, event by event. A cycle is one response of the model and the
+    results of its calls. The events of one batch, in any order, belong to one response.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Cycle:
         )
 
 
-# Repairs of a log for readers that need all events. The file is never modified
+# Repair a log for readers that need all events. The file is never modified
 # ---------------------------------------
 
 
@@ -102,11 +102,12 @@ class Repairs(Struct, frozen=True):
 
 
 def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
-    """Return a well-formed stream, and the repairs that were needed.
+    """Return a well-formed list of events, and the repairs that were needed.
 
-    It starts with a `turn_start`. Every call of a finished turn has a response, and every request
-    has its response in the same turn. In the open turn, only responses without a request are
-    dropped. No event that a provider sees is lost. Repairing the result again changes nothing.
+    The list starts with a `turn_start`. Every call of a finished turn has a response, and every
+    request has its response in the same turn. In the open turn, only responses without a request
+    are dropped. No event that a provider sees is lost. Calling this function on its own result
+    changes nothing.
 
     Args:
         events: The events as they were read, oldest first.
@@ -121,7 +122,7 @@ def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
         if not window.open:
             content, cancelled = _cancel_requests(content)
             content, answered = _answer_calls(content)
-            # if ids repeat, adding a response can change the pairs, so the check is repeated
+            # if ids repeat, an added response can change the pairs, so check again
             for _ in content:
                 if not pair_calls(content).unanswered:
                     break
@@ -133,8 +134,8 @@ def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
 
 
 def interrupted(call: ev.ToolCallRequest) -> ev.ToolCallResponse:
-    """Return the synthetic response for a call without one. It is always the same for the same
-    call.
+    """Return the synthetic response for a call without one. The same call always gets the same
+    response.
     """
     return ev.ToolCallResponse(
         timestamp=call.timestamp,
@@ -147,7 +148,7 @@ def interrupted(call: ev.ToolCallRequest) -> ev.ToolCallResponse:
 
 
 def _derived_id(event: Event, suffix: str) -> str:
-    """Derive a unique and reproducible id for a synthetic event."""
+    """Derive a unique, reproducible id for a synthetic event."""
     return f"{event.event_id}:{suffix}" if event.event_id else ""
 
 
@@ -235,11 +236,11 @@ def _answer_calls(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
 
 
 def provider_view(events: Iterable[Event]) -> list[ev.VisibleEvent]:
-    """Return the visible events in a form that every provider accepts: each call has exactly one
-    response, before anything else.
+    """Return the visible events in an order that every provider accepts: each call has exactly one
+    response, which directly follows the calls.
 
-    A call without a response, also in the open turn, gets a synthetic one. A late response moves to
-    its call. A response without a call is left out.
+    A call without a response gets a synthetic one, even in the open turn. A late response is moved
+    to its call. A response without a call is left out.
     """
     if isinstance(events, TurnByTurn):
         return events.provider_view()
@@ -291,8 +292,8 @@ def well_formed_view(events: Iterable[Event | Start]) -> list[ev.VisibleEvent] |
 
 
 _ENDS_CALLS: Final = (Start, ev.TurnStart, ev.TurnEnd, ev.OpaqueEvent)
-"""After these events, an earlier call gets no response. An opaque event may be a start or an end
-of a turn.
+"""After one of these events, an earlier call gets no response. An opaque event may be the start or
+the end of a turn.
 """
 
 
@@ -333,18 +334,20 @@ def _result(
 
 
 # --------------------------------------------------------------------------------------------------
-# The events of a conversation that is open for writing. Finished turns are kept as bytes, and their
-# provider view is computed once.
+# The events of a conversation that is open for writing. Finished turns stay in memory as bytes, and
+# their provider view is computed once.
 
 
-_TAIL_BYTES = 65_536  # number of bytes at the end of the file that are decoded first
+_TAIL_BYTES = 65_536  # bytes at the end of the file that are decoded first
 
 
 class HistoryPrefix:
     """The lines of `file` before the last turn of the conversation."""
 
     def __init__(self, lines: bytes, file: str, before: HistoryPrefix | None = None) -> None:
-        """Store the lines. `before` is an earlier prefix of them, whose computed view is reused."""
+        """Create a prefix from `lines`. `before` is a shorter prefix of the same file; its computed
+        view is reused.
+        """
         self._lines = lines
         self._file = file
         self._before = before
@@ -358,8 +361,8 @@ class HistoryPrefix:
         return len(self._lines)
 
     def grown(self, lines: bytes, file: str) -> HistoryPrefix:
-        """Return the current prefix of the file: this object, or a new one that reuses its
-        computed view.
+        """Return the prefix that consists of `lines`: this object if nothing was added, else a new
+        one that reuses the computed view.
         """
         if file == self._file and lines == self._lines:
             return self
@@ -373,8 +376,8 @@ class HistoryPrefix:
         return decode_stream(self._lines, self._file)
 
     def latest_first(self) -> Iterator[Event]:
-        """Yield the events, newest first. The last ones are decoded first, and all others only
-        if they are needed.
+        """Yield the events, newest first. The earlier events are decoded only if the caller asks
+        for them.
         """
         tail_start = (
             self._lines.find(b"\n", -_TAIL_BYTES) + 1 if len(self._lines) > _TAIL_BYTES else 0
@@ -391,12 +394,12 @@ class HistoryPrefix:
 
     @cached_property
     def deltas(self) -> list[Json]:
-        """Values set by flags. Other events are not decoded."""
+        """The values set by flags. Other events are not decoded."""
         return config_deltas(decode_kind(self._lines, "config_delta"))
 
     @cached_property
     def standing(self) -> tuple[ev.Standing, ...]:
-        """Standing decisions. Other events are not decoded."""
+        """The standing decisions. Other events are not decoded."""
         return standing_decisions(decode_kind(self._lines, "standing"))
 
     @cached_property
@@ -420,7 +423,7 @@ class HistoryPrefix:
 
     @cached_property
     def has_begun(self) -> bool:
-        """Whether the prefix contains any events besides settings."""
+        """Whether the prefix contains any events other than settings."""
         position = 0
         while position < len(self._lines):
             end = self._lines.index(b"\n", position)
@@ -438,7 +441,7 @@ class EventLog(TurnByTurn, Sequence[Event]):
     """A read-only view of a growing list of events."""
 
     def __init__(self, events: list[Event], past: HistoryPrefix = NO_PAST) -> None:
-        """Create a view of `past` followed by `events`, a list that the caller may extend later.
+        """Create a view of `past`, followed by `events`. The caller may append to `events` later.
 
         If `past` is not empty, `events` starts with a turn.
         """
@@ -518,7 +521,9 @@ class EventLog(TurnByTurn, Sequence[Event]):
         return self._newest_first() if self._past else reversed(self._events)
 
     def _newest_first(self) -> Iterator[Event]:
-        """Yield the events, newest first. Earlier turns are decoded only if they are needed."""
+        """Yield the events, newest first. Earlier turns are decoded only if the caller asks for
+        them.
+        """
         yield from reversed(self._events)
         yield from self._past.latest_first()
 

@@ -1,22 +1,20 @@
 """Transcript entries: one per visible event, with the related events attached.
 
 A transcript, an audit trail, the web page, an export, an editor and tracing show the same
-conversation in different ways. Each needs the related events: the result of a call, the call of a
-result, the answer to a question, the question of an answer. `TranscriptBuilder` finds them, using
-the pairs of requests and responses from `events/window.py`, so that its users only need to
-`match` on the type of an entry.
+conversation in different ways. Each of them needs to know which events belong together: a call and
+its result, a question and its answer. `TranscriptBuilder` relates them with the request-response
+pairs from `events/window.py`, so that callers only need to `match` on the type of an entry.
 
-References to earlier entries are set at once, so a running turn can be shown event by event
-(`TranscriptBuilder.take`). References to later events, such as the answer to a question, are
-filled in when these events arrive. `transcript_entries` returns the complete entries of a turn
-that was read.
+References to earlier entries are set immediately, so a running turn can be shown event by event
+(`TranscriptBuilder.take`). References to later events, such as the answer to a question, are set
+when these events arrive. `transcript_entries` returns the entries of a complete list of events.
 
 Any sequence of events is accepted, as in `TurnRecord.apply`. A response without a request becomes
-an entry without a reference. A repeated line of a call, a result or a question returns the same
-entry again.
+an entry without a reference. If a call, a result or a question is repeated in the log, the same
+entry is returned again.
 
-Entries show recorded events. `TurnView` computes derived state, such as which questions are open or
-too late.
+Entries show recorded events. `TurnView` computes derived state, such as which questions are open
+and which have expired.
 """
 
 from __future__ import annotations
@@ -46,8 +44,8 @@ class WordsEntry(Struct, frozen=True, eq=False):
 class NoteEntry(Struct, frozen=True, eq=False, kw_only=True):
     """A note on a request: a vote, an edit, a reassignment or a notification.
 
-    `kind` of a vote is `yes`, `no` or `taken back`; of an edit, `proposed` or `edit refused`. `to`
-    lists the named people and groups, `by` is the author, `number` counts reminders and
+    `kind` is `yes`, `no` or `taken back` for a vote, and `proposed` or `edit refused` for an edit.
+    `to` lists the named people and groups, `by` is the author, `number` counts reminders and
     escalations, and `about` is the subject of a notification.
     """
 
@@ -82,7 +80,7 @@ class RequestEntry(Struct, eq=False):
 
 
 class ApprovalEntry(Struct, eq=False):
-    """An event of an approval. `thread` contains all events of its turn about the same approval,
+    """An approval event. `thread` contains all events of the turn that belong to the same approval,
     in order.
     """
 
@@ -98,7 +96,7 @@ class ApprovalEntry(Struct, eq=False):
 
     @property
     def put(self) -> ev.Approval | None:
-        """The latest event that asked people, or None if no one was asked."""
+        """The latest event that asked people, or None if nobody was asked."""
         return next((event for event in reversed(self.thread) if event.state == "waiting"), None)
 
     @property
@@ -124,8 +122,8 @@ class ResultEntry(Struct, frozen=True, eq=False):
 
 
 class ResponseEntry(Struct, frozen=True, eq=False):
-    """The response to a question. `request` is None if the question is missing or was answered
-    before.
+    """The response to a question. `request` is None if the question is missing or already has a
+    response.
     """
 
     event: ev.InquiryResponse
@@ -345,8 +343,8 @@ def entry_among(
     """Return the entry of the newest event of a turn, or None if it is not a question, an answer or
     an approval.
 
-    `events` is the turn up to this event. The turn is searched from the end, so that the time
-    does not depend on its length.
+    `events` is the turn up to this event. The turn is searched from the end, so the time does not
+    depend on its length.
     """
     match event:
         case ev.InquiryRequest():
@@ -373,8 +371,8 @@ def entry_among(
 
 
 def agreed(events: Iterable[ev.Event]) -> frozenset[str]:
-    """Return the `event_id`s of the questions that a person answered by allowing the call: the
-    person was shown the question, because the tool had previewed it.
+    """Return the `event_id`s of the questions that a person answered by approving the call. The
+    tool previewed these questions, so the approval prompt showed them.
     """
     permissions: dict[str, ev.Approval] = {}
     found: set[str] = set()

@@ -23,7 +23,8 @@ class Source(Struct, frozen=True, omit_defaults=True):
     """The source of a question.
 
     Args:
-        source: `tool`, `assistant`, `user` or `other`. Values of newer versions are kept.
+        source: `tool`, `assistant`, `user` or `other`. Unknown values from newer versions are
+            preserved.
         name: The registered name of a tool, or the name of another source.
     """
 
@@ -69,19 +70,19 @@ _T = TypeVar("_T")
 
 
 def always(value: _T) -> _T:
-    """Give a field a default that is written to disk although other defaults are omitted."""
+    """Give a field a default that is written to disk. Other default values are omitted."""
     return msgspec.field(default_factory=repeat(value).__next__)
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One event, which is one line of a conversation's log.
 
-    The turn leaves `timestamp` empty; the recorder sets it. `event_id` comes from the turn's id
-    generator. `more` is the number of events that follow in the same batch. A timestamp keeps the
-    text that was read, also in the legacy form. `requires` is the oldest version that may continue
-    the turn, if older versions would ignore something important. Events are never part of a
-    reference cycle, so they are excluded from garbage collection (`gc=False`), which matters for
-    long conversations.
+    The turn leaves `timestamp` empty, and the recorder sets it. `event_id` comes from the turn's id
+    generator. `more` is the number of events that follow in the same batch. A timestamp that was
+    read from disk is not reformatted, even if it has the legacy format. `requires` is the oldest
+    version that may continue the turn, if older versions would ignore something important. Events
+    are never part of a reference cycle, so they are excluded from garbage collection (`gc=False`),
+    which matters for long conversations.
     """
 
     timestamp: str = ""
@@ -101,15 +102,15 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def at(self) -> datetime:
-        """Time of the record: RFC 3339, or the legacy `YYYY-MM-DD HH:MM:SS.ffffff` in UTC,
-        possibly without trailing zeros.
+        """The parsed timestamp. Accepts RFC 3339, and the legacy format `YYYY-MM-DD
+        HH:MM:SS.ffffff` in UTC, possibly without trailing zeros.
         """
         moment = datetime.fromisoformat(_padded(self.timestamp))
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def encode_custom(value: Any) -> Json:
-    """Encode values that msgspec does not know: a question in an event."""
+    """Encode a type that msgspec does not support: a question in an event."""
     return cast("Json", value.to_json())
 
 
@@ -124,16 +125,16 @@ def _padded(timestamp: str) -> str:
 
 
 class AnsweredBy(Struct, frozen=True, omit_defaults=True):
-    """The responder of a question.
+    """Who or what answered a question.
 
     `by` is `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`),
     `cached`, `default`, or `configuration` for a rule about a call's arguments, with the rule's
-    file and line as `origin`. Other values are kept.
+    file and line as `origin`. Unknown values are preserved.
 
     `via` is how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`). `user`
-    is the person's name, as the embedding program knows it, and `login` the account if it differs.
-    A `policy` is a prompter of the program that does not represent a person. An `agent` is a
-    program that answers on its own behalf.
+    is the person's name in the embedding program, and `login` the account if it differs. A `policy`
+    is a prompter in the embedding program that does not represent a person. An `agent` is a program
+    that answers on its own behalf.
     """
 
     by: str
@@ -146,18 +147,18 @@ class AnsweredBy(Struct, frozen=True, omit_defaults=True):
 
     @property
     def was_asked(self) -> bool:
-        """Whether a person or a policy of the program answered a prompt, rather than a
-        configured or remembered answer.
+        """Whether a person or a policy answered a prompt. False for a configured or remembered
+        answer.
         """
         return self.by in ("user", "policy")
 
 
 class Parent(Struct, frozen=True, omit_defaults=True):
-    """The call inside which an agent's turn runs, if a tool of another agent started the turn.
+    """The call that an agent's turn runs in, if another agent's tool started the turn.
 
-    `child` is the event in the outer conversation that refers to this turn. `root` is the
-    outermost conversation, from which all turns are continued. `depth` is the number of levels
-    below the outermost conversation.
+    `child` is the event in the outer conversation that refers to this turn. `root` is the outermost
+    conversation; resuming it resumes all nested turns. `depth` is the number of levels below the
+    outermost conversation.
     """
 
     conversation: str
@@ -170,7 +171,7 @@ class Parent(Struct, frozen=True, omit_defaults=True):
 class TurnStart(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_start"
 ):
-    """The start of a turn. `key` is an id that another program's loop assigned, to find the turn
+    """The start of a turn. `key` is an id by which a program with its own agent loop finds the turn
     again.
 
     `parent` is set if the turn runs inside a tool of another agent.
@@ -201,10 +202,10 @@ class TurnEnd(
 class Suspended(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="suspended"
 ):
-    """A run stopped to wait for people. It had processed new answers, but had recorded no event
-    of its own after them.
+    """A run stopped to wait for people. It processed new answers, but recorded no other event after
+    them.
 
-    `through` is the last event that the run had processed. Only a later answer makes the turn ready
+    `through` is the last event that the run processed. Only a later answer makes the turn ready
     again.
     """
 
@@ -214,7 +215,7 @@ class Suspended(
 class ConfigDelta(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="config_delta"
 ):
-    """Values set by flags for this conversation. Legacy streams use several formats."""
+    """Values set by flags for this conversation. Legacy logs use several formats."""
 
     delta: Json = None
 
@@ -232,7 +233,9 @@ class ChatRequest(
 class ChatResponse(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_response"
 ):
-    """One part of the model's response: exactly one of `message`, `reasoning` and `structured`."""
+    """One part of the model's response. Exactly one of `message`, `reasoning` and `structured` is
+    set.
+    """
 
     message: str | None = None
     reasoning: str | None = None
@@ -245,7 +248,8 @@ class ToolCallRequest(
     """A call as the model sent it. `arguments` is an object, or the model's text if the text was
     not a JSON object.
 
-    Its `event_id` identifies the call, because a provider may reuse `id`, even within one response.
+    Use `event_id` to identify the call, because a provider may reuse `id`, even within one
+    response.
     """
 
     id: str
@@ -258,7 +262,7 @@ Said: TypeAlias = ChatResponse | ToolCallRequest
 
 
 class ToolCall(Struct, frozen=True):
-    """A call as it runs.
+    """A call with the arguments that it runs with.
 
     Args:
         event: The `event_id` of the call's request, which identifies the call.
@@ -279,8 +283,7 @@ class ToolCallResponse(
 ):
     """The result that the model reads.
 
-    `call` is the request's `event_id` (missing in legacy streams). `images` are images in the
-    result.
+    `call` is the request's `event_id` (missing in legacy logs). `images` are images in the result.
     """
 
     id: str
@@ -291,7 +294,7 @@ class ToolCallResponse(
 
 
 INTERRUPTED: Final = "Tool call interrupted before it finished."
-"""The result that a model reads for a call that has no result."""
+"""The result sent to the model for a call that has none."""
 
 
 ChildState: TypeAlias = Literal["running", "waiting", "done"]
@@ -299,12 +302,13 @@ ChildState: TypeAlias = Literal["running", "waiting", "done"]
 
 
 class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="child"):
-    """A tool starts a turn of another agent, in `conversation`. Recorded before that turn begins.
+    """A tool starts a turn with another agent, in `conversation`. Recorded before that turn begins.
 
     `agent` names the other agent, `text_sha256` is the digest of its input, and `occurrence` counts
-    equal runs within the call. These three fields identify the child when the tool runs again.
-    When this turn is suspended, further `child` events record the `state` of the child: `waiting`
-    for people, or `done`. Their `of` is the `event_id` of the first event.
+    runs with the same agent and input within the call. These three fields identify the child when
+    the tool runs again. When this turn is suspended, further `child` events record the `state` of
+    the child: `waiting` for people, or `done`. `of` in these events is the `event_id` of the first
+    event.
     """
 
     call: str
@@ -319,8 +323,9 @@ class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="typ
 class CallValue(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="call_value"
 ):
-    """A value that the tool of a call keeps for its later runs (`ctx.keep`). The last value with a
-    name counts. It is not sent to providers, and never contains a secret of the call.
+    """A value that a tool stores for later runs of the same call (`ctx.keep`). A later value with
+    the same name replaces an earlier one. The value is not sent to providers, and never contains a
+    secret from the call.
     """
 
     call: str
@@ -329,8 +334,8 @@ class CallValue(
 
 
 class FormAuthored(Struct, frozen=True, omit_defaults=True):
-    """The whole form as authored, on the first request of a form with several questions or with a
-    review.
+    """The whole form as authored. Recorded with the first request, if the form has several
+    questions or a review.
 
     `questions` are JSON objects. `review` says whether the answers are reviewed before they are
     sent, no matter who answers.
@@ -345,12 +350,12 @@ class InquiryRequest(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"
 ):
     """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id`
-    are missing in legacy streams.
+    are missing in legacy logs.
 
     `problem` is the tool's objection to the previous answer, if it asks again. `deadline` is in RFC
     3339. `people` are assigned to the question. These fields are not part of the question itself.
-    `configured` is set if a configuration names the people: a person must still be listed in it
-    when answering.
+    `configured` is set if the people come from the configuration: a person may then answer only if
+    the configuration still lists that person.
     """
 
     id: str
@@ -371,7 +376,7 @@ class InquiryRequest(
 class InquiryAnswered(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"
 ):
-    """The answer, as the tool receives it. Redacted responses have a separate class without an
+    """An answer, as the tool receives it. A redacted response has a separate class, which has no
     answer.
 
     `votes` are the `event_id`s of the votes that led to it.
@@ -391,8 +396,8 @@ class InquiryCancelled(
 ):
     """A question closed without an answer.
 
-    `reason` is one of the values in docs/reference/events.md. Values of newer versions are kept,
-    but never written.
+    `reason` is one of the values in docs/reference/events.md. Unknown values from newer versions
+    are preserved, but this version does not write them.
     """
 
     outcome: Literal["cancelled"] = always("cancelled")
@@ -403,7 +408,7 @@ class InquiryCancelled(
 class InquiryRedacted(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"
 ):
-    """A secret was answered. The answer was never written."""
+    """The answer to a secret question. The secret itself is never written."""
 
     outcome: Literal["redacted"] = always("redacted")
     id: str
@@ -411,7 +416,7 @@ class InquiryRedacted(
 
 
 InquiryResponse: TypeAlias = InquiryAnswered | InquiryCancelled | InquiryRedacted
-"""A response to an inquiry. Can be used with `isinstance`.
+"""A response to a question. Can be used with `isinstance`.
 
 This is a union rather than a base class, so that the type checker verifies that a `match` covers
 every kind.
@@ -437,7 +442,7 @@ DETACHED_REASONS: Final[tuple[CancelReason, ...]] = (
 )
 """Reasons for closing a question that an attached person could have answered."""
 MODEL_ANSWER_IS_FINAL: Final[dict[str, Json]] = {"stands": "assistant"}
-"""Metadata of an escalated request if no one was attached. The model's previous answer is then
+"""Metadata of an escalated request if nobody was attached. It makes the model's previous answer
 final.
 """
 
@@ -456,7 +461,7 @@ class Approval(
     Attributes:
         kind: `run`, `deliver` or `review`.
         state: `waiting`, `approved`, `skipped`, `edited`, `superseded` (decided outside midturn) or
-            `expired`. A review that a person replied to is `skipped`, and `reason` is the reply.
+            `expired`. If a person replies to a review, it is `skipped` and `reason` is the reply.
         kept: The standing permission that an external agent grants if the approval is
             `remembered`.
         arguments_sha256: Binds an approved run to its exact arguments.
@@ -464,20 +469,20 @@ class Approval(
         content: The result of a waiting delivery, or the new content of an `edited` delivery.
         is_error: Whether the result of a waiting delivery is an error.
         images: The images of a waiting delivery.
-        form: Id of the first inquiry of the form under review, if several forms of the call are
-            open together.
+        form: Request id of the first question in the form under review, if the call has several
+            open forms.
         question: The question that the tool previewed, shown instead of the standard text of a run
             approval; `question_id` is its id.
         rule: File and line of the rule that requires the approval.
-        deadline: Time until which an approval counts (RFC 3339).
-        people: The people assigned while the approval waits. `configured` has the same meaning as
-            for a question.
+        deadline: Time until which the approval can be decided (RFC 3339).
+        people: The people assigned to the open approval. `configured` has the same meaning as for a
+            question.
         votes: The `event_id`s of the votes that decided it.
-        definition: Fingerprint of the tool of a waiting call.
-        is_local: Whether a file of the workspace defines that tool.
-        any_arguments: Whether the rules of the tool are the same for all arguments. The people who
-            may decide a waiting call may then also edit it. Otherwise, only a process that knows
-            the rules can determine who may decide the edited call.
+        definition: Fingerprint of the tool whose call is waiting.
+        is_local: Whether a file in the workspace defines that tool.
+        any_arguments: Whether the rules of the tool are the same for all arguments. If so, the
+            people who may decide the call may also edit it. Otherwise, only a process that has the
+            rules can determine who may decide the edited call.
         arguments_schema: JSON Schema for edited arguments of a waiting run.
     """
 
@@ -528,9 +533,10 @@ class Standing(
     """A decision for the rest of the conversation: a permission for calls of `tool`, or the answer
     to one of its questions.
 
-    `id` is the approval or inquiry that created it. A permission has a `rule`, and the `definition`
-    (fingerprint) of the tool. An answer has the `question_id` and the `question_sha256` of the
-    question as shown, so that it is not used for a changed question.
+    `id` is the id of the approval or the question that created it. A permission has a `rule`, and
+    the `definition` (fingerprint) of the tool. An answer has the `question_id` and the
+    `question_sha256` of the question as shown, so that it is not used after the question has
+    changed.
     """
 
     id: str
@@ -543,7 +549,7 @@ class Standing(
     answered_by: AnsweredBy | None = None
 
 
-# Notes on a request, which are not answers. `id` names the inquiry or approval
+# Notes on a request: events about it that are not answers. `id` is the id of the request
 # -----------------------------
 
 
@@ -552,8 +558,8 @@ class Vote(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type
     vote of the same person.
 
     `withdrawn` removes the person's yes vote. `arguments` contains an edit of the call. An edit
-    voids the earlier votes, and later votes are about the edited call. `sha256` is the digest of
-    the arguments that a yes vote refers to.
+    voids the earlier votes, and later votes apply to the edited call. `sha256` is the digest of the
+    arguments that a yes vote refers to.
     """
 
     id: str
@@ -577,8 +583,8 @@ class Proposal(
 
     `state` is one of:
 
-    - `unchecked`: the process that recorded the edit does not know the rules of the tool. The
-      process that runs the turn evaluates the rules next.
+    - `unchecked`: the process that recorded the edit does not have the rules of the tool. The
+      process that runs the turn must evaluate them.
     - `open`: from now on, `people` decide about the new `arguments`, as required by `rule` (file
       and line) for its `reason`. Earlier votes and reassignments are void.
     - `refused`: the new arguments may not run, for the given `reason`. The previous request is open
@@ -609,10 +615,10 @@ class Reassigned(
 class Reminded(
     Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reminded"
 ):
-    """A reminder was sent to the assigned people. Recorded after a service accepted it. `number`
-    counts the reminders.
+    """A reminder was sent to the assigned people. Recorded after a notification service accepted
+    it. `number` counts the reminders.
 
-    Versions before 0.3 recorded this event before they sent the reminder.
+    Versions before 0.3 recorded this event before sending the reminder.
     """
 
     id: str
@@ -656,7 +662,7 @@ Note: TypeAlias = Vote | Proposal | Reassigned | Reminded | Escalated | Notified
 
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})
-"""Fields that a `redacted` response never has."""
+"""Fields that are removed from a `redacted` response."""
 
 
 PEOPLE_AND_DEADLINES: Final = "0.2"
@@ -679,8 +685,8 @@ def required_by(deadline: str, people: People | None) -> str:
 
 
 class OpaqueEvent(Event, frozen=True, kw_only=True):
-    """An event of an unknown type, or an invalid event. `raw` contains the bytes of the event.
-    The event is not sent anywhere.
+    """An event of an unknown type, or an invalid event. `raw` contains the bytes of the event. It
+    is never sent to a provider.
 
     `problem` says what is invalid. It is empty if the event is valid but has an unknown type.
     """
@@ -698,11 +704,11 @@ class OpaqueEvent(Event, frozen=True, kw_only=True):
         """Return the JSON object that was read. For an event that is not a JSON object, return
         the bytes as `raw`, and the `problem`.
 
-        If someone edited an answer into a `redacted` response, the answer is removed.
+        If a `redacted` response was edited to contain an answer, the answer is removed.
         """
         try:
             fields = msgspec.json.decode(self.raw, type=dict[str, Any])
-        except (ValueError, RecursionError):  # errors of msgspec and of Unicode are ValueErrors
+        except (ValueError, RecursionError):  # msgspec and Unicode errors are ValueErrors
             return {
                 "type": self.kind,
                 "problem": self.problem,
@@ -751,7 +757,9 @@ def call_results(events: Iterable[Event]) -> Iterator[ToolCallResponse]:
 
 
 def model_input_text(event: Event) -> str | None:
-    """Return the text that this event sends to the model (a user message or a result), or None."""
+    """Return the text of a user message or a tool result, which is sent to the model. None for
+    other events.
+    """
     return event.content if isinstance(event, ChatRequest | ToolCallResponse) else None
 
 
@@ -766,7 +774,7 @@ def put_to_people(events: Iterable[Event]) -> Iterator[InquiryRequest | Approval
 
 
 def deadlines(events: Iterable[Event]) -> Iterator[str]:
-    """Yield the deadline of each question and approval; empty if it has no deadline."""
+    """Yield the deadline of each question and approval, or an empty string if it has none."""
     return (
         event.deadline
         for event in events
@@ -790,7 +798,7 @@ def turn_ends(events: Iterable[Event]) -> Iterator[TurnEnd]:
 
 
 def answered_by_model(event: Event) -> bool:
-    """Return whether a model answered a question in this event."""
+    """Return whether the event is a model's answer to a question."""
     return (
         isinstance(event, InquiryAnswered)
         and event.answered_by is not None
@@ -804,5 +812,5 @@ def is_opaque(event: Event) -> bool:
 
 
 def problem_in(event: Event) -> str:
-    """Return why an event is invalid, or an empty text."""
+    """Return why an event is invalid, or an empty string."""
     return event.problem if isinstance(event, OpaqueEvent) else ""

@@ -35,7 +35,7 @@ class Window(Struct, frozen=True):
 
 
 class TurnByTurn:
-    """Base class of event sequences that can answer these queries faster than a scan."""
+    """Base class of event sequences that answer these queries without scanning all events."""
 
     def last_turn(self) -> Window | None:
         """Return the result of `last_turn` for these events."""
@@ -73,11 +73,11 @@ def config_deltas(events: Iterable[ev.Event]) -> list[Json]:
 
 
 def turns(events: Iterable[ev.Event]) -> list[Window]:
-    """Split a stream into turns.
+    """Split events into turns.
 
     Each turn starts with a `turn_start`. Events before the first `turn_start` belong to the first
-    turn, or form a turn of their own if they contain more than settings. A stream without turns
-    returns an empty list.
+    turn, or form a turn of their own if they contain more than settings. Returns an empty list if
+    there are no turns.
     """
     parts: list[list[ev.Event]] = [[]]
     for event in events:
@@ -126,13 +126,13 @@ def open_turn(events: Sequence[ev.Event]) -> Window | None:
 
 
 def starts_turn(event: ev.Event) -> bool:
-    """Return whether a turn starts here, also if the rest of the event is unreadable."""
+    """Return whether the event starts a turn, even if the rest of the event is unreadable."""
     kind = event.__class__
     return kind is ev.TurnStart or (kind is ev.OpaqueEvent and event.type == "turn_start")
 
 
 def ends_turn(event: ev.Event) -> bool:
-    """Return whether a turn ends here, also if the rest of the event is unreadable."""
+    """Return whether the event ends a turn, even if the rest of the event is unreadable."""
     kind = event.__class__
     return kind is ev.TurnEnd or (isinstance(event, ev.OpaqueEvent) and event.kind == "turn_end")
 
@@ -147,8 +147,8 @@ def begins(event: ev.Event) -> bool:
 
 
 def _is_finished(part: Sequence[ev.Event]) -> bool:
-    """Return whether a last turn has ended: it has an end event, or it is a legacy turn that
-    ends with model output.
+    """Return whether the last turn has ended: it has a `turn_end`, or it is a legacy turn that ends
+    with model output.
     """
     kinds = {event.__class__ for event in part}
     if ev.TurnEnd in kinds or (ev.OpaqueEvent in kinds and any(map(ends_turn, part))):
@@ -164,8 +164,8 @@ def _is_finished(part: Sequence[ev.Event]) -> bool:
 
 
 def is_legacy(event: ev.Event) -> bool:
-    """Return whether the event comes from a legacy stream, which has no turn ends: it lacks an
-    id or has an old timestamp.
+    """Return whether the event was written by a legacy version, which did not write `turn_end`: it
+    has no id, or a timestamp in the old format.
     """
     return not event.event_id or event.event_id.startswith("line:") or " " in event.timestamp
 
@@ -180,17 +180,18 @@ def parent_of(turn: Iterable[ev.Event]) -> ev.Parent | None:
 
 
 def children_of(events: Iterable[ev.Event]) -> list[ev.Child]:
-    """Return the child turns started by tools, in the form in which they were first recorded."""
+    """Return the first event of each child turn that a tool started."""
     return [event for event in events if isinstance(event, ev.Child) and not event.of]
 
 
 def turn_of_child(events: Sequence[ev.Event], child: str) -> Window | None:
-    """Return the turn that belongs to the event `child` of the outer turn."""
+    """Return the turn that the outer turn's event `child` refers to."""
     found = ((window, parent_of(window.events)) for window in reversed(turns(events)))
     return next((window for window, parent in found if parent and parent.child == child), None)
 
 
-# Pairs of request and response: calls by `call`, inquiries by `id`, in order if ids repeat
+# Pairs of request and response: calls match by `call`, questions by `id`; repeated ids match in
+# order
 # ----------------------------
 
 
@@ -212,11 +213,11 @@ class RequestPairs:
         return {place for place in self.requests if place not in self.responses}
 
     def begin_turn(self) -> None:
-        """Forget waiting requests, because pairs never span two turns."""
+        """Drop the unanswered requests, because pairs never span two turns."""
         self._waiting = {}
 
     def ask(self, index: int, request: ev.InquiryRequest | ev.ToolCallRequest) -> None:
-        """Add a request under all keys that a response may use."""
+        """Add a request, under every key by which a response may refer to it."""
         self.requests.append(index)
         for key in (request.id,) if isinstance(request, ev.InquiryRequest) else _call_keys(request):
             if key in self._waiting:
@@ -244,16 +245,16 @@ class RequestPairs:
 def asking_call(
     request: ev.InquiryRequest, open_calls: Sequence[ev.ToolCallRequest]
 ) -> ev.ToolCallRequest | None:
-    """Return the call of a question from another program, if the question does not name its call.
-    The result is the only open call of the tool that asks.
+    """Return the call that asks a question which another program recorded without naming its call.
+    The tool that asks must have exactly one open call.
     """
     of_tool = [call for call in open_calls if call.name == request.source.name]
     return of_tool[0] if len(of_tool) == 1 else None
 
 
 def pair_inquiries(events: Sequence[ev.Event]) -> RequestPairs:
-    """Pair inquiries within each turn: a response belongs to the first earlier request with its
-    id and without a response.
+    """Pair questions with responses within each turn. A response belongs to the first earlier
+    request that has the same id and no response yet.
     """
     return _paired(
         events, ev.InquiryRequest, (ev.InquiryAnswered, ev.InquiryRedacted, ev.InquiryCancelled)
@@ -296,8 +297,8 @@ def _result_keys(response: ev.ToolCallResponse) -> tuple[tuple[str, ...], ...]:
 
 
 def was_previewed(decided: ev.Approval, request: ev.InquiryRequest) -> bool:
-    """Return whether the person who decided about the call saw this question, because the tool
-    previewed the question.
+    """Return whether the approval prompt of the call showed this question, because the tool
+    previewed it.
     """
     previewed = decided.question
     return previewed is not None and (decided.question_id, previewed.key) == (
@@ -315,7 +316,7 @@ _REFUSAL_EVENTS: Final = frozenset({ev.InquiryCancelled, ev.Approval})
 
 
 class UnreadRefusal(Struct, frozen=True):
-    """A call that people have ended. `closed` are the decisions and responses that ended it."""
+    """A call that was refused. `closed` contains the decisions and responses that refused it."""
 
     call: ev.ToolCall
     response: ev.ToolCallResponse
@@ -323,8 +324,8 @@ class UnreadRefusal(Struct, frozen=True):
 
 
 def unread_refusals(turn: Sequence[ev.Event]) -> Iterator[UnreadRefusal]:
-    """Yield calls that people ended with a refusal, a reply or the end of the turn, and whose
-    results the model has not read yet.
+    """Yield the calls that people refused, replied to, or ended together with the turn, if the
+    model has not read their results yet.
     """
     calls = {request.event_id: request for request in ev.call_requests(turn)}
     positions = range(len(turn), 0, -1)
@@ -360,7 +361,7 @@ def refused(turn: Iterable[ev.Event]) -> list[str]:
     """Return the names of the tools whose calls failed because no person was attached, in order,
     once per call.
 
-    A tool that succeeds without the answer is not included.
+    Tools that succeeded without the answer are not included.
     """
     turn = tuple(turn)
     if _REFUSAL_EVENTS.isdisjoint(map(type, turn)):  # fast path: no event can be a refusal

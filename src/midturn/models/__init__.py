@@ -1,3 +1,3 @@
-"""Language models with one common interface: provider models, scripted models and function
-models, with retries.
+"""Language models behind one interface: provider models, scripted models and function models, with
+retries.
 """

@@ -28,10 +28,10 @@ _TIMEOUT_SECONDS: Final = 2.0
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Refuse redirects, so that a key is never sent to another server."""
+    """Does not follow redirects, so that an API key is never sent to another server."""
 
     def redirect_request(self, *_args: object, **_kwargs: object) -> None:
-        """Return no request, so that the redirect is not followed."""
+        """Return None, so that the redirect is not followed."""
 
 
 class AvailableProvider(Struct, frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ def available_providers(lookup: Lookup) -> list[AvailableProvider]:
 def _spec(provider: str, lookup: Lookup) -> ModelSpec | None:
     try:
         return spec_named(f"{provider}/-", lookup)
-    except ConfigError:  # reported with its place when the configuration is read
+    except ConfigError:  # reported with its location when the configuration is read
         return None
 
 
@@ -119,7 +119,7 @@ def _local(name: str, base_url: str) -> AvailableProvider | None:
 
 
 def models_of(base_url: str, key: str | None) -> Sequence[str]:
-    """Return the names of the models of an OpenAI-compatible server.
+    """Return the names of the models on an OpenAI-compatible server.
 
     Raises:
         OSError: The server refuses the request, or does not respond within two seconds.

@@ -97,7 +97,7 @@ async def remove_key(request: httpx2.Request) -> None:
 
 
 def known_profile(spec: ModelSpec, known: Mapping[str, Any]) -> Profile:
-    """Return the library's profile of the model, corrected by the configuration."""
+    """Return the library's profile for the model, with the configured overrides."""
     supports_schema = bool(known.get("supports_json_schema_output", True))
     schema_with_tools = spec.family != "google" or bool(
         known.get("google_supports_tool_combination", False)
@@ -114,7 +114,7 @@ def known_profile(spec: ModelSpec, known: Mapping[str, Any]) -> Profile:
 
 
 def retirement(spec: ModelSpec) -> str | None:
-    """Return a notice if the provider has announced the end of this model."""
+    """Return a notice if the provider announced that it will shut down this model, or None."""
     if spec.family != "anthropic":
         return None
     from anthropic.resources.messages.messages import DEPRECATED_MODELS
@@ -130,7 +130,7 @@ def retirement(spec: ModelSpec) -> str | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Error messages for failures of a provider
+# Error messages for provider failures
 
 
 _TEXTS: Final[dict[Failure, str]] = {
@@ -197,13 +197,13 @@ def explain(failure: Failure, endpoint: Endpoint, report: FailureReport) -> Mode
 
 
 def one_line(text: str) -> str:
-    """Collapse a provider's message into one line of limited length."""
+    """Collapse a provider's message into one line, and truncate it."""
     folded = " ".join(text.split())
     return folded if len(folded) <= _MAX_DETAIL_LENGTH else f"{folded[:_MAX_DETAIL_LENGTH]}…"
 
 
 # --------------------------------------------------------------------------------------------------
-# Translation of pydantic-ai's exceptions
+# Translate pydantic-ai's exceptions
 
 
 _FAILURES: Sequence[tuple[type[Exception], Failure]] = (
@@ -226,7 +226,7 @@ _FAILURES: Sequence[tuple[type[Exception], Failure]] = (
 
 
 def explained(error: Exception, endpoint: Endpoint, spec: ModelSpec) -> ModelError:
-    """Translate an exception of the library. An unknown exception is reported as an unreadable
+    """Translate an exception from the library. An unknown exception is reported as an invalid
     response.
     """
     detail = _detail(error).replace(spec.key.reveal(), "[key]") if spec.key else _detail(error)
@@ -262,7 +262,7 @@ def _detail(error: Exception) -> str:
 _QUEUE_SIZE = 64
 """Maximum number of events that are received but not yet consumed."""
 _ABORT_SECONDS = 1.0
-"""Maximum number of seconds that the library's task may take to end after its socket was closed."""
+"""Maximum number of seconds to wait for the library's task to end after its socket was closed."""
 _responses: ContextVar[list[httpx2.Response]] = ContextVar("opened")
 _STOPS: Mapping[str, StopReason] = {
     "stop": "stop",
@@ -276,8 +276,8 @@ _SUPPRESSED_WARNINGS: Sequence[tuple[str, type[Warning]]] = (
     (r"The model '.*' is deprecated and will reach end-of-life", DeprecationWarning),
     ("", failed.UnsupportedSettingWarning),
 )
-"""Warnings that are suppressed. midturn reports the retirement of a model itself. Warnings about
-ignored settings are not needed, because the settings are configured for all models.
+"""Warnings that are suppressed. midturn itself reports that a model will be shut down. Warnings
+about ignored settings are not needed, because the same settings are configured for all models.
 """
 
 
@@ -307,7 +307,7 @@ class ProviderConnection:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Send the request and yield the response as it arrives. Closing the generator closes the
-        connection at once.
+        connection immediately.
 
         Raises:
             ModelError: The request failed. The message contains advice.
@@ -400,7 +400,7 @@ async def _abort(task: asyncio.Task[None], opened: Sequence[httpx2.Response]) ->
         for response in opened:
             with suppress(
                 Exception
-            ):  # the response is abandoned, so errors while closing do not matter
+            ):  # the response is not used, so errors while closing it do not matter
                 await response.aclose()
         if opened:
             await asyncio.wait([task], timeout=_ABORT_SECONDS)

@@ -1,7 +1,7 @@
 """Convert requests and responses between midturn's types and pydantic-ai's.
 
-Some providers need data of an earlier response in the next request. This data is stored with each
-part of a response, and is sent only to the same model.
+Some providers need data from an earlier response in the next request. This data is stored with each
+part of the response, and is sent only to the same model.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from midturn.question.json_value import Json, JsonObject, json_problem
 ANSWER_TOOL = "give_answer"
 _IMAGE_OMITTED = "(You do not see the picture: it cannot be sent to this model.)"
 _INQUIRY_TIMEOUT = 60.0
-"""Total timeout of a side request, in seconds. A main request has no total limit while data
+"""Total timeout of a side request, in seconds. A main request has no total timeout as long as data
 keeps arriving.
 """
 
 
 class LibraryRequest:
-    """A request in the format of pydantic-ai: messages, settings and request parameters.
+    """A request in pydantic-ai's format: messages, settings and request parameters.
 
     Attributes:
         request: The request.
@@ -159,7 +159,7 @@ def _how(request: exchange.ModelRequest, profile: Profile) -> AskStrategy | None
 
 
 def _user_part(part: UserWords | CallResult, profile: Profile) -> lib.ModelRequestPart:
-    """Convert a user part. OpenAI's APIs cannot mark a result as failed. For these APIs, only the
+    """Convert a user part. OpenAI's APIs cannot mark a result as failed, so for these APIs only the
     text says that the call failed.
     """
     match part:
@@ -175,8 +175,8 @@ def _user_part(part: UserWords | CallResult, profile: Profile) -> lib.ModelReque
 
 
 def _content(result: CallResult, profile: Profile) -> str | list[str | lib.BinaryContent]:
-    """Return a result's text, with its images if the model accepts them. Images are checked
-    again, since events may come from outside.
+    """Return a result's text, with its images if the model accepts them. Images are checked again,
+    because recorded events are untrusted input.
     """
     pictures = (
         [checked for image in result.images if (checked := exchange.checked_image(image.data))]
@@ -196,7 +196,7 @@ def _content(result: CallResult, profile: Profile) -> str | list[str | lib.Binar
 
 
 def _model_part(part: ModelWords | ModelCall, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
-    """Convert a model part, together with the provider's data. Reasoning of another model is
+    """Convert a model part, together with the provider's data. Reasoning from a different model is
     skipped, because this model cannot read it.
     """
     recorded = recorded_fields(part, spec)
@@ -225,12 +225,12 @@ def _copied(value: JsonObject) -> JsonObject:
 
 
 # --------------------------------------------------------------------------------------------------
-# Repair of model output before it is recorded: invalid Unicode and arguments that are not JSON
+# Repair model output before it is recorded: invalid Unicode, and arguments that are not JSON
 
 
 class Arguments(Struct, frozen=True):
-    """The arguments of a call. If the arguments are not an object, `value` is the model's text
-    and `problem` is the reason.
+    """The arguments of a call. If they are not a JSON object, `value` is the model's text and
+    `problem` is the reason.
     """
 
     value: JsonObject | str
@@ -247,7 +247,7 @@ def clean(text: str) -> str:
 
 
 def read_arguments(raw: str | JsonObject | None) -> Arguments:
-    """Parse the arguments of a call. A missing or blank text means no arguments."""
+    """Parse the arguments of a call. Missing or blank text means no arguments."""
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return Arguments({})
     try:
@@ -262,7 +262,7 @@ def read_arguments(raw: str | JsonObject | None) -> Arguments:
 
 
 # --------------------------------------------------------------------------------------------------
-# Conversion of the library's response
+# Convert the library's response
 
 
 def delta(event: lib.ModelResponseStreamEvent) -> exchange.ModelEvent | None:
@@ -282,7 +282,7 @@ def delta(event: lib.ModelResponseStreamEvent) -> exchange.ModelEvent | None:
 
 
 def parts(answer: lib.ModelResponse, converted: LibraryRequest) -> Iterator[exchange.Part]:
-    """Yield the parts of a response. The first part also contains the data of the whole
+    """Yield the parts of a response. The first part also contains the provider data for the whole
     response.
     """
     whole: dict[str, Json] = {"response": provider_fields(answer, RESPONSE_FIELDS)}
@@ -310,8 +310,8 @@ def parts(answer: lib.ModelResponse, converted: LibraryRequest) -> Iterator[exch
 def _text(
     text: str, metadata: dict[str, Json], request: exchange.ModelRequest
 ) -> exchange.TextPart | exchange.StructuredPart:
-    """Return the text of a response. If a schema was requested, return the JSON value of the
-    text. Answers to questions are parsed later, when they are checked.
+    """Return the text of a response, or its JSON value if a schema was requested. Answers to
+    questions are parsed later, when they are checked.
     """
     if request.schema is not None and request.inquiry is None:
         with suppress(NotJson):
@@ -354,7 +354,7 @@ def recorded_fields(part: ModelWords | ModelCall, spec: ModelSpec) -> Mapping[st
 
 
 def known_fields(recorded: Mapping[str, Json], names: Sequence[str]) -> dict[str, Any]:
-    """Return the named fields. Other fields are ignored, because recorded events may come from
-    outside.
+    """Return the named fields. Ignore all other fields, because recorded events are untrusted
+    input.
     """
     return {name: recorded[name] for name in names if name in recorded}

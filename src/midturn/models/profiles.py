@@ -20,9 +20,9 @@ ForcedChoice: TypeAlias = Literal["main", "none", "answer"]
 class ModelSpec(Struct, frozen=True, kw_only=True):
     """One model of one provider.
 
-    `id` is `<provider>/<model>`, as the user writes it. `family` is the API protocol. If
-    `base_url` is missing, the provider's usual address is used. If `key` is missing, no key is
-    sent. `key_origin` is the source of the key. `overrides` is the configured `profile`.
+    `id` is `<provider>/<model>`, as the user writes it. `family` is the API protocol. If `base_url`
+    is None, the provider's usual address is used. If `key` is None, no key is sent. `key_origin`
+    says where the key comes from. `overrides` is the configured `profile`.
     """
 
     id: str
@@ -73,8 +73,8 @@ NATIVE: Final = AskStrategy("native")
 NATIVE_ALONE: Final = AskStrategy("native", tools=False)
 TOOL: Final = AskStrategy("tool", choice="answer")
 
-# Strategies for the first and second attempt, by family and by whether the answer uses the cache of
-# the main thread. For Anthropic and OpenAI, the native field is part of the cache key. For
+# Strategies for the first and second attempt, by family and by whether the side request uses the
+# main request's cache. For Anthropic and OpenAI, the native field is part of the cache key. For
 # Anthropic, the tool choice is also part of the cache key. For Google and local servers, neither is
 # part of the cache key.
 _STRATEGIES: Final[dict[tuple[Family, bool], tuple[AskStrategy, AskStrategy]]] = {
@@ -90,7 +90,7 @@ _STRATEGIES: Final[dict[tuple[Family, bool], tuple[AskStrategy, AskStrategy]]] =
 
 
 def how_to_ask(profile: Profile, asked: InquiryAsked) -> AskStrategy:
-    """Return the strategy that a side request uses to ask for an answer."""
+    """Return the strategy that a side request uses to request an answer."""
     if not profile.native:
         return TAIL if asked.trial == 1 or not profile.forced_tool else TOOL
     strategy = _STRATEGIES[profile.family, asked.shares_cache][min(asked.trial, 2) - 1]
@@ -100,7 +100,7 @@ def how_to_ask(profile: Profile, asked: InquiryAsked) -> AskStrategy:
 
 
 def how_to_shape(profile: Profile, *, tools: bool) -> AskStrategy:
-    """Return the strategy that the main request uses to ask for a response format. The model may
+    """Return the strategy that the main request uses to require a response format. The model may
     still call tools before the final response.
     """
     return (
@@ -120,13 +120,13 @@ _ENDS_THINKING_MODEL: Final = re.compile(
 
 
 def writes_text(model: str) -> bool:
-    """Return whether the model generates text, judged by its name."""
+    """Return whether the model generates text, based on its name."""
     return not _NON_TEXT_MODEL.search(model)
 
 
 def thinking_ends_with_text(family: Family, model: str) -> bool:
-    """Return whether user text ends this model's thinking: Claude before Opus 4.5 and Sonnet
-    4.6, and every Haiku.
+    """Return whether user text ends this model's thinking. This is true for Claude models before
+    Opus 4.5 and Sonnet 4.6, and for every Haiku.
     """
     return family == "anthropic" and bool(_ENDS_THINKING_MODEL.match(model))
 
@@ -239,8 +239,8 @@ _MIN_SIMILARITY: Final = 0.8
 
 
 def nearest_models(id: str) -> list[str]:
-    """Return at most three known models whose ids are most similar to `id`. The provider may be
-    missing in `id`.
+    """Return at most three known model ids that are most similar to `id`, which may lack the
+    provider.
     """
     provider, slash, model = id[:128].rpartition("/")
     names = {
@@ -257,7 +257,7 @@ def nearest_models(id: str) -> list[str]:
 
 
 def suggested_models(id: str) -> str:
-    """Return ` Did you mean …?` with the most similar models, or an empty text."""
+    """Return ` Did you mean …?` with the most similar models, or an empty string."""
     near = [f"`{model}`" for model in nearest_models(id)]
     return (
         f" Did you mean {', '.join(near[:-1])}{' or ' if near[:-1] else ''}{near[-1]}?"

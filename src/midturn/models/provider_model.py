@@ -52,9 +52,9 @@ class ProviderModel:
             base_url: Address of the server. Default: the provider's own address.
             api_key: The API key. Default: the provider's usual environment variable, or no key
                 for other servers.
-            parameters: Parameters of every request, such as `temperature`, `max_tokens`, `seed`,
+            parameters: Parameters for every request, such as `temperature`, `max_tokens`, `seed`,
                 `thinking`, or provider-specific ones (`openai_…`, `anthropic_…`, `google_…`).
-            headers: Additional HTTP headers of every request.
+            headers: Additional HTTP headers for every request.
             max_retries: Maximum number of retries after a temporary failure.
             timeout: Maximum number of seconds without data from the model.
 
@@ -82,8 +82,8 @@ class ProviderModel:
         return self._model.name
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Send a request to the model (see `Model.stream`). Settings in the request take
-        precedence over the settings of the model.
+        """Send a request to the model (see `Model.stream`). Settings in the request take precedence
+        over the model's settings.
 
         Args:
             request: The request.
@@ -100,7 +100,7 @@ class ProviderModel:
 
 
 # --------------------------------------------------------------------------------------------------
-# Models that the program created with pydantic-ai, adapted to midturn's protocol
+# Adapt pydantic-ai models that the program created
 
 
 _FAMILIES: Final[tuple[tuple[str, Family], ...]] = (
@@ -115,7 +115,7 @@ class LibraryModel(Protocol):
 
     @property
     def model_name(self) -> str:
-        """The provider's name of the model."""
+        """The provider's name for the model."""
         ...
 
     @property
@@ -133,7 +133,7 @@ def is_library_model(given: object) -> bool:
 
 
 def wrap_library_model(given: LibraryModel) -> LazyProviderModel:
-    """Wrap a pydantic-ai model. The record shows the model as `<provider>/<model>`."""
+    """Wrap a pydantic-ai model. Its id in the log is `<provider>/<model>`."""
     system, name = given.system, given.model_name
     family: Family = "openai-compatible"
     for prefix, candidate in _FAMILIES:

@@ -1,5 +1,5 @@
-"""A provider's model with midturn's interface. The provider's library is imported at the first
-request, in a thread.
+"""A provider's model, behind midturn's interface. The provider's library is imported in a thread,
+on the first request.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------------------
-# Import of a slow module in a thread, while the event loop keeps running
+# Import a slow module in a thread, so that the event loop keeps running
 
 
 _LOADED: dict[str, ModuleType] = {}  # `sys.modules` also contains modules that are still loading
 
 
 async def imported_in_thread(name: str) -> ModuleType:
-    """Import a module in a daemon thread, so that Ctrl-C ends the wait at once.
+    """Import a module in a daemon thread, so that Ctrl-C ends the wait immediately.
 
-    `asyncio.to_thread` is not suitable: the event loop waits for its threads before it closes.
+    `asyncio.to_thread` is not suitable, because the event loop waits for its threads before it
+    closes.
     """
     if name in _LOADED:
         return _LOADED[name]
@@ -59,9 +60,9 @@ async def imported_in_thread(name: str) -> ModuleType:
 class LazyProviderModel:
     """A provider's model that connects on first use.
 
-    `report` receives notices for the user. `given` is a pydantic-ai model if the program created
-    the model itself. The model may be used in several event loops, one after the other. Each
-    event loop has its own connection.
+    `report` is called with notices for the user. `given` is the pydantic-ai model, if the program
+    created one. The object can be used in several event loops, one after the other; each event loop
+    has its own connection.
     """
 
     def __init__(

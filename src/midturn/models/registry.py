@@ -54,7 +54,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-"""The environment variables for the keys of the built-in providers. The first variable that is
+"""The environment variables for the API keys of the built-in providers. The first variable that is
 set is used.
 """
 PREFERRED: Final = {
@@ -62,14 +62,14 @@ PREFERRED: Final = {
     "openai": ("openai/gpt-6.1-sol", "openai/gpt-6-luna"),
     "google": ("google/gemini-4-argon", "google/gemini-3.8-flash"),
 }
-"""The recommended models of each provider: first the main model, then the reviewer. Providers
-are in order of preference.
+"""The recommended models of each provider: the main model, then the reviewer. Providers are in
+order of preference.
 """
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of `providers.llm`: API protocol, address, environment variable of the key, and
-    corrections of model profiles.
+    """One entry of `providers.llm`: API protocol, address, environment variable for the key, and
+    overrides for model profiles.
     """
 
     kind: str = ""
@@ -79,8 +79,8 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
-    """Sources for models: the configured `providers.llm` and the environment with API keys.
-    `report` receives notices for the user.
+    """Where models are looked up: the configured `providers.llm`, and the environment with API
+    keys. `report` is called with notices for the user.
     """
 
     providers: Mapping[str, JsonObject] = {}
@@ -120,7 +120,7 @@ def id_parts(id: str) -> tuple[str, str]:
 
 
 def preferred_provider(environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the most preferred provider whose key is set, and the environment variable of the
+    """Return the most preferred provider whose API key is set, and the environment variable of the
     key.
     """
     found = (
@@ -225,7 +225,7 @@ def _check_overrides(provider: str, family: Family, overrides: JsonObject) -> No
 
 
 def _missing(spec: ModelSpec) -> list[str]:
-    """Return everything that is missing to use this model. Each item contains the remedy."""
+    """Return what is missing to use this model. Each item says how to fix it."""
     missing: list[str] = []
     if spec.key is None and spec.key_origin:
         missing.append(f"It needs an API key: set {spec.key_origin}.")

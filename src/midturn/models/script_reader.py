@@ -29,8 +29,8 @@ Milliseconds: TypeAlias = Annotated[float, Meta(ge=0)]
 
 
 class ScriptedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool call. If `id` is missing, the call gets the next free id `call_<n>`. A string as
-    `arguments` imitates malformed arguments.
+    """A tool call. If `id` is missing, the call gets the next unused id `call_<n>`. Use a string
+    for `arguments` to simulate malformed arguments.
     """
 
     name: Filled
@@ -58,9 +58,9 @@ class ScriptedUsage(exchange.Usage, frozen=True, forbid_unknown_fields=True):
 
 class ScriptedReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The reply to one request: text, calls or an error. If both `text` and `error` are set, the
-    response breaks off after the text.
+    response fails after the text.
 
-    The newest message must contain the text `expect`. `delay_ms` is the duration of the whole
+    If `expect` is set, the newest message must contain it. `delay_ms` is the duration of the whole
     reply in milliseconds. `chunk` is the number of characters per delta.
     """
 
@@ -85,8 +85,8 @@ class ScriptedAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ScriptedMatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answers to matching questions. `*` matches every tool or question. After all answers
-    were given, the last answer is repeated.
+    """The answers to matching questions. `*` matches every tool or question. When all answers are
+    used, the last answer is repeated.
     """
 
     answers: Annotated[tuple[ScriptedAnswer, ...], Meta(min_length=1)]
@@ -232,12 +232,12 @@ def _contradictions(script: Script) -> Iterator[Problem]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Position of a conversation in its script
+# The position of a conversation in its script
 
 
 def position(next: int, inquiry: int | None = None) -> dict[str, Json]:
-    """Return the `metadata` that records the next entry. The entry is a reply, or an answer of
-    entry `inquiry`.
+    """Return the `metadata` that records which entry comes next: a reply or, if `inquiry` is set,
+    an answer in that entry.
     """
     return {"scripted": {"next": next} if inquiry is None else {"next": next, "inquiry": inquiry}}
 
@@ -254,7 +254,7 @@ def recorded_position(events: Sequence[Event], inquiry: int | None = None) -> in
         return next(places, 0)
     return max(
         places, default=0
-    )  # questions are answered in parallel and recorded in order of completion
+    )  # answers arrive in parallel and are recorded in order of completion
 
 
 def _scripted(event: Event) -> Mapping[str, Json]:
@@ -263,12 +263,11 @@ def _scripted(event: Event) -> Mapping[str, Json]:
 
 
 class Progress:
-    """Tracks the used entries of a script.
+    """Tracks which entries of a script were used.
 
-    Most used entries are known from the recorded events. This object adds the entries that are
-    not recorded: errors, and answers in progress. If a conversation has fewer recorded events
-    than before, the state for this conversation is discarded, because it is another conversation
-    or has lost its last events.
+    Most used entries are recorded in the events. This object adds the entries that are not: errors,
+    and answers in progress. If a conversation has fewer recorded events than before, its state is
+    discarded, because it is a different conversation or lost its last events.
     """
 
     def __init__(self) -> None:
@@ -277,7 +276,7 @@ class Progress:
         self._delivered: dict[str, int] = {}
 
     def take(self, request: exchange.ModelRequest, inquiry: int | None = None) -> int:
-        """Reserve the first free entry and return its index, which may be past the end of the
+        """Reserve the first unused entry and return its index, which may be past the end of the
         script.
         """
         key = (request.conversation, inquiry)
@@ -294,9 +293,9 @@ class Progress:
     def delivered(self, request: exchange.ModelRequest, index: int) -> None:
         """Mark a reply as complete.
 
-        If the reply is not recorded when the next reply is requested, the turn was cancelled in
-        between. If no events are recorded at all, the program requests the replies one after the
-        other.
+        If the reply is not recorded when the next one is requested, the turn was cancelled in
+        between. If no events are recorded at all, the program requests replies without a log, one
+        after the other.
         """
         if request.recorded:
             self._delivered[request.conversation] = index
@@ -309,7 +308,7 @@ class Progress:
 
 
 # --------------------------------------------------------------------------------------------------
-# Conversion of script entries to model events
+# Convert script entries to model events
 
 
 def deltas(

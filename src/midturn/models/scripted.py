@@ -1,5 +1,5 @@
-"""Models for tests. `ScriptedModel` plays a script without network or key. `FunctionModel` calls
-a function.
+"""Models for tests. `ScriptedModel` plays a script and needs no network or API key. `FunctionModel`
+calls a function.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from midturn.question.public_names import public_repr
 from midturn.routing.messages import unknown_tool
 
 ReplyEntries: TypeAlias = Sequence[Any]
-"""Entries of a script as Python literals. Type checkers find no common type for the entries, so
-the entries are validated at run time.
+"""Script entries as Python literals. Type checkers cannot infer a common type for them, so they are
+validated at run time.
 """
-_MAX_SHOWN_LENGTH = 2_000  # maximum number of characters of an unexpected message in the error
+_MAX_SHOWN_LENGTH = 2_000  # maximum length of an unexpected message in the error, in characters
 
 
 class ScriptedModel:
-    """Plays `replies` to the turn and `inquiries` to questions that are routed to the assistant.
+    """Sends `replies` to the turn, and `inquiries` in answer to questions that are routed to the
+    assistant.
 
-    The position in the script is derived from the recorded events, so a new object with the same
-    script continues at the position of an earlier object.
+    The position in the script is computed from the recorded events, so a new object with the same
+    script continues where an earlier object stopped.
 
     Args:
         replies: One entry per request, in the format of a script file.
-        inquiries: `{"tool", "question", "answers"}`. The first matching entry answers. After all
-            its answers were given, the last answer is repeated.
-        sleep: Waits for `delay_ms`. Tests may pass a function that returns at once.
+        inquiries: `{"tool", "question", "answers"}`. The first matching entry answers. When all its
+            answers are used, the last answer is repeated.
+        sleep: Waits for `delay_ms`. Tests may pass a function that returns immediately.
 
     Raises:
         ConfigError: The script is invalid. The message lists every problem.
@@ -122,7 +123,7 @@ class ScriptedModel:
         Raises:
             ModelError: The entry is an error.
             ScriptError: The script has no more replies, has no answer for this question, or
-                expected another message.
+                expected a different message.
         """
         return (
             self._reply(request)
@@ -270,8 +271,8 @@ Function: TypeAlias = Callable[
     [ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[ModelEvent]
 ]
 _PLAIN_REPLY_TYPES = (str, dict, list, tuple, Struct)
-"""Types that are never awaitable. Most replies have one of these types, and the general check for
-awaitable objects is slow.
+"""Types that are never awaitable. Most replies have one of these types, and checking whether an
+object is awaitable is slow.
 """
 
 
@@ -279,9 +280,9 @@ class FunctionModel:
     """Answers each request with the return value of `fn(request)`.
 
     `fn` may also be a coroutine function or an async generator of model events. The function
-    returns a text, a mapping, parts or `Finished`. If the request has a `schema`, a mapping is
-    the value for this schema. Otherwise, a mapping is a script entry. The caller receives the
-    function's exceptions.
+    returns a string, a mapping, parts or `Finished`. If the request has a `schema`, a mapping is
+    the value for this schema; otherwise it is a script entry. Exceptions from the function are
+    passed on to the caller.
 
     Args:
         fn: The function.

@@ -1,6 +1,4 @@
-"""Converts events to messages that alternate between user and model, because every provider
-requires this order.
-"""
+"""Converts events to messages that alternate between user and model, as every provider requires."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ TAIL: Final = (
 
 
 class UserWords(Struct, frozen=True):
-    """Text of the user."""
+    """Text from the user."""
 
     text: str
 
@@ -44,7 +42,7 @@ class CallResult(Struct, frozen=True):
 
 
 class ModelWords(Struct, frozen=True):
-    """Text of the model, or its reasoning if `thought` is true."""
+    """Text from the model, or its reasoning if `thought` is true."""
 
     text: str
     thought: bool = False
@@ -71,7 +69,7 @@ class UserMessage(Struct, frozen=True):
 
 
 class ModelMessage(Struct, frozen=True):
-    """One response of the model."""
+    """One response from the model."""
 
     parts: tuple[ModelPart, ...]
 
@@ -181,7 +179,7 @@ def _model_words(event: ChatResponse) -> ModelWords:
 
 
 def _as_object(arguments: Json) -> JsonObject:
-    """Return the arguments as an object, because providers require an object. A text that is not
-    a JSON object is wrapped in one.
+    """Return the arguments as an object, because providers require one. Text that is not a JSON
+    object is wrapped in an object.
     """
     return arguments if isinstance(arguments, dict) else {"invalid_arguments": arguments}

@@ -58,8 +58,8 @@ class Wrapper:
     def asked(
         self, request: ModelRequest
     ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Start a request as a context manager: `async with self.asked(request) as events`.
-        Leaving the block closes the request at once.
+        """Start a request as a context manager: `async with self.asked(request) as events`. Leaving
+        the block closes the request immediately.
         """
         events: Any = self.model.stream(request)
         return aclosing(events) if hasattr(events, "aclose") else nullcontext(events)
@@ -105,8 +105,7 @@ class ObservedModel(Wrapper):
 
 
 # --------------------------------------------------------------------------------------------------
-# Requests and responses as JSON, for the log and for `--dry-run`. API keys are not part of a
-# request
+# Requests and responses as JSON, for the log and for `--dry-run`. They do not contain API keys
 
 
 LOG = logging.getLogger("midturn.models")
@@ -150,7 +149,7 @@ def request_json(model: str | None, request: ModelRequest) -> dict[str, Json]:
 
 
 def message_json(event: Event) -> Json:
-    """Return an event without the fields that only the log needs."""
+    """Return an event as JSON, without the fields that are needed only in the log."""
     return {key: value for key, value in event.to_json().items() if key not in _INTERNAL_FIELDS}
 
 
@@ -162,11 +161,11 @@ def _one_line(value: Json) -> str:
 # Retries
 
 
-# maximum number of characters that an error repeats from the end of a cut response
+# maximum length of the end of an interrupted response that an error quotes, in characters
 _MAX_TAIL_LENGTH = 60
 _MIN_WHOLE_SECONDS = 3.0  # minimum wait in seconds that is shown without a decimal
-# number of characters that are kept of the response; the error collapses white space, so more are
-# needed than it shows
+# number of characters of the response kept for the error; more than it shows, because it collapses
+# white space
 _BUFFER_LENGTH = 4 * _MAX_TAIL_LENGTH
 
 
@@ -193,8 +192,8 @@ _MIN_SERVER_ERROR: Final = 500
 
 
 def is_transient(status: int | None) -> bool:
-    """Return whether a retry may help: 408, 409, 429, 5xx, or no status because the connection
-    broke.
+    """Return whether a retry may help: the status is 408, 409, 429 or 5xx, or there is none because
+    the connection was lost.
     """
     return status is None or status in _TRANSIENT_STATUSES or status >= _MIN_SERVER_ERROR
 
@@ -202,10 +201,10 @@ def is_transient(status: int | None) -> bool:
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Retry limits and waiting times in seconds.
 
-    The wait starts at `base` and doubles up to `cap`. A random part of up to ± `jitter` (a
-    fraction of the wait) is added. If the server asks for a longer wait, the longer wait is used,
-    up to `longest`. `restarts_cut_responses`: also retry a response that broke off after a part
-    of the text was shown. The caller must then mark the shown text as discarded.
+    The wait starts at `base` and doubles up to `cap`. It varies randomly by up to ± `jitter`, a
+    fraction of the wait. If the server asks for a longer wait, that wait is used, up to `longest`.
+    `restarts_cut_responses`: also retry a response that was interrupted after part of its text was
+    shown. The caller must then mark the shown text as discarded.
     """
 
     max_retries: int = DEFAULT_RETRIES
@@ -234,9 +233,10 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
 
 class Retrying(Struct, frozen=True):
-    """A wait before the next attempt: the error, the seconds, and the number of the retry.
+    """A wait before the next attempt, with the error, the number of seconds and the number of the
+    retry.
 
-    `was_cut`: a part of the failed response was already shown.
+    `was_cut`: part of the failed response was already shown.
     """
 
     model: str
@@ -267,9 +267,9 @@ def _chance() -> float:
 class RetryingModel(Wrapper):
     """A model that retries failed requests and counts the usage of successful ones.
 
-    After some text was shown, the model retries only if the policy sets `restarts_cut_responses`.
-    It then yields `BrokeOff` before the new response. `report` is called before each wait. Side
-    requests show no text, so they can always be repeated.
+    If text was already shown, the model retries only if the policy sets `restarts_cut_responses`,
+    and yields `BrokeOff` before the new response. `report` is called before each wait. The text of
+    side requests is never shown, so they can always be retried.
     """
 
     def __init__(
@@ -291,8 +291,8 @@ class RetryingModel(Wrapper):
         """Yield the wrapped model's events.
 
         Raises:
-            ModelError: The failure is permanent, all retries failed, or the response broke off
-                (the message contains its last words).
+            ModelError: The failure is permanent, all retries failed, or the response was
+                interrupted (the message quotes its end).
         """
         failures = 0
         while True:
@@ -344,8 +344,8 @@ def _shown(event: ModelEvent) -> str:
 
 
 def _too_long(error: ModelError) -> ModelError:
-    """Return the error for a server that asks for a longer wait than the policy allows. The
-    message contains the requested wait.
+    """Return the error for a server that asks for a longer wait than the policy allows. The message
+    includes the requested wait.
     """
     text = (
         f"{str(error).rstrip('.')}. The server asks to wait {error.retry_after:.0f} seconds. Try"
@@ -357,9 +357,7 @@ def _too_long(error: ModelError) -> ModelError:
 
 
 def _cut(error: ModelError, shown: str) -> ModelError:
-    """Return the error for a response that broke off. The message contains the last words of the
-    response.
-    """
+    """Return the error for an interrupted response. The message quotes the end of the response."""
     tail = " ".join(shown.split())
     tail = f"…{tail[-_MAX_TAIL_LENGTH:]}" if len(tail) > _MAX_TAIL_LENGTH else tail
     return ModelError(

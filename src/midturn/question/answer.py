@@ -1,4 +1,6 @@
-"""Validate answers, and parse typed answers, for people, models, configuration and the inbox."""
+"""Validate answers, and parse answers given as text. Used for people, models, configuration and the
+inbox.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,7 @@ def _refuse(message: str) -> NoReturn:
     raise AnswerError([Problem("", message)])
 
 
-# Parsing of typed options: list numbers or names
+# Parse options given as text: list numbers or names
 # --------------------------------------------------------------------------------------------------
 
 
@@ -138,7 +140,7 @@ _RANGE = r"(?a)(\d{1,4})\s*-\s*(\d{1,4})"
 
 
 class NotChosen(ValueError):  # noqa: N818 (the name describes the text)
-    """The typed text matches no option, is an invalid range (`is_range`), or is both the number of
+    """The text does not match an option, is an invalid range (`is_range`), or is both the number of
     one option and the name of another (`is_both`).
     """
 
@@ -150,8 +152,8 @@ class NotChosen(ValueError):  # noqa: N818 (the name describes the text)
 
 
 def choose(typed: str, options: SelectOptions) -> int:
-    """Return the index of the typed option: `2` or `2.` selects by number, `=2` or other text by
-    name.
+    """Return the index of the option that a text selects: `2` or `2.` by number, `=2` or other text
+    by name.
 
     Raises:
         NotChosen: No option matches, or the number is also the name of another option.
@@ -169,8 +171,8 @@ def choose(typed: str, options: SelectOptions) -> int:
 
 
 def choose_many(typed: str, options: SelectOptions) -> frozenset[int]:
-    """Return the indexes of the typed options: `all`, `none`, or numbers, ranges and names
-    separated by commas.
+    """Return the indexes of the options that a text selects: `all`, `none`, or numbers, ranges and
+    names separated by commas.
 
     Raises:
         NotChosen: A number, range or name in the list matches no option.
@@ -207,7 +209,7 @@ def _part(part: str, options: SelectOptions) -> list[int]:
     return list(range(first - 1, last))
 
 
-# Typed answers from a command line, a flag or a chat
+# Answers given as text on a command line, in a flag or in a chat
 # --------------------------------------------------------------------------------------------------
 
 
@@ -215,8 +217,8 @@ _MAX_LISTED = 20
 
 
 def parse_answer(question: answers.TypeTerms, words: str) -> Json | SecretValue:
-    """Parse a typed answer. Valid JSON is parsed as JSON, other text like input at a prompt
-    (`yes`, `2`, `eu-1`, 👍).
+    """Parse an answer given as text. Valid JSON is parsed as JSON, other text in the same way as
+    input at a prompt (`yes`, `2`, `eu-1`, 👍).
 
     A number selects the option at that position in the list. Several choices are separated by
     commas. A misspelt option is an error. An answer in the person's own words must be written as
@@ -254,8 +256,8 @@ def parse_answer(question: answers.TypeTerms, words: str) -> Json | SecretValue:
 
 
 def answer_from_words(question: answers.TypeTerms, text: str) -> Json:
-    """Convert a text that was typed before its question was known to an answer. The text is parsed
-    with `parse_answer`. If that fails, it is parsed as JSON, or else returned as text.
+    """Convert text to an answer, for text that was entered before the question was known. It is
+    parsed with `parse_answer`. If that fails, it is parsed as JSON, or else returned unchanged.
 
     The text for a secret is returned unchanged. The result may be invalid: pass it to
     `question.check`.
@@ -338,20 +340,20 @@ def _fits(question: answers.TypeTerms, value: Json) -> bool:
     return True
 
 
-# Validation of options
+# Validate options
 # --------------------------------------------------------------------------------------------------
 
 
-_MAX_SHOWN_OPTIONS = 8  # maximum number of options in a message
+_MAX_SHOWN_OPTIONS = 8  # maximum number of options listed in a message
 
 
 def chosen(
     kind: answers.SelectType | answers.MultiSelectType, value: Json, pointer: str = ""
 ) -> Json:
-    """Return the matching option as declared, or the person's own words if they are allowed.
+    """Return the matching option as declared, or the person's own text if that is allowed.
 
     Raises:
-        AnswerError: The value is not an option, and own words are not allowed.
+        AnswerError: The value is not an option, and the person's own text is not allowed.
     """
     if _is_scalar(value):
         for option in kind.options:
@@ -367,7 +369,8 @@ def chosen(
 
 
 def all_chosen(kind: answers.MultiSelectType, value: Json) -> list[Json]:
-    """Return the chosen options in the order of declaration, with the person's own words last.
+    """Return the chosen options in the order in which they were declared, followed by the person's
+    own text.
 
     Raises:
         AnswerError: The value is not a list of distinct options, or their number is not allowed.
@@ -420,7 +423,7 @@ def _is_scalar(value: Json) -> TypeGuard[Scalar]:
 
 
 def _is_other(value: Json) -> bool:
-    """Return whether this is `{"other": "<text>"}` with a text that is not blank."""
+    """Return whether this is `{"other": "<text>"}` and the text is not blank."""
     if not isinstance(value, Mapping) or set(value) != {"other"}:
         return False
     words = value["other"]

@@ -22,8 +22,7 @@ from midturn.question.json_value import Json, JsonObject, is_number
 from midturn.question.text import did_you_mean
 
 # --------------------------------------------------------------------------------------------------
-# The keywords of the supported subset of JSON Schema 2020-12, and the allowed values of each
-# keyword
+# The supported keywords of JSON Schema 2020-12, and the allowed values of each keyword
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -260,7 +259,7 @@ def keyword_refusal(keyword: str) -> str | None:
 
 
 def meant_type(given: object) -> str:
-    """Return ` Did you mean …?` for the first unknown type name, or an empty text if no known
+    """Return ` Did you mean …?` for the first unknown type name, or an empty string if no known
     type name is similar.
     """
     names = cast("Sequence[object]", given) if isinstance(given, list | tuple) else (given,)
@@ -290,7 +289,7 @@ def answer_schema(question: TypeTerms) -> JsonObject:
 
 
 def rooted(node: JsonObject, root: str, unchanged: tuple[str, ...] = ()) -> JsonObject:
-    """Copy a schema for use at the place `root` inside another schema, such as `#/properties/q`.
+    """Copy a schema for use at the location `root` in another schema, such as `#/properties/q`.
 
     Local references inside the copy are adjusted, except references that start with one of
     `unchanged`.

@@ -26,7 +26,7 @@ _MAX_COMPARED_LENGTH = 512
 
 
 class OtherAnswer(TypedDict):
-    """An answer in the person's own words. Allowed if `allow_other` is set."""
+    """An answer that is not one of the options, as text. Allowed if `allow_other` is set."""
 
     other: str
 
@@ -37,9 +37,9 @@ class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
     Args:
         value: The answer if this option is chosen.
         description: Explanation, shown next to the value.
-        preview: Preformatted text of several lines that shows the result of the choice: a mock-up,
-            code or a diff. It is shown while the option is highlighted. At most 16 KiB, and 64 KiB
-            for all options of a question.
+        preview: Multi-line preformatted text that shows the result of the choice: a mock-up, code
+            or a diff. It is shown while the option is highlighted. At most 16 KiB, and 64 KiB for
+            all options of a question.
     """
 
     value: Value_co
@@ -105,8 +105,8 @@ class SchemaType(_Tagged, frozen=True, tag="schema"):
 
 
 class UnknownType:
-    """An answer type that only a newer version knows. The type is kept as `raw`, shown by its
-    name, and cannot be used in new questions.
+    """An answer type from a newer version. The type is preserved in `raw`, shown by its name, and
+    cannot be used in new questions.
 
     The class is not a `Struct`, so that msgspec encodes the type with `to_json`, exactly as it
     was read.
@@ -161,7 +161,7 @@ class BareType(Struct, frozen=True):
 
 
 def label_of(value: Scalar) -> str:
-    """Return the text that a person sees for an option's value."""
+    """Return the text shown to a person for an option's value."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -188,8 +188,8 @@ def folded(label: str) -> str:
 
 
 Persistence: TypeAlias = Literal["none", "turn", "conversation"]
-"""Longest time for which a person can have an answer remembered: not at all, for the turn, or for
-the conversation.
+"""How long a person can have an answer remembered: not at all, for the turn, or for the
+conversation.
 """
 
 
@@ -198,7 +198,7 @@ class When(Struct, frozen=True):
 
     Args:
         question_id: The id of the earlier question.
-        equals: The answer to the earlier question for which this question is asked.
+        equals: The answer to the earlier question that makes midturn ask this question.
     """
 
     question_id: str
@@ -255,7 +255,7 @@ _WITH_FIELDS: Mapping[str, type[SelectType | MultiSelectType | SchemaType]] = {
 
 
 def read_persisted_type(raw: JsonObject) -> PersistedType:
-    """Return the answer type. A type that this version does not know or cannot read is kept as
+    """Return the answer type. A type that this version does not support or cannot read becomes an
     `UnknownType`.
     """
     tag = raw.get("type")

@@ -1,4 +1,4 @@
-"""Strict reader for authored answer types. Reports every problem with its JSON pointer."""
+"""Strict reader for authored answer types. Reports every problem with a JSON Pointer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from midturn.question.json_value import Json, Limits, canonical, pointer_to, sho
 from midturn.question.schema import check_schema
 from midturn.question.text import did_you_mean
 
-# Problems, collected so that all of them are reported together
+# Collect problems, so that all of them are reported together
 # ----------------------------------------------------------
 
 
-_MAX_REPORTED = 20  # maximum number of reported unknown keys, and of searches for similar names
+_MAX_REPORTED = 20  # maximum number of unknown keys that are reported with suggestions
 
 
 class Findings(list[Problem]):
-    """The problems found so far, each with its JSON pointer and a remedy."""
+    """The problems found so far, each with a JSON Pointer and advice on how to fix it."""
 
     def add(self, pointer: str, message: str) -> None:
         """Add a problem."""
@@ -77,14 +77,14 @@ _TYPES_WITHOUT_FIELDS: Mapping[object, answers.AnswerType] = {
 _POINTER = "/answer_type"
 _OPTION_TEXTS = ("description", "preview")
 _MAX_FULL_PREVIEWS = 4
-"""Total size limit of the previews of one question, as a multiple of the maximum size of one
+"""Limit on the total size of a question's previews, as a multiple of the maximum size of one
 preview.
 """
 
 
 def read_answer_type(value: Json, limits: Limits, findings: Findings) -> answers.AnswerType | None:
-    """Return the answer type, or None if it is too broken to validate answers. `findings` has
-    the problems.
+    """Return the answer type, or None if it cannot be used to validate answers. Problems are added
+    to `findings`.
     """
     if not isinstance(value, Mapping):
         findings.mistyped(_POINTER, "answer_type", 'an object such as {"type": "boolean"}', value)

@@ -38,8 +38,8 @@ from midturn.question.text import QUESTION_ID
 Q = TypeVar("Q", bound=AuthoredFields)
 
 _AUTHORED_KEY = "authored"
-_MAX_ESCAPED_BYTES = 6  # maximum number of bytes of one character in JSON
-# maximum number of characters of an option in JSON besides its label and its description
+_MAX_ESCAPED_BYTES = 6  # maximum size of one character in JSON, in bytes
+# maximum length of an option in JSON without its label and description, in characters
 _OPTION_OVERHEAD = 100
 _KEYS = (
     "id",
@@ -62,12 +62,12 @@ _LINE_BREAK = f"\r\n|[{_BREAKS}]"
 
 
 def author(kind: type[Q], authored: object, limits: Limits, returns: object = None) -> Q:
-    """Read a question from its JSON. Equal immutable questions are cached, because a tool that
-    runs again asks the same questions.
+    """Read a question from its JSON. Immutable questions are cached, because a tool that runs again
+    asks the same questions.
 
     Raises:
-        QuestionError: The question is invalid. `problems` lists every problem with a JSON pointer,
-            what is allowed and a remedy.
+        QuestionError: The question is invalid. `problems` lists every problem with a JSON Pointer,
+            what is allowed, and how to fix it.
     """
     cache_key = None if returns is not None else _cache_key(kind, authored, limits)
     cached = _cache.get(cache_key)
@@ -88,7 +88,7 @@ _CacheKey: TypeAlias = tuple[type, Limits, bytes]
 
 
 def _cache_key(kind: type, authored: Any, limits: Limits) -> _CacheKey | None:
-    """Return a key that equals another key only if all values and their types are equal. None if
+    """Return a cache key. Two keys are equal only if all values and their types are equal. None if
     a value is not plain data.
     """
     try:
@@ -97,7 +97,7 @@ def _cache_key(kind: type, authored: Any, limits: Limits) -> _CacheKey | None:
         return None
 
 
-# the only version in which equal values always have equal bytes; later versions encode shared
+# the only version that always encodes equal values in the same way; later versions encode shared
 # references
 _MARSHAL_VERSION: Final = 0
 _cache: Final[dict[_CacheKey | None, Any]] = {}
@@ -125,8 +125,8 @@ _QuestionLimits: TypeAlias = tuple[int, int, int, int, int]
 
 
 def _question_limits(limits: Limits) -> _QuestionLimits:
-    """Return the limits for a single question. A change of other limits, such as `shown`, does
-    not require checking the question again.
+    """Return the limits for a single question. If other limits change, such as `shown`, the
+    question does not have to be checked again.
     """
     return limits.question, limits.context, limits.options, limits.json_depth, limits.batch
 
@@ -141,11 +141,11 @@ class _Authored(Struct, frozen=True):
 
 
 def as_authored(questions: Sequence[AuthoredFields], limits: Limits) -> int | None:
-    """Return an upper bound for the size of the questions' JSON in bytes; None if any of them must
+    """Return an upper bound for the size of the questions' JSON in bytes. None if any of them must
     be checked again.
 
-    A question need not be checked again if it is immutable, and `author` has checked it under the
-    same limits for questions. A copy made with `replace` must be checked again.
+    A question does not have to be checked again if it is immutable and `author` checked it under
+    the same limits for questions. A copy made with `replace` must be checked again.
     """
     wanted = _question_limits(limits)
     total = 0
@@ -163,7 +163,7 @@ def stays_as_authored(question: AuthoredFields) -> bool:
 
 
 def _max_bytes(question: AuthoredFields, limits: Limits) -> int:
-    """Return an upper bound of the size of a question in JSON, in bytes, without encoding it."""
+    """Return an upper bound for the size of a question's JSON in bytes, without encoding it."""
     if not isinstance(question.default, UnsetType | bool):
         return limits.batch
     match question.answer_type:
@@ -190,7 +190,7 @@ def _is_mutable(question: AuthoredFields) -> bool:
 
 
 def written(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a question's fields as JSON. A field of a wrong type is left unchanged, so that the
+    """Return a question's fields as JSON. A field of the wrong type is left unchanged, so that the
     check reports it.
     """
     return {
@@ -213,8 +213,8 @@ def _with_deadline(fields: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def plain(value: Struct) -> object:
-    """Convert the value of a field, such as a `When`, to JSON. Return the value itself if it has no
-    JSON form.
+    """Convert the value of a field, such as a `When`, to JSON. A value that cannot be represented
+    as JSON is returned unchanged.
     """
     try:
         return cast("object", msgspec.to_builtins(value))
@@ -223,8 +223,8 @@ def plain(value: Struct) -> object:
 
 
 class _Reader:
-    """Reads one field after the other. Invalid fields get placeholder values, so that the other
-    fields can be checked.
+    """Reads the fields one by one. Invalid fields get placeholder values, so that the other fields
+    can be checked.
     """
 
     def __init__(self, authored: Mapping[str, Json], limits: Limits) -> None:

@@ -1,4 +1,4 @@
-"""`Question.boolean`, `.select` and the other constructors, one for each answer type, with their
+"""The constructors of `Question`, one for each answer type (`boolean`, `select`, …), with their
 type hints.
 """
 
@@ -29,7 +29,7 @@ from midturn.question.python_types import default_as_json, options_as_json, sche
 
 
 class Constructors:
-    """Constructors of `Question`, except `Question.text`, which shares its name with a field."""
+    """The constructors of `Question`, except `Question.text`, which is also the name of a field."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class Constructors:
             default: The answer if the person presses Enter. Without a default, Enter does nothing.
             context: Background information in Markdown, shown above the text. At most 16 KiB.
             exclusive: Whether only a human may answer, never a model.
-            persistence: Longest time for which the person can have the answer remembered: `none`
+            persistence: How long the person can have the answer remembered: `none`
                 (not at all), `turn` or `conversation`.
             optional: Whether the person may skip the question. The answer is then None.
             when: In a form, ask only if an earlier question has this answer. If the question is
@@ -172,7 +172,7 @@ class Constructors:
             default: Value (not position) of the option that is selected first.
             context: Background information in Markdown, shown above the text. At most 16 KiB.
             exclusive: Whether only a human may answer, never a model.
-            persistence: Longest time for which the person can have the answer remembered: `none`
+            persistence: How long the person can have the answer remembered: `none`
                 (not at all), `turn` or `conversation`.
             optional: Whether the person may skip the question. The answer is then None.
             when: In a form, ask only if an earlier question has this answer. If the question is
@@ -286,7 +286,7 @@ class Constructors:
             default: Values that are selected first.
             context: Background information in Markdown, shown above the text. At most 16 KiB.
             exclusive: Whether only a human may answer, never a model.
-            persistence: Longest time for which the person can have the answer remembered: `none`
+            persistence: How long the person can have the answer remembered: `none`
                 (not at all), `turn` or `conversation`.
             optional: Whether the person may skip the question. The answer is then None.
             when: In a form, ask only if an earlier question has this answer. If the question is
@@ -370,7 +370,7 @@ class Constructors:
             default: Initial value of the field.
             context: Background information in Markdown, shown above the text. At most 16 KiB.
             exclusive: Whether only a human may answer, never a model.
-            persistence: Longest time for which the person can have the answer remembered: `none`
+            persistence: How long the person can have the answer remembered: `none`
                 (not at all), `turn` or `conversation`.
             optional: Whether the person may skip the question. The answer is then None.
             when: In a form, ask only if an earlier question has this answer. If the question is
@@ -511,7 +511,7 @@ class Constructors:
             default: Initial value of the field: a value of the type, or JSON.
             context: Background information in Markdown, shown above the text. At most 16 KiB.
             exclusive: Whether only a human may answer, never a model.
-            persistence: Longest time for which the person can have the answer remembered: `none`
+            persistence: How long the person can have the answer remembered: `none`
                 (not at all), `turn` or `conversation`.
             optional: Whether the person may skip the question. The answer is then None.
             when: In a form, ask only if an earlier question has this answer. If the question is
@@ -549,8 +549,8 @@ class Constructors:
 
 
 def authored(cls: type[Any], fields: Mapping[str, object], returns: object = None) -> Question[Any]:
-    """Build a question through the same reader as authored JSON, so that the same rules apply.
-    None values are omitted.
+    """Build a question with the reader for authored JSON, so that the same rules apply. None values
+    are omitted.
     """
     if not _JSON_TYPES.issuperset(map(type, fields.values())):
         fields = {
@@ -562,7 +562,7 @@ def authored(cls: type[Any], fields: Mapping[str, object], returns: object = Non
 
 
 _JSON_TYPES: Final = frozenset({str, bool, dict})
-"""Types whose values need no conversion to JSON. Most values have one of these types."""
+"""Types whose values do not have to be converted to JSON. Most values have one of these types."""
 
 
 def terms_of(
@@ -574,7 +574,7 @@ def terms_of(
     people: People | None = None,
     **terms: object,
 ) -> dict[str, object]:
-    """Collect the optional fields of a question that are set."""
+    """Return the optional fields of a question that are set."""
     if context is not None:
         terms["context"] = context
     if when is not None:
@@ -596,7 +596,7 @@ def bounded(schema: Mapping[str, Json]) -> JsonObject:
     }
 
 
-# Type hints for the constructors' keywords. They exist only for type checkers
+# Type hints for the constructors' keyword arguments, used only by type checkers
 # ---------------------------------------
 
 
@@ -610,7 +610,7 @@ if TYPE_CHECKING:
     No: TypeAlias = Literal[False]
     Options: TypeAlias = Sequence[S | SelectOption[S]]
     Own: TypeAlias = S | OtherAnswer
-    """An option, or the person's own words."""
+    """An option, or the person's own text."""
 
     class Terms(TypedDict, total=False):
         """The keywords of every constructor."""

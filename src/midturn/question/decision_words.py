@@ -1,8 +1,8 @@
-"""Parse typed decisions: a yes/no question or an approval that is answered in words.
+"""Parse decisions given as text: answers to yes/no questions and approvals.
 
-A text decides only if it contains nothing but the decision: `yes`, `No.`, 👍, or "no" with a
-reason (`no, because X`, `no: X`). "Yes" with more words may be a condition ("yes, but only after
-the backup"), and "no" with more words may be an approval ("no problem, go ahead"). Such texts are
+A text is a clear decision only if it contains nothing else: `yes`, `No.`, 👍, or "no" with a reason
+(`no, because X`, `no: X`). "Yes" with more words may be a condition ("yes, but only after the
+backup"), and "no" with more words may be an approval ("no problem, go ahead"). Such texts are
 returned as `Unclear`, so that the caller can ask the author.
 """
 
@@ -45,9 +45,7 @@ _REASON: Final = re.compile(
 
 
 class ClearDecision(Struct, frozen=True):
-    """A clear decision, yes or no. `reason` is the reason for the answer no, if the text contains
-    one.
-    """
+    """A clear decision, yes or no. `reason` is the reason for a no, if the text contains one."""
 
     answer: bool
     reason: str | None = None

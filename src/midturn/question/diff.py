@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from midturn.question.text import exact
 
-_CONTEXT_LINES = 3  # number of unchanged lines around a change
+_CONTEXT_LINES = 3  # unchanged lines shown around a change
 # maximum number of old or new lines in a part whose repeated lines are matched; in a larger part,
 # all old lines are replaced by the new ones
 _MAX_MATCHED_LINES = 2_000
-# smallest limit: `_MAX_SEARCHED_CHANGES` is halved for each part that exceeds it
+# lower limit for `_MAX_SEARCHED_CHANGES`, which is halved for each part that exceeds it
 _MIN_SEARCHED_CHANGES = 50
 # maximum number of changed lines for which the shortest diff is computed; for larger changes, unique
 # lines are matched first
@@ -32,7 +32,7 @@ class Change(Struct, frozen=True):
     new: str | None
 
     def diff(self) -> str:
-        """Return the unified diff with headers, or an empty text if nothing changes."""
+        """Return the unified diff with headers, or an empty string if nothing changes."""
         old, new = _lines(self.old), _lines(self.new)
         hunks = [line for group in _grouped(_edits(old, new)) for line in _hunk(group, old, new)]
         if not hunks:
@@ -66,7 +66,7 @@ class _Edit(Struct, frozen=True):
 
 
 def _lines(text: str | None) -> list[str]:
-    """Split at newlines only, as patch programs do: a form feed or U+2028 is part of its line."""
+    """Split only at newlines, as patch programs do. A form feed or U+2028 does not end a line."""
     return _LINE.findall(text or "")
 
 

@@ -14,7 +14,9 @@ from midturn.question.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 from midturn.question.question import Question
 
 FOREIGN_LIMITS: Limits = replace(DEFAULT_LIMITS, form=200, options=2_000)
-"""Limits for forms of other programs, whose authors do not know midturn's limits."""
+"""Limits for forms from other programs. They are higher, because those programs were not written
+for midturn.
+"""
 _NO_LIMITS = replace(DEFAULT_LIMITS, form=2**31, options=2**31, question=2**31, context=2**31)
 
 
@@ -77,7 +79,7 @@ class Form(Struct, frozen=True):
 
     @classmethod
     def from_record(cls, questions: Json, *, review: bool = False) -> Form:
-        """Read the questions of a recorded form, without limits, because the limits were checked
+        """Read the questions of a recorded form. Limits are not applied, because they were checked
         when the form was asked.
 
         Args:
@@ -123,8 +125,8 @@ def _is_unconditional(given: object) -> bool:
 
 
 def _type_problems(questions: Sequence[object]) -> list[Problem]:
-    """Return a problem for each value of a wrong type, because Python does not check types at
-    run time.
+    """Return a problem for each value of the wrong type, because Python does not check types at run
+    time.
     """
     advice = (
         "Build one with `Question.boolean`, `.select`, `.multi_select`, `.text`, `.secret` or"
@@ -168,14 +170,15 @@ def _canonical(question: Question[Any], by_id: dict[str, Question[Any]]) -> Ques
     )  # a condition cannot refer to a secret
 
 
-# Problems of a form, reported together
+# All problems with a form, reported together
 # --------------------------------------------------------------------------------------------------
 
 
 class FormPlace(Struct, frozen=True):
-    """One entry of a form, valid or not. Used to report the problems of all questions together.
+    """One entry of a form, whose question may be invalid. Used to report the problems with all
+    questions together.
 
-    `problems` are the problems of the question, with pointers relative to the question.
+    `problems` are the problems with the question. Their pointers are relative to the question.
     """
 
     id: str | None
@@ -216,7 +219,7 @@ def when_in(obj: Json) -> When | None:
 
 
 def form_problems(entries: Sequence[FormPlace], limit: int) -> list[Problem]:
-    """Return every problem of a form, in the order of its questions. Empty if the form is valid."""
+    """Return every problem with a form, in the order of its questions. Empty if it is valid."""
     found = [] if 1 <= len(entries) <= limit else [_miscounted(len(entries), limit)]
     earlier: dict[str, FormPlace] = {}
     for place, entry in enumerate(entries):
@@ -250,8 +253,8 @@ def _miscounted(count: int, limit: int) -> Problem:
 def _condition_problems(
     entry: FormPlace, when: When, earlier: dict[str, FormPlace], *, later: bool
 ) -> Iterator[Problem]:
-    """Yield the problems of a condition: it must refer to an earlier question and to a possible
-    answer of it.
+    """Yield the problems with a condition. It must refer to an earlier question, and to a possible
+    answer to that question.
     """
     named = earlier.get(when.question_id)
     if named is None:

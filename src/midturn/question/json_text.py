@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 
 from midturn.question.json_value import Json
 
-# quick check: a JSON text without a match contains no lone surrogate
+# quick check: JSON without a match does not contain a lone surrogate
 _SURROGATE = r"\\u[dD][89a-fA-F]|[\ud800-\udfff]"
 
 
@@ -30,7 +30,7 @@ def read_json(text: str) -> Json:
     """Read JSON strictly: no repeated keys, `NaN`, overflowing numbers or lone surrogates.
 
     Raises:
-        NotJson: The text is not JSON. The message has the reason, line and column.
+        NotJson: The text is not JSON. The message contains the reason, line and column.
     """
     try:
         value = json.loads(
@@ -78,7 +78,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-# JSON of other programs, which may be malformed
+# JSON from other programs, which may be malformed
 # --------------------------------------------------------------------------------------------------
 
 
@@ -93,7 +93,7 @@ def read_loosely(content: bytes) -> object:
 
 
 def _as_text(value: object) -> object:
-    """Replace lone surrogates, which JavaScript writes and no store can save."""
+    """Replace lone surrogates, which JavaScript can write but stores cannot save."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

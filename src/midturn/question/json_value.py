@@ -24,13 +24,13 @@ Scalar: TypeAlias = bool | int | float | str
 JsonObject: TypeAlias = Mapping[str, Json]
 _Path: TypeAlias = "tuple[_Path, str | int] | None"
 
-# maximum number of bits of an integer: the range of an IEEE double. Python refuses to parse much
+# maximum number of bits in an integer: the range of an IEEE double. Python does not parse much
 # longer integers
 LONGEST_INTEGER = 1024
-# maximum number of values inside one value; questions and answers need far fewer. Checking a
+# maximum number of nested values in a value; questions and answers contain far fewer. Checking a
 # value of this size takes at most a tenth of a second
 MOST_PARTS = 50_000
-SHOWN = 60  # maximum number of characters of a value in a message
+SHOWN = 60  # maximum length of a value in a message, in characters
 # matches a float that may equal an integer, and text that looks like such a float
 _MAYBE_INTEGRAL = re.compile(rb"\d(?:\.0(?!\d)|[eE])")
 _LONE_SURROGATE = "[\ud800-\udfff]"
@@ -45,8 +45,8 @@ def canonical(value: Json) -> bytes:
 
 
 def is_canonical(encoded: bytes) -> bool:
-    """Return whether JSON with sorted keys certainly contains no float that equals an integer, such
-    as `1.0`. Such a float would have to be replaced by the integer.
+    """Return whether JSON with sorted keys is already canonical. Returns False if it may contain a
+    float that equals an integer, such as `1.0`, which must be replaced.
     """
     return _MAYBE_INTEGRAL.search(encoded) is None
 
@@ -61,8 +61,8 @@ def json_equal(left: Json, right: Json) -> bool:
 
 
 def overlay(*tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge tables recursively. Later tables take precedence; a value that is not a table
-    replaces the earlier value.
+    """Merge tables recursively. Later tables take precedence. A value that is not a table replaces
+    the earlier value.
     """
     merged: dict[str, Any] = {}
     for table in tables:
@@ -128,11 +128,12 @@ _NOT_CONVERTED = (bytes, bytearray, memoryview)
 
 
 def as_json(value: object) -> Any:
-    """Convert a Python value to JSON if it has a JSON form; return any other value unchanged.
+    """Convert a Python value to JSON. A value that cannot be represented as JSON is returned
+    unchanged.
 
-    Enum members, dataclasses, structs, dates and Pydantic models are converted, also inside lists
-    and mappings. A set becomes a list. Bytes are not converted, because base64 text would look like
-    ordinary text.
+    Enum members, dataclasses, structs, dates and Pydantic models are converted, including those in
+    lists and mappings. A set becomes a list. Bytes are not converted, because base64 text would
+    look like ordinary text.
     """
     try:
         return msgspec.to_builtins(value, builtin_types=_NOT_CONVERTED, enc_hook=dumped)
@@ -153,8 +154,8 @@ def dumped(value: object) -> object:
 
 
 def is_plain(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> bool:
-    """Return whether `value` certainly is JSON made only of strings, booleans, null, lists, tuples
-    and dicts, without numbers.
+    """Return whether `value` is JSON that consists only of strings, booleans, null, lists, tuples
+    and dicts. It may return False for other valid JSON.
 
     This fast check succeeds for most values.
     """
@@ -210,7 +211,7 @@ def _pointer(path: _Path) -> str:
 
 
 def _own_problem(item: object) -> str | None:
-    """Return the problem of one value, ignoring the values inside it."""
+    """Return the problem with a value itself, ignoring nested values, or None."""
     match item:
         case None | bool() | list() | tuple():
             return None
@@ -271,7 +272,7 @@ def _plain(value: Json) -> Json:
     return value
 
 
-# JSON of other programs: values of a wrong type count as missing
+# JSON from other programs: values of the wrong type are treated as missing
 # -------------------------------------------------------
 
 
@@ -309,24 +310,24 @@ def text(value: object) -> str:
 
 
 class Limits(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Limits of questions, forms, turns and events.
+    """Limits for questions, forms, turns and events.
 
     Args:
-        question: Maximum characters of a question's text, and of each option.
-        context: Maximum bytes of a question's context.
-        options: Maximum number of options of a question.
-        form: Maximum number of questions of a form.
+        question: Maximum length of a question's text and of each option, in characters.
+        context: Maximum size of a question's context, in bytes.
+        options: Maximum number of options in a question.
+        form: Maximum number of questions in a form.
         shown: Maximum number of different questions shown to a person in one turn.
-        repeats: Number of times that a tool may ask the same question in one call.
+        repeats: How often a tool may ask the same question in one call.
         rejected_cycles: Maximum number of consecutive cycles (a model request and its calls) in
-            which a reviewing model has rejected a call. After that, only a person may answer.
+            which a reviewing model rejected a call. After that, only a person may answer.
         cycles: Maximum number of requests to the main model in one turn.
-        seconds: Maximum working time of a turn in seconds, without the time spent waiting for
-            people. None: no limit.
-        tool_output: Maximum bytes of a tool's result that the model reads.
-        batch: Maximum bytes of one batch of events.
+        seconds: Time limit of a turn in seconds, excluding the time spent waiting for people. None:
+            no limit.
+        tool_output: Maximum size of a tool result that is sent to the model, in bytes.
+        batch: Maximum size of one batch of events, in bytes.
         json_depth: Maximum nesting depth of JSON: an answer, or the arguments of a call.
-        event_line: Maximum bytes of one recorded event.
+        event_line: Maximum size of one recorded event, in bytes.
     """
 
     question: int = 2_048

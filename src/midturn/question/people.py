@@ -1,8 +1,8 @@
 """People and deadlines of a question: assignment, approvals, reminders, escalation and time limits.
 
 Names of groups and people are resolved when a question is asked. The members of each group and the
-logins of each person are recorded with the question. So answering needs no configuration, and a
-configuration change does not affect open questions.
+logins of each person are recorded with the question. Answering therefore does not need the
+configuration, and a configuration change does not affect open questions.
 """
 
 # No `from __future__ import annotations`: msgspec reads the annotations at run time.
@@ -49,7 +49,7 @@ DEADLINE_FORMS: Final = (
 
 
 def deadline_as_json(deadline: object) -> dict[str, object]:
-    """Return the JSON field of a question for a deadline.
+    """Return a deadline as a field in a question's JSON.
 
     Raises:
         QuestionError: The deadline is invalid, too short or too long, or a time without a time
@@ -141,8 +141,8 @@ _UNITS: Final = (
 
 
 def time_left(now: str, asked_at: str, deadline: str) -> str:
-    """Return the time left for an answer as text for people. In the last quarter of the time,
-    units are written as words. Empty if a time is unreadable.
+    """Return the time left for an answer as text for people. In the last quarter of the time, units
+    are written out. Empty if a time cannot be parsed.
     """
     try:
         left, whole = (
@@ -258,7 +258,8 @@ class People(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         return (*self.ask, *(name for each in self.escalate for name in each.to))
 
     def people_of(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the people that names refer to, without duplicates and in the spelling used here.
+        """Return the people that names refer to, without duplicates, in the spelling used in this
+        object.
 
         Args:
             names: Names of people and groups. A group is replaced by its members.
@@ -290,7 +291,7 @@ class People(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         return by_name or next(by_login, login)
 
     def identifies(self, person: str) -> bool:
-        """Return whether `ask`, `escalate`, `members` or `logins` contain a person's name.
+        """Return whether `ask`, `escalate`, `members` or `logins` contains a person's name.
 
         Args:
             person: The person's name, as returned by `person`.
@@ -312,8 +313,8 @@ def is_among(name: str, names: Iterable[str]) -> bool:
 
 
 class Person(Struct, frozen=True, forbid_unknown_fields=True):
-    """A configured person. `logins` are accounts on this system and the web page, `notify` are
-    addresses of notification services.
+    """A configured person. `logins` contains accounts on this system and on the web page, and
+    `notify` contains addresses of notification services.
     """
 
     logins: tuple[str, ...] = ()
@@ -321,7 +322,9 @@ class Person(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Directory(Struct, frozen=True):
-    """The configured people and groups. `groups` lists people only; nested groups are resolved."""
+    """The configured people and groups. `groups` maps group names to people; nested groups are
+    already resolved.
+    """
 
     people: Mapping[str, Person] = {}
     groups: Mapping[str, tuple[str, ...]] = {}
@@ -331,7 +334,7 @@ class Directory(Struct, frozen=True):
         return is_among(name, self.people) or is_among(name, self.groups)
 
     def did_you_mean(self, name: str) -> str:
-        """Return ` Did you mean `ana`?` with the most similar name, or an empty text."""
+        """Return ` Did you mean `ana`?` with the most similar name, or an empty string."""
         return did_you_mean(name, (*self.people, *self.groups))
 
     def has_person(self, name: str) -> bool:
@@ -339,7 +342,7 @@ class Directory(Struct, frozen=True):
         return name in self.people or is_among(name, self.people)
 
     def filled_in(self, people: People) -> People:
-        """Return the people with the members of their groups and their logins filled in from this
+        """Return a copy of `people`, with the members of groups and the logins filled in from this
         configuration.
 
         Values given by a tool are discarded, because a tool could otherwise answer in someone
@@ -347,7 +350,7 @@ class Directory(Struct, frozen=True):
         of one person count as one voter. If a group has too few people for the required
         approvals, the turn reports this problem and does not ask the question.
         """
-        filled = copy(people)  # not validated: the turn reports groups that are too small
+        filled = copy(people)  # not validated, because the turn reports groups that are too small
         groups = {name_key(group): (group, members) for group, members in self.groups.items()}
         force_setattr(
             filled,
@@ -404,7 +407,7 @@ def read_people(given: object) -> People:
             raise error.__cause__ from None
         raise QuestionError([Problem("", str(error))]) from None
     if people.members or people.logins or people.named:
-        # Not in `__post_init__`, because recorded questions of earlier versions must stay readable.
+        # Not in `__post_init__`, because questions recorded by earlier versions must stay readable.
         problems = [*_group_problems(people), *_login_problems(people)]
         if problems:
             raise QuestionError(problems)
@@ -471,7 +474,8 @@ def table_problems(error: QuestionError) -> str:
 
 
 def checked_names(given: Sequence[str]) -> tuple[str, ...]:
-    """Return validated names of people and groups to whom a question is reassigned.
+    """Validate the names of the people and groups to whom a question is reassigned, and return
+    them.
 
     Raises:
         QuestionError: The list is empty, or a name is invalid.
@@ -533,7 +537,7 @@ def _problems(people: People) -> Iterator[Problem]:
 
 
 def _too_few(people: People) -> Iterator[Problem]:
-    """Yield problems of questions that no one, or not enough people, could ever answer."""
+    """Yield problems if nobody, or not enough people, could ever answer the question."""
     if people.only and not people.ask:
         yield Problem(
             "/only",

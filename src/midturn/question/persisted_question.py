@@ -1,5 +1,5 @@
-"""Questions in the log. Every log may contain questions, so this module does not import the code
-for authoring them.
+"""Questions as recorded in the log. Programs that only read logs import this module, so it does not
+import the code for authoring questions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ else:
 _CONVERTED_TYPES = (Struct, UnknownType)
 _PLACEHOLDER_ID = "answer"
 PERSISTED = "as_persisted"
-"""Key under which a question caches its recorded form."""
+"""Attribute in which a question caches its recorded form."""
 
 
 @cache
@@ -50,9 +50,9 @@ def _load_question() -> type[Question[Any]]:
 class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """A question as it is recorded: without its id, which the event contains.
 
-    Reading is lenient: unknown keys are ignored (the raw line keeps them), an unknown answer type
-    becomes `UnknownType`, options may be bare scalars, and the text may have several lines. A
-    default of a secret is dropped, because it must never be shown.
+    Reading is lenient: unknown keys are ignored (the raw line preserves them), an unknown answer
+    type becomes an `UnknownType`, options may be bare scalars, and the text may have several lines.
+    The default of a secret is dropped, because it must never be shown.
 
     Args:
         text: The question.
@@ -60,14 +60,12 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
         default: The default answer, or `UNSET`.
         context: Background information, shown above the text.
         exclusive: Whether only a human or a configured value may answer.
-        persistence: Longest time for which an answer may be remembered: `turn`, `conversation` or
-            `none`.
+        persistence: How long an answer may be remembered: `turn`, `conversation` or `none`.
         optional: Whether the question may be skipped.
     """
 
-    # `dict=True` lets `cached_property` store the key, which is needed whenever a recorded attempt
-    # is looked up.
-    # msgspec encodes unknown types with the `encode_custom` hook.
+    # `dict=True` lets `cached_property` store the key, which is needed to look up recorded
+    # questions. msgspec encodes unknown types with the `encode_custom` hook.
 
     text: str
     answer_type: PersistedType
@@ -131,10 +129,10 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
         return self.asked(_PLACEHOLDER_ID).check(value)
 
     def parse(self, words: str) -> Json | SecretValue:
-        """Parse a typed answer, as `Question.parse` does.
+        """Parse an answer given as text, as `Question.parse` does.
 
         Args:
-            words: The typed text.
+            words: The text.
 
         Raises:
             AnswerError: The text is not an answer. The message tells the person what is allowed.
@@ -143,10 +141,11 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
         return self.asked(_PLACEHOLDER_ID).parse(words)
 
     def asked(self, id: str) -> Question[Any]:
-        """Return a `Question` with this id that can be asked again, even if its terms are not
-        allowed in new questions.
+        """Return a `Question` with this id that can be asked again, even if its fields would not be
+        allowed in a new question.
 
-        An invalid default is removed, and a `persistence` of a newer version is treated as `none`.
+        An invalid default is removed, and a `persistence` value from a newer version is treated as
+        `none`.
 
         Args:
             id: The id of the question.
@@ -200,7 +199,7 @@ def _with_default(question: Question[Any], default: Json) -> Question[Any]:
     try:
         return msgspec.structs.replace(question, default=question.check(default))
     except AnswerError:
-        return question  # the log may have an invalid default; ask without it
+        return question  # the recorded default may be invalid; ask without it
 
 
 def question_json(
@@ -217,5 +216,7 @@ def question_json(
 
 
 def _custom_as_json(value: Any) -> Json:
-    """Encode an unknown answer type as it was read. The Python type of an answer is not written."""
+    """Encode an unknown answer type exactly as it was read. The Python type of an answer is not
+    encoded.
+    """
     return cast("Json", value.to_json()) if isinstance(value, UnknownType) else None

@@ -27,7 +27,7 @@ def name_methods(owner: type, prefix: str) -> None:
 
     Args:
         owner: The base class.
-        prefix: The public class and a dot, or an empty text if there are several public classes.
+        prefix: The public class and a dot, or an empty string if there are several public classes.
     """
     for name, member in vars(owner).items():
         function: object = getattr(member, "__func__", member)

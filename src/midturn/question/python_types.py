@@ -1,4 +1,4 @@
-"""Conversion between JSON and Python types with a schema, through msgspec or Pydantic."""
+"""Convert between JSON and Python types that have a JSON Schema, with msgspec or Pydantic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from midturn.question.json_value import Json, JsonObject, canonical, dumped
 
 
 class Mismatch(Exception):  # noqa: N818 (a finding that callers convert to their own errors)
-    """A value does not match its type. `problems` have pointers into the value."""
+    """A value does not match its type. Each problem has a JSON Pointer to the invalid part of the
+    value.
+    """
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -80,7 +82,7 @@ class PlainType:
         except msgspec.ValidationError as error:
             problem = _problem(str(error))
         try:
-            # some models write every number with a decimal point: 2.0 is 2
+            # some models write every number with a decimal point, so 2.0 must be read as 2
             return self._convert(msgspec.json.decode(canonical(value)))
         except msgspec.ValidationError:
             raise Mismatch([problem]) from None
@@ -100,8 +102,8 @@ class PlainType:
 
 
 def _problem(message: str) -> Problem:
-    """Split an error message of msgspec, which ends with a path (`… - at `$.a[0]``), into a JSON
-    pointer and the message.
+    """Split a msgspec error message, which ends with a path (`… - at `$.a[0]``), into a JSON
+    Pointer and the message.
     """
     located = re.match(_LOCATED, message)
     if located is None:
@@ -111,18 +113,18 @@ def _problem(message: str) -> Problem:
 
 
 # --------------------------------------------------------------------------------------------------
-# Types that need Pydantic, which is imported only for the first of them
+# Types that need Pydantic. It is imported when the first such type is used
 
 
 def value_type(annotation: object) -> ValueType:
-    """Return the converter of a type. Converters are cached, because some are slow to create.
+    """Return the converter for a type. Converters are cached, because some are slow to create.
 
     Raises:
         TypeError: The type needs Pydantic, which is not installed or rejects the type.
     """
     try:
         return _cached_value_type(annotation)
-    except TypeError:  # the type is not hashable, or not supported: then the next call raises again
+    except TypeError:  # not hashable, or not supported: then the next call raises again
         return _create_value_type(annotation)
 
 
@@ -136,7 +138,7 @@ _cached_value_type = lru_cache(maxsize=256)(_create_value_type)
 
 
 def _needs_pydantic(annotation: object) -> bool:
-    """Return whether a type contains a Pydantic model, a `Field` or a constraint of
+    """Return whether a type contains a Pydantic model, a `Field` or a constraint from
     `annotated_types`.
     """
     return any(map(_is_pydantic, _parts(annotation, set())))
@@ -168,7 +170,7 @@ def _parts(annotation: object, seen: set[int]) -> Iterator[object]:
 
 
 class PydanticType:
-    """A type that contains a Pydantic model, a `Field` or a constraint of `annotated_types`."""
+    """A type that contains a Pydantic model, a `Field` or a constraint from `annotated_types`."""
 
     def __init__(self, annotation: object) -> None:
         try:
@@ -206,7 +208,7 @@ class PydanticType:
 
 
 # --------------------------------------------------------------------------------------------------
-# Conversion of options, defaults and answers between JSON and the author's Python types
+# Convert options, defaults and answers between JSON and the author's Python types
 
 
 _DECIMAL = r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"
@@ -217,7 +219,7 @@ _PLAIN_TYPES = frozenset({str, int, float, bool})
 
 
 def options_as_json(options: Any) -> tuple[Json, type[Enum] | None]:
-    """Return the options as JSON, and the `Enum` if the options are given as one."""
+    """Return the options as JSON, and the `Enum` if they were given as an `Enum`."""
     if isinstance(options, type) and issubclass(options, Enum):
         return [member.value for member in options], options
     # a string is also a sequence, but never a list of options
@@ -255,7 +257,7 @@ def default_as_json(default: object) -> Json:
     """Return a default as JSON.
 
     Raises:
-        QuestionError: The value has no JSON form.
+        QuestionError: The value cannot be represented as JSON.
     """
     try:
         return cast("Json", msgspec.to_builtins(default, enc_hook=dumped))
@@ -290,11 +292,11 @@ def python_answer(answer_type: AnswerType, returns: Any, answer: Any) -> Any:
 
 
 def _member(kind: type[Enum], value: Any) -> Any:
-    """Return the enum member for a value. The person's own words are returned unchanged."""
+    """Return the enum member for a value. The person's own text is returned unchanged."""
     return cast("JsonObject", value) if isinstance(value, Mapping) else kind(value)
 
 
-# JSON Schemas made from Python types
+# Create JSON Schemas from Python types
 # --------------------------------------------------------------------------------------------------
 
 
@@ -313,14 +315,14 @@ def schema_as_json(schema: object) -> tuple[JsonObject, object]:
             "Use plain types, dataclasses, `TypedDict`s, msgspec Structs or Pydantic models, or"
             " give a JSON Schema."
         )
-        problem = f"no JSON Schema can be made from {schema!r}: {str(error).rstrip('.')}. {advice}"
+        problem = f"cannot create a JSON Schema from {schema!r}: {str(error).rstrip('.')}. {advice}"
         raise QuestionError([Problem("/answer_type/schema", problem)]) from error
     return cast("JsonObject", _standardized(dict(generated))), schema
 
 
 def _standardized(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove keywords that are not standard JSON Schema, and inline a root that is only a
-    reference.
+    """Remove keywords that are not standard JSON Schema. If the root is only a reference, inline
+    it.
     """
     schema = _standard_parts(schema)
     definitions: dict[str, Any] = schema.get("$defs", {})

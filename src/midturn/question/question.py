@@ -86,7 +86,7 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
     deadline: Deadline | None = None,
     people: People | None = None,
 ) -> Question[Any]:
-    """Ask for a text. The answer is a `str`.
+    """Ask for text. The answer is a `str`.
 
     Args:
         id: Key of the answer: 1 to 64 of `A-Z a-z 0-9 _ -`, not starting with `__`.
@@ -98,7 +98,7 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
         default: Initial value of the field.
         context: Background information in Markdown, shown above the text. At most 16 KiB.
         exclusive: Whether only a human may answer, never a model.
-        persistence: Longest time for which the person can have the answer remembered: `none`
+        persistence: How long the person can have the answer remembered: `none`
             (not at all), `turn` or `conversation`.
         optional: Whether the person may skip the question. The answer is then None.
         when: In a form, ask only if an earlier question has this answer. If the question is not
@@ -145,7 +145,7 @@ else:
 
 
 class _Checked(msgspec.StructMeta):
-    """Metaclass that validates every new question. `unchecked` creates a recorded question
+    """Metaclass that validates every new question. Use `unchecked` to create a recorded question
     without validation.
     """
 
@@ -183,7 +183,7 @@ class Question(
         answer_type: The type of the answer.
         context: Background information in Markdown, or None.
         exclusive: Whether only a human may answer.
-        persistence: Longest time for which the person can have the answer remembered: `none`,
+        persistence: How long the person can have the answer remembered: `none`,
             `turn` or `conversation`.
         optional: Whether the question may be skipped.
         when: In a form, ask only if an earlier question has this answer.
@@ -217,8 +217,8 @@ class Question(
 
     @classmethod
     def from_json(cls, obj: object, limits: Limits = DEFAULT_LIMITS) -> Question[Any]:
-        """Read a question from the JSON of a tool or a model. Unknown keys are errors;
-        `pre_amble` is an alias of `context`.
+        """Read a question from the JSON that a tool or a model wrote. Unknown keys are errors.
+        `pre_amble` is an alias for `context`.
 
         Args:
             obj: The question as a JSON object.
@@ -259,7 +259,7 @@ class Question(
         return answer
 
     def parse(self, words: str) -> Json | SecretValue:
-        """Parse a typed answer: `yes`, `2`, `eu-1`, 👍, or JSON if it is valid.
+        """Parse an answer given as text: `yes`, `2`, `eu-1`, 👍, or valid JSON.
 
         `midturn answer` parses its VALUE in this way. A number selects the option at that
         position in the list. Several choices are separated by commas. `null` skips an optional
@@ -267,7 +267,7 @@ class Question(
         written as `{"other": "…"}`.
 
         Args:
-            words: The typed text.
+            words: The text.
 
         Raises:
             AnswerError: The text is not an answer. The message tells the person what is allowed.

@@ -1,5 +1,5 @@
-"""JSON Schemas of answers and forms for front ends. They contain the bounds and the descriptions of
-options, which the schemas for models leave out.
+"""JSON Schemas of answers and forms, for front ends. Unlike the schemas for models, they contain
+the bounds and the option descriptions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # importing Question is slow, and a list of open questions do
     from midturn.question.question import Question
 
 SECRET: Final[JsonObject] = {"type": "string", "writeOnly": True}
-"""JSON Schema of a secret, for a front end that may send one."""
+"""JSON Schema of a secret, for front ends that may send secrets."""
 
 
 def reader_schema(question: TypeTerms) -> JsonObject:
@@ -48,8 +48,8 @@ def property_schema(question: Question[Any], pointer: str) -> JsonObject:
 
     Args:
         question: The question.
-        pointer: JSON pointer to the property in the other schema. References inside the schema
-            of the question are adjusted to it.
+        pointer: JSON Pointer to the property in the other schema. References in the question's
+            schema are adjusted to it.
     """
     kind = question.answer_type
     titled: dict[str, Json] = {"title": question.text}
@@ -66,13 +66,14 @@ def property_schema(question: Question[Any], pointer: str) -> JsonObject:
 
 
 def embedded(schema: JsonObject, root: str) -> JsonObject:
-    """Return a schema for use at the place `root` of another schema, such as `#/properties/q`."""
+    """Return a schema for use at `root` in another schema, such as `#/properties/q`."""
     moved = rooted(schema, root)
     return {keyword: value for keyword, value in moved.items() if keyword != "$schema"}
 
 
 def form_schema(questions: Sequence[Question[Any]]) -> JsonObject:
-    """Return the JSON Schema of the answers to a form of these questions: an object by question id.
+    """Return the JSON Schema of the answers to a form with these questions: an object by question
+    id.
 
     A question with a condition is required only if its condition holds. An optional question is
     never required.

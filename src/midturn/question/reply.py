@@ -1,4 +1,4 @@
-"""The possible replies of a person to a prompt."""
+"""The replies that a person can give to a prompt."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Answered(Struct, frozen=True):
     Args:
         value: The answer. A secret is a `SecretValue`.
         reason: Explanation of the answer.
-        remember: Whether the answer is remembered for the turn. To approve a call of an external
-            agent permanently, set one of `Prompt.always`, the permissions that the agent offers.
+        remember: Whether the answer is remembered for the turn. To approve an external agent's call
+            permanently, set it to one of `Prompt.always`, the permissions that the agent offers.
         automatic: Whether the answer was given without a human.
-        scope: One of `Prompt.scopes`: the later questions or calls that the answer also applies
-            to. None: only this question or call.
+        scope: One of `Prompt.scopes`: which later questions or calls the answer also applies to.
+            None: only this question or call.
         rule: Rule in the format of the configuration, for an approval with `scope`. The approval
-            applies to the calls that match the rule. None: to calls with equal arguments.
+            applies to calls that match the rule. None: calls with the same arguments.
     """
 
     value: Json | SecretValue
@@ -43,7 +43,7 @@ class Answered(Struct, frozen=True):
         """Validate the reason.
 
         Raises:
-            TypeError: The reason is not text.
+            TypeError: `reason` is not a string.
         """
         if self.reason is not None:
             check_text("reason", self.reason)
@@ -66,7 +66,7 @@ class Replied(Struct, frozen=True):
         """Validate the message.
 
         Raises:
-            TypeError: The message is not text.
+            TypeError: The message is not a string.
         """
         check_text_or_none("text", self.text)
 
@@ -78,8 +78,8 @@ class EndedTurn(Struct, frozen=True):
 
 
 class Edited(Struct, frozen=True):
-    """The person approved with changes: new arguments of the call (prompt kind `run`), or new
-    content of the result (kind `deliver`).
+    """The person approved with changes: new arguments for the call (prompt kind `run`), or new
+    content for the result (kind `deliver`).
 
     Args:
         value: The complete new arguments or the complete new content.
@@ -93,8 +93,8 @@ class Submitted(Struct, frozen=True):
 
 
 class Deferred(Struct, frozen=True):
-    """The person decides later. The question stays open regardless of the detached policies, and
-    nothing is recorded.
+    """The person wants to decide later. The question stays open, whatever the detached policies
+    are, and nothing is recorded.
     """
 
 

@@ -33,7 +33,9 @@ Nodes: TypeAlias = Mapping[str, SchemaNode]
 
 
 def subschemas(node: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """Yield the direct subschemas of a node, with their relative pointers. They may be invalid."""
+    """Yield the direct subschemas of a node, with their relative pointers. The subschemas may be
+    invalid.
+    """
     for keyword, value in node.items():
         if keyword in ONE_SCHEMA:
             yield f"/{keyword}", value
@@ -89,7 +91,7 @@ def pattern_size(pattern: str) -> int | None:
 
     Matching takes at most about 0.1 µs per KiB of pattern and byte of text.
     """
-    import jsonschema_rs  # imported late, because most programs do not check schemas
+    import jsonschema_rs  # imported here because most programs do not check schemas
 
     for size in SIZES:
         options = jsonschema_rs.RegexOptions(size_limit=size * 1024, dfa_size_limit=size * 1024)
@@ -103,7 +105,7 @@ def pattern_size(pattern: str) -> int | None:
     return None
 
 
-# References inside a schema: local and without cycles
+# Check the references in a schema: they must be local and must not form a cycle
 # --------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +134,9 @@ class Cost(NamedTuple):
 
 
 def reference_problems(nodes: Nodes) -> list[Problem]:
-    """Return the problems of the references: not local, unknown target, or a cycle."""
+    """Return the problems with the references: a target that is not local or does not exist, or a
+    cycle.
+    """
     problems = [
         problem
         for pointer, node in nodes.items()
@@ -205,8 +209,8 @@ def _cycle(nodes: Nodes) -> str | None:
 
 
 def _parts(pointer: str, node: SchemaNode) -> list[str]:
-    """Return the schemas that apply together with this node: its subschemas and the referenced
-    schema.
+    """Return the schemas that apply together with this node: its subschemas, and the schema that it
+    refers to.
     """
     target = reference(node)
     return [*applied(pointer, node), *([] if target is None else [target])]
@@ -225,8 +229,8 @@ def _own_cost(node: SchemaNode) -> Cost:
     return Cost(1, 1 + lists + slow, pattern_size(pattern) or 0 if isinstance(pattern, str) else 0)
 
 
-LARGEST = 16 * 1024  # maximum number of bytes of a schema as compact JSON
-MOST_NODES = 200  # maximum number of schemas inside a schema
+LARGEST = 16 * 1024  # maximum size of a schema as compact JSON, in bytes
+MOST_NODES = 200  # maximum number of subschemas in a schema
 DEEPEST = 8  # maximum nesting depth of schemas, including the outermost one
 MOST_PROPERTIES = 100
 MOST_PATTERNS = 1_024  # maximum total size of all different compiled patterns, in KiB
@@ -236,7 +240,7 @@ _UNSUPPORTED_PATTERN = (
     "Remove lookaround and backreferences, and use `maxLength` instead of long repetitions."
 )
 _INVALID_PATTERN = "`pattern` is not a regular expression: {}."
-# maximum number of characters of a pattern in which a syntax error is searched
+# maximum length of a pattern for which the syntax error is reported, in characters
 _MAX_EXPLAINED_LENGTH = 1_000
 _MAX_REPORTED = 20
 
@@ -252,7 +256,8 @@ class Examined(Struct, frozen=True):
 
 
 def check_schema(schema: Json) -> tuple[Problem, ...]:
-    """Return the problems of a schema, each with a JSON pointer. Empty if it is supported.
+    """Return the problems with a schema, each with a JSON Pointer. Empty if the schema is
+    supported.
 
     Takes at most 250 ms for any input, and does not access the network.
     """
@@ -261,7 +266,7 @@ def check_schema(schema: Json) -> tuple[Problem, ...]:
 
 
 def keyword_problems(keyword: str, value: Json) -> tuple[Problem, ...]:
-    """Return the problems of one keyword and of the schemas in its value. Pointers start with the
+    """Return the problems with a keyword and with the schemas in its value. Pointers start with the
     keyword.
 
     References are not checked, because they depend on the whole schema. Use `check_schema` for
@@ -292,7 +297,7 @@ def encode(schema: Json) -> bytes | Problem:
 
 @lru_cache(maxsize=128)
 def examine(encoded: bytes) -> Examined:
-    """Check a schema that `encode` has returned. `encode` limits the size."""
+    """Check a schema that `encode` returned. `encode` limits the size."""
     walk = _Walk(msgspec.json.decode(encoded))
     problems = walk.problems or reference_problems(walk.nodes) or _pattern_problems(walk.nodes)
     if problems:
@@ -338,8 +343,8 @@ def _pattern_problems(nodes: Nodes) -> list[Problem]:
 
 
 def _mistake(pattern: str) -> str:
-    """Return the syntax error of a pattern that does not compile, or an empty text if it has
-    another problem.
+    """Return the syntax error in a pattern that does not compile, or an empty string if there is a
+    different problem.
     """
     if len(pattern) > _MAX_EXPLAINED_LENGTH:
         return ""

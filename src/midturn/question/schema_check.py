@@ -1,5 +1,5 @@
-"""Validate a value against a schema, offline and in bounded time, with up to three errors, each
-with a JSON pointer and the reason.
+"""Validate a value against a schema, without network access and in bounded time. Reports up to
+three errors, each with a JSON Pointer and the reason.
 """
 
 from __future__ import annotations
@@ -157,17 +157,17 @@ _CHECKS: Mapping[str, tuple[str, _Check]] = {
     "required": ("object", _required),
     "dependentRequired": ("object", _dependent_required),
 }
-"""Checks by keyword. Each entry has the type of the values to which the keyword applies (empty: any
+"""Checks by keyword. Each entry contains the type of value that the keyword applies to (empty: any
 type), and the check.
 """
 _NO_CHECK: tuple[str, _Check] = ("", lambda _, __: None)
 
 
-# Finding the invalid part of a value
+# Find the invalid part of a value
 # --------------------------------------------------------------------------------------------------
 # The validator decides quickly whether a value is valid, but its error reports need unlimited time
-# and memory, because they repeat the value for every alternative. Therefore the invalid part is
-# found by validating one part after the other.
+# and memory, because they repeat the value for every alternative. So the invalid part is found by
+# validating the parts one by one.
 
 
 _MAX_PROBLEMS = 3  # maximum number of problems that are reported together
@@ -300,7 +300,9 @@ class _Explainer:
 
 
 def _unexplained(node: JsonObject) -> str:
-    """Return text that lists the keywords for which there is no error message, with their values."""
+    """Return a list of the keywords without an error message of their own, with their values, as
+    text.
+    """
     named = [
         f"`{keyword}` {shown(node[keyword])}"
         for keyword in ("format", "pattern", "multipleOf")
@@ -362,8 +364,8 @@ def _items(part: _Part, node: JsonObject) -> Iterator[_Part]:
 
 TOO_LARGE = "the answer is too large to be checked against its schema. Make it smaller."
 _MAX_COMPARISONS = 400_000  # maximum per validation; they take a tenth of a second
-# maximum number of comparisons of a value whose invalid part is searched: the search takes up to
-# eight times as long as the validation
+# maximum number of comparisons for a value whose invalid part is searched for: the search takes up
+# to eight times as long as the validation
 _MAX_EXPLAINED_COMPARISONS = 100_000
 # maximum of (KiB of compiled patterns) x (bytes of text) per validation; it takes a tenth of a
 # second
@@ -398,8 +400,8 @@ def validate(schema: Json, value: Json) -> tuple[Problem, ...]:
 
 
 def foreign_schema_problems(schema: Json, value: Json) -> tuple[Problem, ...]:
-    """Return why `value` is invalid under the schema of another program. Empty if that schema is
-    outside the supported subset.
+    """Return why `value` is invalid under a schema from another program. Empty if `value` is valid,
+    or if the schema is outside the supported subset.
     """
     return () if check_schema(schema) else validate(schema, value)
 
@@ -429,7 +431,7 @@ def _validate_encoded(encoded: bytes, value: Json) -> tuple[Problem, ...]:
 
 
 class _Size:
-    """Counts of the parts, bytes of text and big integers in a value."""
+    """The number of parts, bytes of text and big integers in a value."""
 
     def __init__(self, value: Json) -> None:
         self.parts = 0

@@ -1,9 +1,9 @@
 r"""Make foreign text safe to show, and validate names, texts and timestamps.
 
-A character that controls a terminal, or that people cannot see, is replaced by its code in
-brackets, such as `⟨U+202E⟩`. The opening bracket itself is replaced as well. Joiners and variation
-selectors are kept inside emoji and between letters of scripts that use them (Persian, Hindi).
-Elsewhere, for example in Latin text, they become codes.
+A character that controls a terminal or is invisible is replaced by its code in brackets, such as
+`⟨U+202E⟩`. The opening bracket itself is replaced as well. Joiners and variation selectors are kept
+inside emoji and between letters of scripts that use them (Persian, Hindi). Elsewhere, for example
+in Latin text, they become codes.
 
 Three functions return text that is safe to show:
 
@@ -11,14 +11,14 @@ Three functions return text that is safe to show:
   become codes.
 - `exact_block(text)`: several lines (diffs, arguments, context that is not Markdown). Only `\n` is
   kept.
-- `prose(text)`: output of a model or a tool. `\n` is kept and a tab becomes four spaces. Unusual
+- `prose(text)`: output from a model or a tool. `\n` is kept and a tab becomes four spaces. Unusual
   spaces and private and unassigned characters are also kept.
 
 The result of `exact` and `exact_block` can be converted back, by replacing each code by its
 character. At most four combining marks are kept on a letter, so that they cannot cover other lines.
 
-Each character is handled separately (a joiner together with its neighbours), so a stream may be
-split anywhere. A joiner at a split becomes a code.
+Each character is processed separately (a joiner together with its neighbours), so a stream can be
+split anywhere. A joiner next to a split becomes a code.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_MARKS = 4  # maximum number of combining marks on one letter
 _MAX_CACHED = 16_384  # maximum number of cached characters per profile
 _COMMANDS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats, surrogates, separators
 _UNCERTAIN = frozenset({"Co", "Cn", "Zs"})  # private use, unassigned, and space separators
-# invisible letters, marks and symbols, and ignorable code points of any Unicode version
+# invisible letters, marks and symbols, and code points that are ignorable in any Unicode version
 _INVISIBLE = (
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffc\ufdd0-\ufdef"
     "\U00013441\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -64,7 +64,7 @@ _JOINING = "[\u0600-\u07ff\u0840-\u086f\u08a0-\u0dff\u0f00-\u109f\u1780-\u18af\u
 
 
 def exact(text: str) -> str:
-    """Return one line that shows every character of `text`, from which `text` can be restored."""
+    """Return one line that shows every character of `text`. `text` can be restored from it."""
     return _render(text, _LINE)
 
 
@@ -161,7 +161,7 @@ def _is_command(character: str) -> bool:
 
 
 def _is_hidden(character: str) -> bool:
-    """Return whether a person cannot recognize the character by looking at it."""
+    """Return whether a person cannot recognize the character on screen."""
     return character != " " and (
         _is_command(character) or unicodedata.category(character) in _UNCERTAIN
     )
@@ -196,13 +196,13 @@ _BLOCK = _Profile(_is_hidden, {"\n": "\n", **_JOINERS})
 _PROSE = _Profile(_is_command, {"\n": "\n", "\t": "    ", **_JOINERS})
 
 
-# Validation of text arguments
+# Validate string arguments
 # --------------------------------------------------------------------------------------------------
-# A recorded value that is not text could not be read back.
+# A value of another type could be recorded, but not read again.
 
 
 def check_text(name: str, given: object) -> None:
-    """Raise if an argument is not text.
+    """Raise if an argument is not a string.
 
     Args:
         name: Name of the argument.
@@ -216,7 +216,7 @@ def check_text(name: str, given: object) -> None:
 
 
 def check_text_or_none(name: str, given: object) -> None:
-    """Raise if an argument is neither text nor None."""
+    """Raise if an argument is neither a string nor None."""
     if given is not None:
         check_text(name, given)
 
@@ -235,20 +235,20 @@ def _way_out(given: object) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the most similar known word, or None if none is similar."""
-    from difflib import get_close_matches  # imported late, because it is only needed for errors
+    from difflib import get_close_matches  # imported here because it is needed only for errors
 
     return next(iter(get_close_matches(word[:128], list(known), n=1)), None)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean `x`?` with the most similar known word, or an empty text."""
+    """Return ` Did you mean `x`?` with the most similar known word, or an empty string."""
     near = nearest(word, known)
     return f" Did you mean `{near}`?" if near else ""
 
 
 def sha256(data: bytes) -> str:
     """Return the SHA-256 digest in hexadecimal."""
-    import hashlib  # imported late: it loads OpenSSL, which most commands do not need
+    import hashlib  # imported here because it loads OpenSSL, which most commands do not need
 
     return hashlib.sha256(data).hexdigest()
 
@@ -266,18 +266,18 @@ PERSON: Final = r"[\w.@+-]{1,64}"
 QUESTION_ID: Final = rf"(?!__){NAME}"
 """Pattern for ids of questions. Ids that start with `__` are reserved."""
 
-_MAX_QUESTION_LENGTH: Final = 2_048  # maximum number of characters of a question's text
+_MAX_QUESTION_LENGTH: Final = 2_048  # maximum length of a question's text, in characters
 _EXTRA_LINE_BREAKS: Final = {0x84: " ", 0x8D: " "}
-"""Line breaks that Python does not treat as white space."""
+"""Line breaks that Python does not treat as white space, and their replacement."""
 
 
 def cut_to_bytes(text: str, most: int) -> str:
-    """Truncate a text to at most `most` bytes, without splitting a character."""
+    """Truncate text to at most `most` bytes, without splitting a character."""
     return text.encode()[:most].decode(errors="ignore")
 
 
 def single_line(text: str) -> str:
-    """Convert a text from another program to the single line that a question needs."""
+    """Convert text from another program to a single line, as required for a question."""
     line = " ".join(text.translate(_EXTRA_LINE_BREAKS).split())
     return line if len(line) <= _MAX_QUESTION_LENGTH else f"{line[: _MAX_QUESTION_LENGTH - 1]}…"
 
@@ -322,7 +322,7 @@ def canonical_name(name: str) -> str:
         name: The name as configured, typed or sent.
 
     Raises:
-        ValueError: The name has a control character, or no visible character.
+        ValueError: The name contains a control character, or does not contain a visible character.
     """
     if found := re.search(_CONTROL, name):
         raise ValueError(

@@ -1,7 +1,7 @@
 """Traverse a form. `step` returns the next question, the review or the end, and `feed` processes
 a reply.
 
-The position is kept in an object rather than in a loop, so that the form can stop at any question,
+The position is stored in an object and not in a loop, so that the form can stop at any question,
 continue in another process, and go back.
 """
 
@@ -46,14 +46,14 @@ class Ask(Struct, frozen=True):
 
 
 class Review(Struct, frozen=True):
-    """Show all answers again. `answers` has the same content as in `Completed`."""
+    """Show all answers again. `answers` is the same as in `Completed`."""
 
     answers: dict[str, Json | SecretValue]
 
 
 class Completed(Struct, frozen=True):
-    """The form is complete. `answers` has all ids in order. A skipped question has None, a
-    secret has a `SecretValue`.
+    """The form is complete. `answers` contains all question ids, in order. The value is None for a
+    skipped question, and a `SecretValue` for a secret.
     """
 
     answers: dict[str, Json | SecretValue]
@@ -71,13 +71,13 @@ class Cancelled(Struct, frozen=True):
     reply: str | None = None
 
     def to_json(self) -> dict[str, Json]:
-        """Return the JSON that the model reads as the result of the call."""
+        """Return the JSON that is sent to the model as the result of the call."""
         marker: dict[str, Json] = {"cancelled": True, "answered": self.answered}
         return marker if self.reply is None else {**marker, "reply": self.reply}
 
     @classmethod
     def read(cls, content: str) -> Cancelled | None:
-        """Parse the result of a call if it starts with this JSON, else return None.
+        """Parse the result of a call that starts with this JSON. Return None for other results.
 
         The following lines of the result contain the reasons that the person gave for rejecting
         earlier questions.
@@ -133,7 +133,7 @@ class _Collected(Struct, frozen=True):
 
 
 class FormWalker:
-    """Traverses one form, without I/O. `step` returns the current step until `feed` changes it.
+    """Traverses one form, without I/O. `step` returns the same step until `feed` changes it.
 
     The current position is a question, the review or the end. Going back only changes the
     position. Later answers are discarded only when an earlier question is answered again. Until
@@ -141,7 +141,8 @@ class FormWalker:
 
     Args:
         form: The form.
-        drafts: Answers of an earlier visit by question id, used as initial values of the fields.
+        drafts: Answers from an earlier display of the form, by question id. They are the initial
+            values of the fields.
     """
 
     def __init__(self, form: Form, *, drafts: Mapping[str, Json] | None = None) -> None:
@@ -238,8 +239,8 @@ class FormWalker:
         return asked
 
     def reopen(self) -> None:
-        """Return from the end to the last question that a human answered. Needed if the person chose
-        Back at a review that the form no longer has.
+        """Go back from the end to the last question that a human answered. Needed if the person
+        chose Back at a review that the form no longer has.
 
         Raises:
             MisplacedReplyError: The form is not complete, or none of its questions was answered
@@ -268,7 +269,7 @@ class FormWalker:
         self._collected[question_id] = _Collected(value, collected.automatic)
 
     def copy(self) -> FormWalker:
-        """Return an independent walker at the same position, to look ahead."""
+        """Return an independent walker at the same position, for example to look ahead."""
         copied = copy(self)
         copied._collected, copied._drafts = dict(self._collected), dict(self._drafts)  # noqa: SLF001  the same class
         copied._discarded = dict(self._discarded)  # noqa: SLF001  the same class
@@ -311,8 +312,8 @@ class FormWalker:
 
     @property
     def drafts(self) -> dict[str, Json]:
-        """All answers that a person has entered, by question id, for
-        `FormWalker(form, drafts=…)` when the form is shown again.
+        """All answers that a person entered, by question id, for `FormWalker(form, drafts=…)` when
+        the form is shown again.
         """
         return dict(self._drafts)
 

@@ -1,3 +1,3 @@
-"""Select the responder of a question. One pure function applies one table (`table`) to the
-configured policies (`policy`).
+"""Selects who answers a question. One pure function applies one table (`table`) to the configured
+policies (`policy`).
 """

@@ -1,5 +1,5 @@
-"""Messages to the model about its tool calls. `events/types.py` has the message for an interrupted
-call.
+"""Messages to the model about its tool calls. The message for an interrupted call is in
+`events/types.py`.
 
 The messages avoid midturn's internal terms.
 """
@@ -20,7 +20,7 @@ RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review
 NO_REASON = "(no reason given)"
 RAN_EDITED = "The user edited the arguments of this call. It ran with: "
 MAX_EDIT_LENGTH = 10_000
-"""Maximum number of characters of edited arguments that the model receives."""
+"""Maximum length of edited arguments in a message to the model, in characters."""
 LimitName: TypeAlias = Literal["repeats", "shown", "rejected_cycles"]
 _COUNTED: Final[Mapping[LimitName, str]] = {
     "repeats": "identical questions",
@@ -52,7 +52,7 @@ def refusal(tool: str, reason: CancelReason, question_id: str) -> str:
 
 
 def limit_exceeded(tool: str, limit: LimitName, count: int) -> str:
-    """Name the limit that stopped the call and the setting that raises it."""
+    """Report the limit that stopped the call, with the name of its setting."""
     return (
         f"{tool}: stopped after {count} {_COUNTED[limit]} (limits.{limit}). Do not retry this tool"
         " call in this turn."
@@ -60,7 +60,7 @@ def limit_exceeded(tool: str, limit: LimitName, count: int) -> str:
 
 
 def assistant_failed(tool: str, text: str, error: str) -> str:
-    """Report that the assistant model gave no valid answer."""
+    """Report that the assistant model did not give a valid answer."""
     return f'{tool}: the assistant that was asked "{text}" failed to answer: {error.rstrip(".")}.'
 
 
@@ -70,28 +70,26 @@ def prompt_failed(tool: str, text: str, error: str) -> str:
 
 
 def skipped(tool: str, reason: str | None) -> str:
-    """Report that a person did not allow the call."""
+    """Report that a person refused the call."""
     return f"{tool} was skipped by the user." + (f' Reason: "{reason}"' if reason else "")
 
 
 def skipped_by_policy(tool: str, name: str, reason: str | None) -> str:
-    """Report that a policy of the program did not allow the call."""
+    """Report that a policy in the program refused the call."""
     return f"{tool} was not run: the policy {name!r} does not allow it." + (
         f' Reason: "{reason}"' if reason else ""
     )
 
 
 def skipped_by_rule(tool: str, reason: str | None) -> str:
-    """Report that a rule of the configuration does not allow this call. Other calls may be
-    allowed.
-    """
+    """Report that a configured rule does not allow this call. Other calls may be allowed."""
     return f"{tool} was not run: a rule of the configuration does not allow this call." + (
         f' Reason: "{reason}"' if reason else ""
     )
 
 
 def not_allowed(tool: str) -> str:
-    """Report that no one was available to allow the call."""
+    """Report that nobody was available to approve the call."""
     return (
         f"{tool} was not run: nobody is here to allow it. Do not retry this tool call in this turn."
     )
@@ -103,7 +101,9 @@ def switched_off(tool: str) -> str:
 
 
 def refused_too_often(tool: str, count: int) -> str:
-    """Report that the call was refused before, so that people are not asked again."""
+    """Report that the same call was refused several times, and that people are therefore not asked
+    again.
+    """
     return (
         f"{tool} was not run: the same call was refused {count} times in this turn. Do not retry"
         " this tool call in this turn."
@@ -116,7 +116,7 @@ def withheld(tool: str) -> str:
 
 
 def withheld_by_policy(tool: str, name: str) -> str:
-    """Report that a policy of the program withheld the result."""
+    """Report that a policy in the program withheld the result."""
     return f"The result of {tool} was withheld by the policy {name!r}."
 
 
@@ -126,12 +126,12 @@ def too_few(tool: str, text: str, why: str) -> str:
 
 
 def past_deadline(tool: str, text: str) -> str:
-    """Report that no one answered before the deadline."""
+    """Report that nobody answered before the deadline."""
     return f'{tool}: nobody answered "{text}" before its deadline. This is not a no.'
 
 
 def not_allowed_in_time(tool: str) -> str:
-    """Report that no one allowed the call before the deadline."""
+    """Report that nobody approved the call before the deadline."""
     return f"{tool}: nobody allowed it before its deadline. This is not a no."
 
 
@@ -157,21 +157,21 @@ def control_character(tool: str, problem: str) -> str:
 
 
 def arguments_edited(arguments: Json) -> str:
-    """Return the first lines of the result of a call that ran with edited arguments. Long
-    arguments are cut.
+    """Return the first lines of the result of a call that ran with edited arguments. Long arguments
+    are truncated.
     """
     return f"{RAN_EDITED}{_shortened(arguments)}"
 
 
 def edited_arguments_failed(arguments: Json) -> str:
-    """Return the first lines of the error of a call whose arguments were edited. Long arguments
-    are cut.
+    """Return the first lines of the error of a call whose arguments were edited. Long arguments are
+    truncated.
     """
     return f"The user edited the arguments of this call to: {_shortened(arguments)}"
 
 
 def user_added(reason: str) -> str:
-    """Return the text that a person typed with the answer no."""
+    """Return the reason that a person gave with a refusal, as text for the model."""
     return f'The user added: "{reason}"'
 
 
@@ -191,7 +191,7 @@ def rejected_by_user(tool: str, question: str, reason: str | None) -> str:
 
 
 def rejected_by_policy(tool: str, name: str, question: str, reason: str | None) -> str:
-    """Return the first lines of the error of a tool call that a policy of the program rejected."""
+    """Return the first lines of the error of a tool call that a policy in the program rejected."""
     head = f"The policy {name!r} rejected the `{tool}` call.\n\nQuestion: {question}"
     return head + (f'\nReason: "{reason}"' if reason else "")
 
@@ -204,8 +204,8 @@ def recommended_rejection(reason: str | None) -> str:
 REVIEWER_FAILED: Final = (
     "The assistant that was asked first could not answer. The decision is yours."
 )
-"""First line of the context of a question that the assistant model failed to answer. The cause
-is logged for operators.
+"""First line of the context of a question that the assistant model failed to answer. The cause is
+only logged.
 """
 
 

@@ -1,4 +1,4 @@
-"""Configured policies of the routing table: targets, static answers and permissions."""
+"""The configuration that the routing table uses: targets, static answers and permissions."""
 
 # No `from __future__ import annotations`: msgspec would compile each annotation from its text at
 # every start.
@@ -19,12 +19,12 @@ ResultPolicy: TypeAlias = Literal["unattended", "ask", "edit", "skip"]
 
 
 class Target(Struct, frozen=True):
-    """The responder to a question: the user or a model.
+    """Who answers a question: the user or a model.
 
     Args:
-        kind: `user`, `assistant`, or `assistant_with_escalation`. With escalation, the user is
+        kind: `user`, `assistant`, or `assistant_with_escalation`. With escalation, the user is also
             asked if the model answers no to a yes/no question.
-        assistant: Settings of the model that answers, as in the configuration: `model`,
+        assistant: Settings for the model that answers, as in the configuration: `model`,
             `system_prompt`, `request`. In a program, `model` may also be an id or a model object.
             Without `model`, the main model answers. `Agent` and `Inquirer` validate the settings.
     """
@@ -42,7 +42,7 @@ class DetachedPolicies(Struct, frozen=True):
 
 
 class Words(Struct, frozen=True):
-    """A configured answer as text. The type of the question determines how the text is parsed."""
+    """A configured answer as text. The question's type determines how the text is parsed."""
 
     text: str
 
@@ -51,7 +51,7 @@ class QuestionPolicy(Struct, frozen=True):
     """Configuration of one question.
 
     `origin` is the file or flag that set `answer`. `deadline` is in seconds. `people` replaces the
-    people that the tool's author proposes.
+    people that the tool's author specified.
     """
 
     target: Target = Target()
@@ -72,18 +72,18 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     Attributes:
         source: Source of the tool's questions.
         run: Permission policy that applies if no rule matches.
-        rules: Rules that decide by the arguments of a call. They take precedence over `run`. If
-            the rules of several origins match, the strictest decision applies.
+        rules: Rules that depend on the arguments of a call. They take precedence over `run`. If
+            rules from several origins match, the strictest one applies.
         result: Policy for delivering results to the model.
-        detached: Policies if no person is attached.
+        detached: Policies for runs in which nobody is attached.
         questions: Configuration by question id. `'*'` applies to all other ids.
-        is_program: Whether the arguments become the command line and the input of a program.
-            Control characters are then refused.
-        deadline: Number of seconds within which a call must be allowed.
+        is_program: Whether the tool is a program that receives the arguments on its command line
+            and as input. Control characters are then rejected.
+        deadline: Number of seconds within which a call must be approved.
         takes_deadlines: Whether the tool runs again when one of its questions expires. Applies
             to tools that return questions as their result.
         definition: Fingerprint of the tool's program.
-        is_local: Whether a file of the project defines the tool.
+        is_local: Whether a file in the project defines the tool.
         arguments_schema: JSON Schema for edited arguments.
     """
 
@@ -101,7 +101,7 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     arguments_schema: JsonObject | None = None
 
     def schema_for(self, arguments: Json) -> JsonObject | None:  # noqa: ARG002  used by subclasses
-        """Return the JSON Schema for edited arguments of a call, or None if it is not known."""
+        """Return the JSON Schema for edited arguments of a call, or None if it is unknown."""
         return self.arguments_schema
 
     def ruling(self, arguments: Json) -> Ruling:

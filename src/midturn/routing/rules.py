@@ -1,8 +1,9 @@
-"""Rules that decide about a tool call by its arguments. The first matching rule decides.
+"""Rules that decide whether a tool call may run, based on its arguments. The first matching rule
+decides.
 
 A text argument, such as a shell command, is matched as one string and never split into commands. A
-rule that allows a call must match the whole text, and a text that may contain several commands
-needs a rule with `shell`. Rules that ask or refuse have no such limits.
+rule that allows a call must match the whole text, and needs `shell` to match a text that may
+contain several commands. These restrictions do not apply to rules that ask or refuse.
 """
 
 # No `from __future__ import annotations`: msgspec reads the annotations at run time.
@@ -59,7 +60,7 @@ Condition: TypeAlias = Any
 
 
 class Conditional(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base class of rules. `when` maps arguments, or JSON pointers into them, to conditions that
+    """Base class of rules. `when` maps arguments, or JSON Pointers into them, to conditions that
     must all hold.
     """
 
@@ -69,7 +70,7 @@ class Conditional(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def is_permissive(self) -> bool:
-        """Whether a match allows something that would otherwise need a person's approval."""
+        """Whether a match allows a call that would otherwise need a person's approval."""
         return True
 
     @property
@@ -87,8 +88,8 @@ class Conditional(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Fit(Struct, frozen=True):
-    """Strictness with which patterns match. `whole`: a pattern must match the whole text. `plain`:
-    the text must consist of plain words. `typed`: a text pattern matches only texts.
+    """How strictly patterns are matched. `whole`: a pattern must match the whole text. `plain`: the
+    text must consist of plain words. `typed`: a text pattern matches only strings.
     """
 
     whole: bool
@@ -105,7 +106,7 @@ class RunRule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     An `exact` rule requires a condition for every argument and compares values including their
     types. `definition` is the fingerprint of the tool that the rule was written for. The rule is
-    ignored for tools with another fingerprint.
+    ignored for tools with a different fingerprint.
     """
 
     run: RuledRun = "ask"
@@ -137,7 +138,7 @@ class RunRule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class RunRules(Struct, frozen=True):
-    """The rules of one origin for one tool, each with its place (file and line).
+    """The rules from one origin for one tool, each with its location (file and line).
 
     `only_tightens`: the rules come from a file that the user has not approved, so they apply only
     if they are stricter than all other rules.
@@ -148,7 +149,7 @@ class RunRules(Struct, frozen=True):
     only_tightens: bool = False
 
     def ruling(self, arguments: Json, definition: str = "") -> "Ruling | None":
-        """Return the decision of the first matching rule for a tool with this fingerprint.
+        """Return the result of the first matching rule for a tool with this fingerprint.
 
         A permission that was granted at a prompt (an `exact` rule that allows calls) does not
         override later, stricter rules.
@@ -165,8 +166,8 @@ class RunRules(Struct, frozen=True):
         return strictest
 
     def changed(self, arguments: Json, definition: str) -> str:
-        """Return the file and line of a rule that matches the arguments but was written for another
-        definition of the tool, or an empty string if there is none.
+        """Return the file and line of a rule that matches the arguments but was written for a
+        different definition of the tool, or an empty string.
         """
         pairs = zip(self.rules, self.places, strict=True)
         return next(
@@ -182,8 +183,8 @@ class RunRules(Struct, frozen=True):
 class Ruling(Struct, frozen=True):
     """The decision whether a call may run, and the rule that made it.
 
-    `place` is the file and line of the rule, empty if no rule matches. `by` is the kind of decider
-    (see `AnsweredBy.by`). `people` are the people to ask. `changed` is the place of a rule that no
+    `place` is the file and line of the rule, or empty if no rule matches. `by` is recorded as
+    `AnsweredBy.by`. `people` are the people to ask. `changed` is the location of a rule that no
     longer applies because its tool has changed.
     """
 
@@ -196,8 +197,8 @@ class Ruling(Struct, frozen=True):
 
 
 _MAX_RULE_LENGTH: Final = 2_000
-"""Maximum length in characters of the arguments that an exact rule is written for, because a
-person has to read them.
+"""Maximum length of the arguments for which an exact rule is created, in characters. A person must
+be able to read them.
 """
 
 
@@ -205,7 +206,8 @@ def exact_rule(arguments: Json, definition: str = "") -> JsonObject | None:
     """Return a rule, as a table, that allows calls with exactly these arguments. None if it cannot
     be written.
 
-    TOML has no null. A text that contains glob characters becomes a list of one value.
+    It cannot be written if the arguments contain null, which TOML does not support. A text with
+    glob characters is written as a list of one value, so that it is not a pattern.
     """
     if (
         not isinstance(arguments, Mapping)
@@ -273,8 +275,8 @@ def _condition_words(condition: Condition) -> str:
 
 
 def not_covered(rule: RunRule, tool: str, arguments: Json) -> str:
-    """Return an example of a similar call that the rule does not cover, or an empty text if
-    every tried call is covered.
+    """Return an example of a similar call that the rule does not cover, or an empty string if none
+    was found.
     """
     given = dict(cast("JsonObject", arguments)) if isinstance(arguments, Mapping) else {}
     unused_name = next(
@@ -313,11 +315,10 @@ _NAMED_PEOPLE_STRICTNESS: Final = 2
 def strictest(
     otherwise: Ruling, origins: Sequence[RunRules], arguments: Json, definition: str = ""
 ) -> Ruling:
-    """Return the combined decision. The first matching rule of each origin is selected, then the
-    strictest of the selected rules.
+    """Return the combined result: of the first matching rule from each origin, the strictest one.
 
     `otherwise` applies if no rule matches. `definition` is the fingerprint of the tool. A rule for
-    another fingerprint is ignored, and the result names its place.
+    a different fingerprint is ignored, and the result contains its location.
     """
     found = _strictest(otherwise, origins, arguments, definition)
     if found.run in ("unattended", "skip"):
@@ -355,7 +356,7 @@ def read_run_rules(given: Sequence[object]) -> tuple[RunRule, ...]:
 
 
 ABOUT_PEOPLE: Final = ("ask", "only", "approvals", "remind_after", "escalate")
-"""The keys of a rule that set who decides, and how."""
+"""The keys of a rule that determine who decides, and how."""
 R = TypeVar("R", bound=Conditional)
 
 
@@ -396,7 +397,7 @@ def read_rule(where: str, table: Mapping[str, object], type: type[R], has: str) 
     """Parse a rule from a table. `has` describes the valid keys for the error message.
 
     Raises:
-        ConfigError: The rule is invalid. The message names its place and the reason.
+        ConfigError: The rule is invalid. The message contains its location and the reason.
     """
     try:
         rule = msgspec.convert(table, type)
@@ -434,7 +435,7 @@ def _problem(condition: Condition) -> str | None:
 
 
 def _pointer(name: str) -> str:
-    """Return the JSON pointer of the argument that a condition names."""
+    """Return the JSON Pointer of the argument that a condition refers to."""
     return name if name.startswith("/") else pointer_to("", name)
 
 
@@ -458,7 +459,7 @@ def _is_covered(value: Json, pointer: str, conditions: Sequence[str]) -> bool:
 
 
 def argument_of(name: str) -> str:
-    """Return the argument that a condition names: `to` for `to` and for `/to/0/name`."""
+    """Return the argument that a condition refers to: `to` for both `to` and `/to/0/name`."""
     return _steps(name)[0]
 
 
@@ -488,8 +489,8 @@ def _holds(condition: Condition, found: list[Json], fit: Fit) -> bool:
         return False
     value = found[0]
     if isinstance(value, str) and not fit.whole and (bare := _without_margins(value)) != value:
-        # Rules that ask or refuse also match without surrounding white space, which a program may
-        # ignore.
+        # Rules that ask or refuse also match the text without surrounding white space, because a
+        # program may ignore white space.
         return _fulfils(condition, value, fit) or _fulfils(condition, bare, fit)
     return _fulfils(condition, value, fit)
 
@@ -549,8 +550,8 @@ def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
 
 
 def _text(value: Json, fits: Fit) -> str | None:
-    """Return the text that a glob matches. Numbers and booleans are written as JSON, unless types
-    are compared.
+    """Return the text that a glob is matched against. Numbers and booleans are converted to JSON,
+    unless types are compared.
     """
     if isinstance(value, str):
         return value
@@ -562,7 +563,7 @@ def _text(value: Json, fits: Fit) -> str | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text is a list of plain words, separated by single spaces, without a `..`
+    """Return whether a text consists of plain words, separated by single spaces, without a `..`
     path.
 
     The first word is the program and may not contain `=`: `A=b git` would change its environment

@@ -1,4 +1,4 @@
-"""The routing table (docs/reference/routing.md). The first matching row selects the responder."""
+"""The routing table (docs/reference/routing.md). The first matching row determines who answers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class UseDefault(Struct, frozen=True):
 
 
 class AskAssistant(Struct, frozen=True):
-    """Ask a model. With `escalate`, the user is asked if the model answers no to a boolean
+    """Ask a model. With `escalate`, the user is also asked if the model answers no to a boolean
     question.
     """
 
@@ -57,7 +57,7 @@ class AskAssistant(Struct, frozen=True):
 
 
 class AskUser(Struct, frozen=True):
-    """Ask the person who is attached."""
+    """Ask the attached person."""
 
 
 class Suspend(Struct, frozen=True):
@@ -65,7 +65,7 @@ class Suspend(Struct, frozen=True):
 
 
 class Fail(Struct, frozen=True):
-    """Fail the call, because no one may answer. `reason` is recorded."""
+    """Fail the call, because nobody may answer. `reason` is recorded."""
 
     reason: CancelReason
 
@@ -123,7 +123,7 @@ TABLE: tuple[RouteRow, ...] = (
 
 
 def decide(situation: Situation) -> Route:
-    """Return the decision of the first matching row."""
+    """Return the route of the first matching row."""
     return next(row.then(situation) for row in TABLE if row.when(situation))
 
 
@@ -137,11 +137,11 @@ def route(
     detached: DetachedPolicy = "defer",
     exclusive: bool | None = None,
 ) -> Route:
-    """Select the responder of `question`.
+    """Determine who answers `question`.
 
     Args:
         question: The question.
-        target: The configured responder.
+        target: The configured target: the user or a model.
         cached: The remembered answer. Ignored if invalid, if the question has `persistence = none`,
             and for secrets.
         configured: The configured answer. If it is invalid, the call fails.

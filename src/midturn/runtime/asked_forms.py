@@ -1,5 +1,5 @@
-"""Checks the forms that tools ask: a form must be valid, small enough to record, and free of the
-secrets of its call.
+"""Checks the forms that tools ask. A form must be valid, small enough to record, and must not
+contain a secret that was given in the call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from midturn.turn.inputs import FormWanted
 
 _MAX_AGENT_NAME: Final = 128
 _REQUEST_OVERHEAD: Final = 1_000
-"""Size of a recorded request without its questions, in bytes."""
+"""Estimated size of a recorded request without its questions, in bytes."""
 _ADVICE = (
     "holds a secret that was given in this call, and a question is shown and recorded. Leave the"
     " secret out."
@@ -55,7 +55,7 @@ def allowed_to_ask(
 
 
 def _agent(name: str, hide: Callable[[str], str]) -> Source:
-    """Return the source of the questions of another agent.
+    """Return the source for questions that another agent asks.
 
     Raises:
         QuestionError: The name contains a secret of the call.
@@ -77,24 +77,23 @@ def _agent(name: str, hide: Callable[[str], str]) -> Source:
 
 
 def _never_remembered(form: Form) -> Form:
-    """Return the form with questions whose answers cannot be remembered. Remembered answers are
-    stored by tool and question id, so several agents with the same ids would get the same answers.
+    """Return the form with `persistence="none"` for every question. Remembered answers are stored
+    by tool and question id, so several agents that use the same ids would share answers.
     """
     questions = tuple(replace(question, persistence="none") for question in form.questions)
     return replace(form, questions=questions)
 
 
 def checked_form(form: Form, limits: Limits, hide: Callable[[str], str]) -> Form:
-    """Return a form if it may be asked in a call; `hide` replaces the secrets of the call.
+    """Check that a form may be asked in a call, and return it. `hide` replaces the secrets of the
+    call.
 
     Raises:
         QuestionError: The form breaks rules, is too large, or contains a secret of the call. The
-            message names every place, but no secret.
+            message names each place, but does not contain a secret.
     """
     most = as_authored(form.questions, limits) if form.limit == limits.form else None
-    if (
-        most is not None and 2 * most < limits.batch
-    ):  # the constructors have already checked the form
+    if most is not None and 2 * most < limits.batch:  # the constructors already checked the form
         checked = form
     else:
         try:
@@ -132,7 +131,7 @@ def _check_size(form: Form, limits: Limits) -> None:
 
 
 def _texts(form: Form, hide: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    """Yield every text of a form with its JSON pointer.
+    """Yield every string in a form with its JSON Pointer.
 
     `type` and the other field names of an answer type are skipped.
     """
@@ -146,7 +145,7 @@ def _texts(form: Form, hide: Callable[[str], str]) -> Iterator[tuple[str, str]]:
                 ]
                 yield from _within(f"{pointer}/options", options, hide)
                 yield from _within(f"{pointer}/schema", parts.get("schema"), hide)
-            elif name != "when":  # `when` only repeats an id and an answer of another question
+            elif name != "when":  # `when` only repeats another question's id and answer
                 yield from _within(pointer, cast("Json", value), hide)
 
 
@@ -156,7 +155,7 @@ def _option(option: Json) -> Json:
 
 
 def _within(pointer: str, value: Json, hide: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-    """Yield the texts inside a value, numbers and keys included."""
+    """Yield the strings, numbers and keys in a value, as text."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             inside = pointer_to(pointer, hide(key))

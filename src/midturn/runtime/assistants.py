@@ -1,5 +1,5 @@
-"""Models that answer questions: selects the model, and sends a side request as an effect of the
-state machine.
+"""Selects the models that answer questions, and sends the side requests that the state machine asks
+for.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from midturn.turn.settings import TurnSettings
 
 
 class Assistants:
-    """The models that answer questions of one conversation (`ports.Consultant`)."""
+    """The models that answer questions in one conversation (`ports.Consultant`)."""
 
     def __init__(self, services: TurnServices, settings: TurnSettings) -> None:
         self._services = services
         self._settings = settings
 
     def model_asked(self, request: InquiryRequest, tool: str) -> str:
-        """Return the name of the model that is asked."""
+        """Return the name of the model that answers this request."""
         return self._chosen(request, tool).model
 
     async def consult(
         self, request: InquiryRequest, tool: str, events: Sequence[Event]
     ) -> steps.AssistantReplied | steps.AssistantFailed:
-        """Return a checked answer to a question, or the reason for a missing answer."""
+        """Return a valid answer to a question, or the reason why there is none."""
         chosen = self._chosen(request, tool)
         main = self._services.request.request(self._settings.conversation, events)
         return await consult(
@@ -56,7 +56,7 @@ async def ask_model(
     journal: Journal,
     display: ports.Display,
 ) -> steps.AssistantReplied | steps.AssistantFailed:
-    """Request an answer from a model; return the result as an input."""
+    """Ask a model for an answer, and return the result as an input."""
     try:
         happened = await consultant.consult(effect.request, effect.tool, journal.events)
     except asyncio.CancelledError:
@@ -80,9 +80,9 @@ async def ask_model(
 def _report_failure(
     effect: steps.ConsultAssistant, model: str, error: str, journal: Journal, display: ports.Display
 ) -> None:
-    """Log why a model gave no answer.
+    """Log why a model did not answer.
 
-    The log is for the operator of the run. The person who is asked instead may be someone else.
+    The log is for the operator of the run. Another person may be asked instead of the model.
     """
     said = f"`{model}` gave no answer to `{effect.tool}.{effect.request.question_id}`: {error}"
     logging.getLogger("midturn.models").warning("%s (conversation %s)", said, journal.conversation)

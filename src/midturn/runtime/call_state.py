@@ -1,6 +1,5 @@
-"""State of calls that is not recorded: secrets, and the tools' own checks of answers.
-
-This state exists for one session.
+"""State of calls that is not recorded: secrets, and the tools' own checks of answers. It lasts for
+one session.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class _AnswerCheck(Struct, frozen=True):
 
 
 class CallChecks:
-    """The checks that a tool makes of answers beyond their type (`ctx.ask(…, check=…)`), by
+    """A tool's own checks of answers, in addition to the type check (`ctx.ask(…, check=…)`), by
     question id. See `ports.CallRules`.
     """
 
@@ -52,8 +51,8 @@ class CallChecks:
             self.rules.pop(question.id, None)
 
     async def refusal(self, question_id: str, reply: Reply) -> str | None:
-        """Return the reason why the tool rejects a reply; None if the tool accepts the reply, or
-        if the reply is not an answer of the question's type.
+        """Return why the tool rejects a reply. None if the tool accepts it, or if it is not an
+        answer of the question's type.
         """
         rule = self.rules.get(question_id)
         if rule is None or not isinstance(reply, Answered):
@@ -71,8 +70,7 @@ class CallChecks:
 class CallSecrets:
     """All secrets that one call received, in all its attempts and runs.
 
-    Calling the object replaces the secrets in a text. The object is false while there are no
-    secrets.
+    Call the object to replace the secrets in a text. It is false if there are no secrets.
     """
 
     def __init__(self) -> None:
@@ -82,7 +80,7 @@ class CallSecrets:
         return bool(self._given)
 
     def learn(self, answers: Iterable[object]) -> None:
-        """Remember the secrets among answers, before the tool gets them."""
+        """Store the secrets among these answers, before they are passed to the tool."""
         for answer in answers:
             given: Any = answer
             value = given.value if isinstance(answer, Answer) else answer
@@ -90,14 +88,14 @@ class CallSecrets:
                 self._given.append(value)
 
     def __call__(self, text: str) -> str:
-        """Replace every secret of the call, in every form in which a program may write it."""
+        """Replace every secret of the call, in each encoding in which a program may write it."""
         if not self._given:
             return text
         return _scrub(text, self._given)
 
 
 def _scrub(text: str, secrets: Sequence[SecretValue]) -> str:
-    from midturn.tools.returned import scrub  # imported late, because few calls receive a secret
+    from midturn.tools.returned import scrub  # imported here because few calls receive a secret
 
     return scrub(text, secrets)
 

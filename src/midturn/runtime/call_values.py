@@ -1,5 +1,5 @@
-"""Checks the values that tools keep for later runs of their calls (`ctx.keep`): names, sizes, and
-that they contain no secret of the call.
+"""Checks the values that tools store for later runs of a call (`ctx.keep`): their names and sizes,
+and that they do not contain a secret that was given in the call.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Final, cast
 
 from midturn.question.json_value import Json, Limits, as_json, canonical, json_problem
 
-_MAX_NAME: Final = 100  # maximum number of characters of a name
-_MAX_VALUE: Final = 256 * 1024  # maximum number of bytes of a value as JSON
+_MAX_NAME: Final = 100  # maximum length of a name, in characters
+_MAX_VALUE: Final = 256 * 1024  # maximum size of a value as JSON, in bytes
 
 
 def checked_value(name: str, value: object, limits: Limits, hide: Callable[[str], str]) -> Json:
-    """Return a copy of a value that may be kept, as JSON; `hide` replaces the secrets of the call.
+    """Check a value, and return a copy as JSON. `hide` replaces the secrets of the call.
 
     Raises:
         TypeError: The name is not a string.
-        ValueError: The name or the value is not allowed. The message contains no secret.
+        ValueError: The name or the value is not allowed. The message does not contain a secret.
     """
     if not isinstance(cast("object", name), str):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Displays of a run: one that shows nothing, and one that also informs observers."""
+"""Displays for runs: one that shows nothing, and one that also notifies observers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class NullDisplay:
 
 
 class ObservedDisplay:
-    """A display that also informs observers, such as OpenTelemetry."""
+    """A display that also notifies observers, such as OpenTelemetry."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
         self._observations: list[RunObservation] = []
         self.status = "open"
-        """Status with which the run has ended."""
+        """Status of the run when it ended."""
 
     def show(self, happening: Happening) -> None:
         """Show a happening (see `ports.Display`)."""
@@ -29,7 +29,7 @@ class ObservedDisplay:
         self._display.show(happening)
 
     def begin(self, journal: Journal) -> None:
-        """Report the events of a run until `end`."""
+        """Start to report the events of a run."""
         self._observations = [observer.run_began(journal) for observer in OBSERVERS]
 
     def end(self) -> None:

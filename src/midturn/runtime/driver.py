@@ -3,12 +3,12 @@
 Theory of operation
 ===================
 
-The machine decides, the driver acts. Each input steps the machine at once (`runtime/stepper.py`).
-The driver's loop takes one step after the other, makes the events of the step durable as one batch,
-and then begins its other effects.
+The state machine decides, and the driver acts. Each input steps the machine immediately
+(`runtime/stepper.py`). The driver's loop takes one step after the other, makes the events of the
+step durable as one batch, and then begins its other effects.
 
-**Effects that take time** are async functions that return one input. The driver runs each as a task
-in one table, and reports the input:
+**Effects that take time** are async functions that return one input. The driver keeps these tasks
+in one table, and reports the input that each returns:
 
 | effect | function | returns | key |
 | --- | --- | --- | --- |
@@ -20,20 +20,20 @@ in one table, and reports the input:
 | a limit of seconds | `_work_for` | `TimeIsUp` | `("limit",)` |
 
 `StopModel`, `StopTool`, `ClosePrompt` and `StopAssistant` cancel the task with the key.
-`ExternalAnswers.listen` is the only task that does not end by itself. It starts when the run
-would otherwise wait, because most turns never need this task.
+`ExternalAnswers.listen` is the only task that runs until it is cancelled. It is started when the
+run would otherwise wait, because most turns do not need it.
 
-**What a crash leaves.** Before the events of a step are durable, none of its effects has begun:
-the disk holds the turn as it was before that step. After that, an effect may have begun without
-having reported its result. The next run begins such an effect again. So a tool may run twice, but
-an answer is never lost.
+**What a crash leaves.** The effects of a step begin only after its events are durable. If the
+process dies earlier, the log contains the turn as it was before the step. If it dies later, an
+effect may have begun without reporting its result, and the next run begins it again. A tool may
+therefore run twice, but an answer is never lost.
 
-**When a turn rests.** If only absent people can move the turn, and the event loop is idle
+**When a turn rests.** If only absent people can continue the turn, and the event loop is idle
 (`Stepper.wait_until_idle`), the turn is suspended. A nested turn waits with its outer turn instead.
 
-**How a run ends.** By an effect (`SuspendTurn`, `LeaveOpen`, `EndTurn`), which is the last of its
-step. The remaining tasks are cancelled, because a task group waits for its tasks. If the disk
-refuses a batch, the run raises, and nothing after that batch has begun.
+**How a run ends.** A run ends with an effect (`SuspendTurn`, `LeaveOpen` or `EndTurn`), which is
+the last of its step. The remaining tasks are cancelled, because a task group waits for its tasks.
+If a batch cannot be written, the run raises an exception, and no later effect begins.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ Work: TypeAlias = Callable[[], Coroutine[Any, Any, steps.Happened]]
 
 
 class RunEnding(Struct, frozen=True):
-    """The end of a run of a turn.
+    """The result of one run of a turn.
 
     Args:
         status: `completed`, `ended_by_user`, `failed`, `suspended`, or `open` (the model is
             unavailable).
         error: The reason for a failure.
-        usage: The usage of the main model in this run.
-        failure: The exception of an unavailable model.
+        usage: The usage of the main model during this run.
+        failure: The exception that the unavailable model raised.
     """
 
     status: str
@@ -94,17 +94,17 @@ class RunEnding(Struct, frozen=True):
 def _load_tool_runs() -> type[ToolRuns]:
     from midturn.runtime.tool_runs import (
         ToolRuns,
-    )  # imported here, because turns without tool calls start faster without this module
+    )  # imported here so that turns without tool calls start faster
 
     return ToolRuns
 
 
 class Driver:
-    """Runs one turn until it ends, or until only absent people can move it. A driver belongs to one
-    run.
+    """Runs one turn until it ends, or until only absent people can continue it. A driver is used
+    for one run.
 
     Args:
-        turn: The machine.
+        turn: The state machine.
         context: Services, settings and options of the session.
     """
 
@@ -123,7 +123,7 @@ class Driver:
         self._group: asyncio.TaskGroup
         self._tasks: dict[TaskKey, asyncio.Task[None]] = {}
         self._started: set[str] = set()
-        """The calls whose tool has run before."""
+        """The calls whose tools were already started."""
         self._was_over = turn.record.ended if turn.is_over else None
         self._ending: RunEnding | None = None
 
@@ -151,10 +151,10 @@ class Driver:
         return ExternalAnswers(self._journal.answers, self._journal, self._stepper.report)
 
     async def run(self, effects: Sequence[steps.Effect]) -> RunEnding:
-        """Perform the effects of a step, and all steps that follow.
+        """Perform the effects of a step, and all later steps.
 
         Raises:
-            StoreError: The store could not record the events. All events acknowledged before are
+            StoreError: The store could not record the events. All events acknowledged earlier are
                 durable, and the turn can be resumed.
             TerminalGone: The terminal was closed while it showed a prompt. The reply is not
                 recorded, and the turn can be resumed.
@@ -165,16 +165,16 @@ class Driver:
                 self._group = group
                 for call in self._turn.record.open_calls():
                     self._watch_deadlines(deadline for _, deadline in waiting_until(call))
-                # The loop of the driver runs in its own task. Otherwise, each wake-up would resume
-                # the whole chain of coroutines that await this run. The task is awaited here, so
-                # that a cancelled run stops its loop before its tools. Then the outcomes of the
-                # cancelled tools are not recorded.
+                # The loop runs in its own task. Otherwise, each wake-up would resume the whole
+                # chain of coroutines that await this run. The task is awaited here, so that a
+                # cancelled run stops its loop before its tools, and the outcomes of cancelled tools
+                # are not recorded.
                 try:
                     ending = await group.create_task(self._loop(effects))
                 finally:
                     self._stepper.close()
-                # The newest call first: if it waits for a lock that an older call holds, it must not
-                # get the lock while both are cancelled.
+                # Cancel the newest call first: if it waits for a lock that an older call holds, it
+                # must not acquire the lock during the cancellation.
                 for task in reversed(self._tasks.values()):
                     task.cancel()
             self._observed.status = ending.status
@@ -200,7 +200,7 @@ class Driver:
         await self._perform(effects)
         if (
             self._was_over is not None and self._ending is None
-        ):  # the turn ended before this run, so there is nothing to wait for
+        ):  # the turn had already ended, so there is nothing to wait for
             return RunEnding(self._was_over.status, self._was_over.error)
         while self._ending is None:
             waits_for_people = self._turn.only_people_can_move_it
@@ -221,7 +221,7 @@ class Driver:
         """Suspend the turn.
 
         A nested turn waits with its outer turn instead, because the outer turn may continue and
-        receive answers meanwhile.
+        receive answers in the meantime.
         """
         host = self._options.host
         if host is None:
@@ -233,7 +233,7 @@ class Driver:
         try:
             await self._stepper.wait_for_step()
         except asyncio.CancelledError:
-            # the state machine has already taken these steps, so `rest` assumes that they are recorded
+            # the state machine already took these steps, so `rest` assumes that they are recorded
             for step in self._stepper.taken():
                 await self._record(step.effects)
             await self._perform(self._turn.rest())
@@ -245,7 +245,7 @@ class Driver:
         return ("answers",) in self._tasks
 
     def _listen(self) -> None:
-        """Begin to collect queued answers."""
+        """Start to collect queued answers."""
         self._tasks["answers",] = self._group.create_task(
             self._external.listen(self._services.clock)
         )
@@ -253,7 +253,7 @@ class Driver:
     async def _perform(
         self, effects: Sequence[steps.Effect], happened: steps.Happened | None = None
     ) -> None:
-        """Make the events durable, as one batch; then begin everything else, in order."""
+        """Make the events durable as one batch. Then begin the other effects, in order."""
         await self._record(effects)
         for effect in effects:
             if not isinstance(effect, steps.Record):
@@ -267,8 +267,8 @@ class Driver:
             and self._options.nesting
             and self._started
         ):
-            # Nested turns end first: if the process died after the end of the outer turn was
-            # recorded, they would stay open.
+            # End nested turns first. Otherwise they would stay open if the process died after
+            # recording the end of the outer turn.
             await self._tools.end_children(
                 as_it_ended(effects[-1].status, effects[-1].error), self._stop_tool
             )
@@ -348,7 +348,7 @@ class Driver:
         self._tasks[key] = self._group.create_task(_run(key, work, self._tasks, self._stepper))
 
     def _stop(self, key: TaskKey) -> bool:
-        """Cancel a task; return False if there is none."""
+        """Cancel a task. Return False if there is none."""
         task = self._tasks.pop(key, None)
         return task is not None and task.cancel()
 
@@ -359,7 +359,7 @@ class Driver:
     def _close_prompt(self, id: str, happened: steps.Happened | None) -> None:
         """Close a prompt.
 
-        If the question was answered elsewhere, the prompter is notified of the responder.
+        If the question was answered elsewhere, notify the prompter and name the responder.
         """
         self._stop(("prompt", id))
         event_id, by = (
@@ -371,7 +371,7 @@ class Driver:
         if notification is not None:
             self._group.create_task(
                 _awaited(notification)
-            )  # not in the table of tasks, so that the run waits for it
+            )  # not in the task table, so that the run waits for it
 
     def _watch_deadlines(self, deadlines: Iterable[str]) -> None:
         for deadline in deadlines:
@@ -393,7 +393,7 @@ class Driver:
         return steps.TimeIsUp(seconds)
 
     def _is_asking(self) -> bool:
-        """Return whether a person is being asked, here or by a turn inside a tool."""
+        """Return whether a person is being asked, by this turn or by a nested turn."""
         nesting = self._options.nesting
         return self._prompts.any_open or (nesting is not None and nesting.screen.is_asking)
 
@@ -410,7 +410,7 @@ class Driver:
                 return RunEnding(status, error, self._response.usage)
 
     def _with_parameters(self, prompt: Prompt) -> Prompt:
-        """Add the JSON Schema of the parameters, which edited arguments have to fit."""
+        """Add the JSON Schema that edited arguments must match."""
         tool = self._services.tools.get(prompt.tool)
         return (
             replace(prompt, parameters=tool.definition.parameters)
@@ -419,7 +419,7 @@ class Driver:
         )
 
     def _show_result(self, response: ToolCallResponse) -> None:
-        """Show that a call has its response."""
+        """Show the response of a call."""
         record = self._turn.record.calls.get(response.call)
         if record:
             exception = self._tools.exception(response.call)
@@ -449,8 +449,8 @@ async def _run(
 ) -> None:
     """Run an effect, and report the input that it returns.
 
-    The effect is called inside the task. Otherwise a task that is cancelled before it begins
-    would leave a coroutine that nobody awaits.
+    The effect is called inside the task. Otherwise a task that is cancelled before it begins would
+    leave a coroutine that is never awaited.
     """
     try:
         happened = await work()
@@ -478,11 +478,13 @@ def _first(error: BaseException) -> BaseException:
 
 
 POLL_INTERVAL: Final = 0.25
-"""Seconds between two checks whether a person is being asked. Such time does not count as work."""
+"""Seconds between checks for whether a person is being asked. Time spent waiting for people does
+not count as work.
+"""
 
 
 async def work_for(seconds: float, clock: Clock, waits_for_people: Callable[[], bool]) -> None:
-    """Wait until the turn has worked for `seconds`.
+    """Wait until the turn has worked for this number of seconds.
 
     Time spent waiting for people does not count.
     """

@@ -1,7 +1,5 @@
-"""Answers from other processes.
-
-The answers are collected while this process has the conversation locked, and reported to the
-state machine.
+"""Collects answers that other processes queue while this process has the conversation locked, and
+reports them to the state machine.
 """
 
 from __future__ import annotations
@@ -15,16 +13,16 @@ from midturn.turn.inputs import AnsweredElsewhere, Happened, Noted
 from midturn.turn.votes import under_key
 
 POLL_INTERVAL: Final = 0.1
-"""Seconds between two polls while a queued answer waits for its question to be asked again."""
+"""Seconds between polls while a queued answer waits until its question is asked again."""
 
 
 class ExternalAnswers:
     """Reports queued answers to the state machine.
 
-    An answer that the turn does not accept stays in the queue, because a resumed turn may not
-    have asked the question again yet. The answer is reported again each time the turn has
-    recorded an event or asked a question, until the turn accepts it. The next process that opens
-    the conversation records the remaining answers.
+    An answer that the turn does not accept stays in the queue, because a resumed turn may not have
+    asked the question again yet. It is reported again after each event or question of the turn,
+    until the turn accepts it. The next process that opens the conversation records the remaining
+    answers.
     """
 
     def __init__(
@@ -35,16 +33,14 @@ class ExternalAnswers:
         self._report = report
         self._asked = 0
         self._reported: dict[str, tuple[int, int]] = {}
-        """For each reported answer, the number of events and of questions at that time."""
+        """The number of events and questions at the time when each answer was last reported."""
 
     def note_asked(self) -> None:
-        """Record that a question was asked, because an answer that came too early may belong to
-        it.
-        """
+        """Count a question, because an answer that came too early may belong to it."""
         self._asked += 1
 
     async def poll(self) -> bool:
-        """Report the answers in the queue; return whether there are any."""
+        """Report the queued answers. Return whether there are any."""
         queued = await self._queue.collect()
         state = (len(self._journal.events), self._asked) if queued else (0, 0)
         for answer in queued:
@@ -61,7 +57,7 @@ class ExternalAnswers:
 
 
 def _as_input(queued: QueuedReply) -> AnsweredElsewhere | Noted:
-    """Return a queued answer as an input; the key of a vote or a note is recorded with it."""
+    """Return a queued answer as an input. The key of a vote or a note is recorded with it."""
     if queued.note is not None:
         return Noted(queued.event_id, under_key(queued.note, queued.key))
     return AnsweredElsewhere(

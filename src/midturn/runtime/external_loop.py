@@ -1,5 +1,5 @@
-"""A turn whose calls are made by the loop of another program; the state machine routes, asks and
-records.
+"""A turn whose calls are made by another program's agent loop. The state machine routes, asks and
+records the questions.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from midturn.turn.turn import Turn, agent_of, is_call
 from midturn.turn.view import TurnView
 
 # --------------------------------------------------------------------------------------------------
-# Calls of another program's loop: the tool runs there, and its questions are asked here
+# Calls of another program's agent loop: that program runs the tools, and midturn asks their
+# questions
 
 
 class ExternalLoopCall:
-    """One call of the loop.
+    """One call of the agent loop.
 
     `run` has a result once the call has begun. The loop sets `outcome` when its tool is done.
-    `responded` is done when the result is durable, or when the machine has ended the call.
+    `responded` is done when the result is durable, or when the state machine ended the call.
     """
 
     def __init__(self, begun: CallBegun) -> None:
@@ -48,8 +49,8 @@ class ExternalLoopCall:
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
         self.responded: asyncio.Future[None] = loop.create_future()
         self.stopped = asyncio.Event()
-        """Set when the machine has stopped the call: the call is over, or the turn waits for an
-        absent person.
+        """Set when the state machine stopped the call, because the call is over or the turn waits
+        for an absent person.
         """
 
     @property
@@ -68,7 +69,7 @@ class ExternalLoopCall:
             self.responded.set_result(None)
 
     async def execute(self, run: ToolRun) -> Outcome:
-        """Wait for the outcome that the loop sets, and return it as the outcome of the tool."""
+        """Wait until the loop sets the outcome of the tool, and return it."""
         self.run.set_result(run)
         try:
             return await asyncio.shield(self.outcome)
@@ -77,7 +78,7 @@ class ExternalLoopCall:
 
 
 class ExternalLoopTool:
-    """A tool of the loop. `source` is the source of the questions in its calls."""
+    """A tool of the agent loop. `source` is the source of the questions that its calls ask."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -86,8 +87,8 @@ class ExternalLoopTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """The definition contains only the name, because the loop describes its tools to its
-        model itself.
+        """The tool's definition. It contains only the name, because the loop describes its tools to
+        its model itself.
         """
         return ToolDefinition(self._name, "", {"type": "object"})
 
@@ -96,24 +97,22 @@ class ExternalLoopTool:
         return self.source
 
     def expect(self, id: str, call: ExternalLoopCall, source: ev.Source) -> None:
-        """Announce a call with this id, which is about to begin."""
+        """Register a call that is about to begin, by its id."""
         self.source = source
         self._expected[id].append(call)
 
     async def execute(self, run: ToolRun) -> Outcome:
-        """Wait for the outcome of the next announced call with this id (see `ports.Tool`)."""
+        """Wait for the outcome of the next registered call with the same id (see `ports.Tool`)."""
         return await self._expected[run.call.id].popleft().execute(run)
 
 
 class ExternalLoopTools(Mapping[str, ExternalLoopTool]):
-    """The tools of the loop, which are not known in advance: every name has a tool."""
+    """The tools of the agent loop. They are not known in advance, so every name returns a tool."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, ExternalLoopTool] = {}
         self.asked: Counter[tuple[str, bytes]] = Counter()
-        """Number of calls about to begin that need a permission, by the tool's name and the
-        arguments.
-        """
+        """Number of calls about to begin that need permission, by tool name and arguments."""
         self.schemas: dict[tuple[str, bytes], JsonObject] = {}
         """The JSON Schemas for edited arguments of these calls."""
 
@@ -128,32 +127,32 @@ class ExternalLoopTools(Mapping[str, ExternalLoopTool]):
 
 
 class Outside:
-    """Placeholder for the model of the loop, which midturn never calls."""
+    """Placeholder for the agent loop's model, which midturn never calls."""
 
     name = "outside"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Wait forever, because the loop calls its model itself."""
+        """Wait forever. The loop calls its model itself."""
         await asyncio.Event().wait()
         raise AssertionError(f"this event is never set, not even for {request.conversation}")
         yield  # makes this an asynchronous generator
 
 
 class CallContent(str):  # noqa: SLOT000  it has fields
-    """The recorded result of a call, for the model of the loop.
+    """The recorded result of a call, for the agent loop's model.
 
     Args:
         content: The text.
         is_error: Whether it is an error.
-        turn_ended: Whether the person has ended the turn. If so, make no further model request in
-            this turn.
+        turn_ended: Whether a person ended the turn. If so, make no further model requests in this
+            turn.
         images: The recorded images of the result.
     """
 
     is_error: bool
     """Whether the result is an error."""
     turn_ended: bool
-    """Whether the person has ended the turn. If so, make no further model request in this turn."""
+    """Whether a person ended the turn. If so, make no further model requests in this turn."""
     images: tuple[ev.Image, ...]
     """The recorded images of the result."""
 
@@ -165,7 +164,7 @@ class CallContent(str):  # noqa: SLOT000  it has fields
         turn_ended: bool = False,
         images: tuple[ev.Image, ...] = (),
     ) -> Self:
-        """Create a result from a text."""
+        """Create a result from its text."""
         made = super().__new__(cls, content)
         made.is_error = is_error
         made.turn_ended = turn_ended
@@ -174,12 +173,12 @@ class CallContent(str):  # noqa: SLOT000  it has fields
 
 
 class ExternalLoopTurn:
-    """The turn of a locked conversation: the open turn, or a new turn that begins with the first
-    call.
+    """The turn of an agent loop in a locked conversation: the open turn, or a new turn that begins
+    with the first call.
 
     Args:
         context: Services, settings and options, bound to the conversation.
-        tools: The tools of the loop.
+        tools: The tools of the agent loop.
     """
 
     def __init__(self, context: SessionContext, tools: ExternalLoopTools) -> None:
@@ -191,19 +190,19 @@ class ExternalLoopTurn:
         self._made: Counter[bytes] = Counter()
         self._stays_open = False
         self.resumes = False
-        """Whether the turn existed before: it was left open, or is finished and was found by its
-        key.
+        """Whether the turn already existed: it was left open, or it is finished and was found by
+        its key.
         """
         self._finished: Sequence[ev.Event] = ()
         self._unreported_end: Window | None = None
         self.event_before = ""
-        """The `event_id` of the last event before the turn; empty if there is none."""
+        """The `event_id` of the last event before the turn. Empty if there is none."""
         self.reported_end = ""
-        """The `event_id` of the start of a turn that a person has ended, if this end was reported
-        to the program; otherwise empty.
+        """The `event_id` of the start of a turn that a person ended, if this end was reported to
+        the program. Empty otherwise.
         """
         self.follows_ended_turn = False
-        """Whether the turn before this one was ended by a person."""
+        """Whether a person ended the turn before this one."""
         self._turn: Turn | None = None
         self._driver: Driver | None = None
         self._task: asyncio.Task[RunEnding] | None = None
@@ -217,23 +216,24 @@ class ExternalLoopTurn:
         calls_wait: bool = False,
         reported_end: str = "",
     ) -> None:
-        """Record the message of the user, unless the turn was left open.
+        """Record the user message, unless the turn was left open.
 
-        If the open turn began with another text and has no unfinished calls, this turn is first
-        recorded as failed, because no loop completed it. If a person ended the last turn while no
-        program ran it, the calls of this turn report that end.
+        If the open turn began with a different text and has no unfinished calls, it is first
+        recorded as failed, because no agent loop completed it. If a person ended the last turn
+        while no program was running it, the calls of this turn report that end.
 
         Args:
-            text: The message of the user; empty if it is not known.
+            text: The user message. Empty if it is not known.
             author: The author of the message.
-            key: The caller's own id for the turn. A turn that was begun with this key is
-                continued, even if it is finished.
-            calls_wait: Whether the loop has unfinished calls to repeat.
-            reported_end: The start of the last turn whose end was reported to the program already.
+            key: The caller's id for the turn. An existing turn with this key is continued, even if
+                it is finished.
+            calls_wait: Whether the loop will repeat unfinished calls.
+            reported_end: The `event_id` of the start of the last turn whose end was already
+                reported to the program.
 
         Raises:
-            TurnOpen: The open turn began with another message, and has unfinished calls.
-            ConfigError: The key belongs to another message, or it is not a valid key.
+            TurnOpen: The open turn began with a different message, and has unfinished calls.
+            ConfigError: The key belongs to a different message, or is not valid.
         """
         check_text("text", text)
         check_text_or_none("author", author)
@@ -279,8 +279,8 @@ class ExternalLoopTurn:
             self._running()[0].report(TurnRequested(text, author=author))
 
     def _why_open(self, began: str, waiting: Sequence[OpenQuestion]) -> str:
-        """Return the error for a new message while a turn is open, with the questions of that
-        turn.
+        """Return the error message for a new message while a turn is open. It lists the open
+        questions of that turn.
         """
         conversation = self._journal.conversation
         asked = "".join(
@@ -308,17 +308,16 @@ class ExternalLoopTurn:
         """Begin a call, or begin an unfinished call again.
 
         Args:
-            source: Source of the questions of the call.
+            source: Source of the questions that the call asks.
             begun: The call.
-            occurrence: Number of this call among equal recorded calls. By default, calls with the
-                same agent, tool, id and arguments are matched in order.
+            occurrence: Number of this call among identical recorded calls. By default, calls with
+                the same agent, tool, id and arguments are matched in order.
             permission: Whether the call needs a person's permission.
-            schema: JSON Schema for arguments that this person edits.
+            schema: JSON Schema for edited arguments.
 
         Raises:
-            CallEnded: The call already has a result, it may not run, or a person has ended the
-                turn.
-            Suspended: Nobody is attached who could decide whether the call may run.
+            CallEnded: The call already has a result, may not run, or a person ended the turn.
+            Suspended: Nobody is attached who can decide whether the call may run.
             StoreError: The store could not record the events.
         """
         name, id = begun.name, begun.id  # noqa: A001  the wire's word
@@ -353,18 +352,18 @@ class ExternalLoopTurn:
         return call
 
     def _report_end(self, ended: Window) -> None:
-        """Load a turn that a person has ended: its calls return their recorded results, and no
-        tool runs.
+        """Load a turn that a person ended. Its calls return their recorded results without running
+        tools.
         """
         self._finished = ended.events
         self.event_before = _event_before(self._journal.events, ended)
         self.resumes = True
 
     def raise_end(self) -> None:
-        """Raise an error if a person has ended the turn. This reports the end to the program.
+        """Raise an error if a person ended the turn. The error reports the end to the program.
 
         Raises:
-            CallEnded: A person has ended the turn.
+            CallEnded: A person ended the turn.
         """
         self._note_reported()
         if self._finished and self._has_ended:
@@ -373,8 +372,8 @@ class ExternalLoopTurn:
             raise CallEnded(content, is_error=getattr(content, "is_error", False), turn_ended=True)
 
     def _raise_unless_allowed(self, begun: CallBegun) -> None:
-        """Raise the reason why a call that needs permission has not begun. Return if there is none,
-        so that the call can be tried again.
+        """If a call that needs permission could not begin, raise the reason. Otherwise return, so
+        that the call can be retried.
         """
         content = self.result_of(begun)
         if content is not None:
@@ -387,8 +386,7 @@ class ExternalLoopTurn:
             raise suspended
 
     def _recall(self, begun: CallBegun, occurrence: int) -> None:
-        """Raise the recorded result of a call, if there is one, from this process or another
-        process.
+        """If the call already has a recorded result, from any process, raise it.
 
         Raises:
             CallEnded: The call already has a result, so the tool does not run and no question is
@@ -405,23 +403,22 @@ class ExternalLoopTurn:
             raise CallEnded(messages.TURN_OVER, is_error=True, turn_ended=True)
 
     def _note_reported(self) -> None:
-        """If a person has ended the turn, mark this end as reported to the program."""
+        """If a person ended the turn, mark this end as reported to the program."""
         last = last_turn(self._journal.events)
         start = (
             _start_of(Window(tuple(self._finished))) if self._finished and self._has_ended else ""
         )
         if last and start == _start_of(
             last
-        ):  # an older turn that was found by its key is not the last one
+        ):  # an older turn, found by its key, is not the last one
             self.reported_end = start
 
     def has_asked(self, begun: CallBegun, question: str) -> bool:
-        """Return whether a call without a result has asked a question, in this process or another
-        process.
+        """Return whether a call without a result asked a question, in this or another process.
 
         Args:
             begun: The call.
-            question: The id of the question; `__run__` for a permission.
+            question: The id of the question, or `__run__` for a permission.
         """
         window = open_turn(self._journal.events)
         events = window.events if window else ()
@@ -438,8 +435,8 @@ class ExternalLoopTurn:
         )
 
     def result_of(self, begun: CallBegun, occurrence: int | None = None) -> CallContent | None:
-        """Return the recorded result of the newest equal call, or of the call with the number
-        `occurrence`; None if this call has no result.
+        """Return the recorded result of the newest identical call, or of the call with the number
+        `occurrence`. None if the call has no result.
         """
         window = open_turn(self._journal.events)
         events = self._finished or (window.events if window else ())
@@ -451,7 +448,7 @@ class ExternalLoopTurn:
         )
 
     def unmade(self) -> Sequence[CallBegun]:
-        """Return the unfinished calls that the loop has not repeated yet, oldest first."""
+        """Return the unfinished calls that the agent loop has not repeated yet, oldest first."""
         window = open_turn(self._journal.events)
         events = window.events if window else ()
         responded = {result.call for result in ev.call_results(events)}
@@ -463,7 +460,7 @@ class ExternalLoopTurn:
         return [call for call in begun if not self._made[_key(call)]]
 
     def content(self, event: str) -> CallContent:
-        """Return the result of a call for the model."""
+        """Return the recorded result of a call, as the model receives it."""
         response = self._response(event)
         if response is None:
             return CallContent("", is_error=True)
@@ -475,13 +472,11 @@ class ExternalLoopTurn:
         )
 
     def preview(self, event: str, outcome: Success | ToolError) -> str:
-        """Return the result of a call for the model, if it ended with this outcome."""
+        """Return the result that the model would receive if a call ended with this outcome."""
         return self._turn.content_of(event, outcome) if self._turn else ""
 
     def pending(self) -> Suspended | None:
-        """Return the exception to raise if questions of the turn are open; None if no question is
-        open.
-        """
+        """Return the exception to raise if the turn has open questions, or None."""
         journal = self._journal
         waiting = pending(journal.events, journal.conversation)
         if not waiting or self._finished:
@@ -507,20 +502,20 @@ class ExternalLoopTurn:
                 self._task.result()
 
     def leave(self, call: ExternalLoopCall) -> None:
-        """Leave an unfinished call: its prompts close, and its questions stay open."""
+        """Stop working on an unfinished call. Its prompts close, and its questions stay open."""
         if call in self._calls:
             self._calls.remove(call)
             call.run.add_done_callback(
                 lambda run: self._left(run.result().call.event)
-            )  # called at once if the call has begun
+            )  # called immediately if the call has begun
 
     def _left(self, event: str) -> None:
         if self._driver:
             self._driver.report(CallLeft(event))
 
     async def why_stopped(self, call: ExternalLoopCall) -> MidturnError:
-        """Return the reason why a call got no answer: the call already has a response, or it
-        waits for an absent person.
+        """Return why a call did not get an answer: it already has a response, or it waits for an
+        absent person.
 
         Raises:
             StoreError: The store could not record the events.
@@ -536,7 +531,7 @@ class ExternalLoopTurn:
         )
 
     def keep_open(self) -> None:
-        """Leave the turn open when this object is closed. Called when the loop has failed or was
+        """Leave the turn open when this object is closed. Called if the agent loop failed or was
         cancelled, because the next run of the loop continues the turn.
         """
         self._stays_open = True
@@ -571,7 +566,7 @@ class ExternalLoopTurn:
         self._task.result()
 
     async def _stop(self) -> None:
-        """Stop the driver; recorded events stay."""
+        """Stop the driver. Recorded events are kept."""
         if self._task is None:
             return
         self._task.cancel()
@@ -593,7 +588,7 @@ class ExternalLoopTurn:
         await record_effects(effects, self._journal, self._context.services.clock, self)
 
     def show(self, happening: Happening) -> None:
-        """Show a happening, and mark the calls that have their response (see `ports.Display`)."""
+        """Show a happening, and mark the calls that have a response (see `ports.Display`)."""
         self._display.show(happening)
         if isinstance(happening, ToolEnded):
             for call in [call for call in self._calls if _is_of(call, happening.call)]:
@@ -608,10 +603,10 @@ class ExternalLoopTurn:
         return self._driver is not None and any(ev.turn_ends(events[-1:]))
 
     def _running(self) -> tuple[Driver, asyncio.Task[RunEnding]]:
-        """Return the running driver; after a suspension, another driver continues the turn.
+        """Return the running driver. After a suspension, a new driver continues the turn.
 
         Raises:
-            CallEnded: The turn has ended in the meantime.
+            CallEnded: The turn ended in the meantime.
         """
         if self._driver and self._task and not self._task.done():
             return self._driver, self._task
@@ -631,8 +626,8 @@ class ExternalLoopTurn:
 
 
 def _event_before(events: Sequence[ev.Event], turn: Window | None) -> str:
-    """Return the `event_id` of the last event before a turn; empty if there is none. The turn may
-    not have begun yet.
+    """Return the `event_id` of the last event before a turn, which may not have begun yet. Empty if
+    there is none.
     """
     if turn is None:
         return events[-1].event_id if events else ""
@@ -656,7 +651,7 @@ def _start_of(turn: Window) -> str:
 
 
 def _key(begun: CallBegun) -> bytes:
-    """Return a key that is the same for calls with equal agent, name, ID and arguments."""
+    """Return a key that is equal for calls with the same agent, name, ID and arguments."""
     return canonical([begun.agent, begun.name, begun.id, begun.arguments])
 
 
@@ -665,9 +660,9 @@ def _object(arguments: Json) -> JsonObject:
 
 
 def _is_of(call: ExternalLoopCall, ended: ev.ToolCall) -> bool:
-    """Return whether `call` is the call that has ended.
+    """Return whether `call` is the call that ended.
 
-    A call that was never permitted has no event yet.
+    A call that was not permitted has no event.
     """
     return (
         call.event == ended.event

@@ -1,6 +1,5 @@
-"""Turns with a key, which is the caller's own id for a message.
-
-A message that is sent several times begins only one turn.
+"""Turns with a key, which is the caller's id for a message. If the message is sent several times
+with the same key, only one turn begins.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from midturn.question.text import check_text
 
 
 def keyed_turn(events: Sequence[ev.Event], key: str, text: str) -> Window | None:
-    """Return the turn that began with a key; None if there is none.
+    """Return the turn that began with a key, or None.
 
     Args:
         events: The events of the conversation.
         key: The key.
-        text: The message; empty if it is not known.
+        text: The message. Empty if it is not known.
 
     Raises:
-        ConfigError: The key belongs to another message, or it is not a valid key.
+        ConfigError: The key belongs to a different message, or is not valid.
     """
     check_key(key)
     found = next(
@@ -39,7 +38,7 @@ def keyed_turn(events: Sequence[ev.Event], key: str, text: str) -> Window | None
 
 
 def first_message(turn: Window) -> str:
-    """Return the message that began a turn; empty if it is not known."""
+    """Return the user message that began a turn. Empty if it is not known."""
     return next((request.content for request in ev.user_requests(turn.events)), "")
 
 
@@ -48,7 +47,7 @@ def check_key(key: str) -> None:
 
     Raises:
         ConfigError: The key is empty, or it cannot be encoded as UTF-8.
-        TypeError: The key is not text.
+        TypeError: The key is not a string.
     """
     check_text("key", key)
     if not key:

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own for synchronous programs, and the handling of
+"""Runs an event loop in a separate thread, for synchronous programs. Also contains helpers for
 cancellation.
 """
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own."""
+    """An event loop that runs in its own thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -42,7 +42,7 @@ class LoopThread:
 
     @contextmanager
     def entered(self, manager: AbstractAsyncContextManager[T]) -> Generator[T]:
-        """Enter an asynchronous context manager as a plain one."""
+        """Use an asynchronous context manager as a synchronous one."""
         value = self.run(_entered(manager))
         try:
             yield value
@@ -53,7 +53,7 @@ class LoopThread:
             self.run(_left(manager, None))
 
     def iterated(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """Yield the items of an asynchronous iterator."""
+        """Iterate over an asynchronous iterator from a synchronous program."""
 
         async def following() -> tuple[T, ...]:
             async for item in items:
@@ -78,7 +78,7 @@ async def _left(
 
 @contextmanager
 def loop_thread() -> Generator[LoopThread]:
-    """Run a loop while a block runs."""
+    """Run an event loop for the duration of a `with` block."""
     thread = LoopThread()
     try:
         yield thread
@@ -87,23 +87,23 @@ def loop_thread() -> Generator[LoopThread]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Cancellation by the caller, or by the awaited code itself, which counts as a failure of this code
+# Cancellation by the caller, or by the awaited code itself, which counts as a failure
 
 
 def is_cancelled() -> bool:
-    """Return whether the current task was asked to stop. Otherwise the awaited code has
-    cancelled itself, which has to be reported.
+    """Return whether the current task was cancelled from outside. If not, the awaited code
+    cancelled itself, which must be reported.
     """
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 async def shielded(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end. If the caller is cancelled before that, the cancellation is
-    raised afterwards.
+    """Run a coroutine to completion. If the caller is cancelled in the meantime, the cancellation
+    is raised afterwards.
 
-    Cancelling the waiter of a database statement does not undo the statement, so its result has to
-    be known before anything else happens.
+    Cancelling the waiter of a database statement does not undo the statement, so the caller must
+    wait for its result first.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -115,6 +115,6 @@ async def shielded(work: Coroutine[Any, Any, None]) -> None:
     if cancelled is None:
         task.result()
     elif not task.cancelled():
-        task.exception()  # nothing waits for the result any more
+        task.exception()  # marks the exception as retrieved
     if cancelled is not None:
         raise cancelled

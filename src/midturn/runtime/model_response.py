@@ -1,4 +1,4 @@
-"""Requests the model's response, shows it while it arrives, and returns it as one input."""
+"""Requests a response from the model, shows it as it arrives, and returns it as one input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from midturn.turn import inputs as steps
 
 
 class PartialResponse:
-    """State of the model's responses in this run: the text shown so far, the usage, and the last
+    """State of the model responses in this run: the text shown so far, the usage, and the last
     failure.
     """
 
@@ -55,7 +55,7 @@ class PartialResponse:
 async def call_model(
     model: ports.Model, request: ModelRequest, display: ports.Display, partial: PartialResponse
 ) -> steps.ModelAnswered | steps.ModelFailed | steps.TurnFailed:
-    """Request a response and show it; return it as an input."""
+    """Request a response, show it, and return it as an input."""
     partial.deltas = []
     display.show(ports.ModelStarted())
     try:
@@ -80,7 +80,7 @@ async def _stream(
     finished: Finished | None = None
     restarts = False
     async for event in model.stream(request):
-        if restarts:  # until the next delta arrives, keep the text of the response that broke off
+        if restarts:  # keep the interrupted response's text until the retry sends its first delta
             partial.deltas, restarts = [], False
         match event:
             case TextDelta(text):

@@ -1,7 +1,5 @@
-"""Nested agents.
-
-An agent that is started inside a tool call finds this call, reports its state to the call, and is
-stopped together with the call.
+"""Nested agents. An agent that is started inside a tool call looks up this call, reports its state
+to it, and is stopped together with it.
 """
 
 from __future__ import annotations
@@ -28,13 +26,14 @@ MAX_DEPTH: Final = 4
 """Maximum nesting depth of agents."""
 
 TurnState: TypeAlias = Literal["moving", "resting", "over", "ended"]
-"""State of a nested turn: it runs, waits only for people, is over, or was ended by a person."""
+"""State of a nested turn: it is running, waits only for people, is over, or was ended by a person.
+"""
 
 
 class SharedScreen:
     """The screen that nested turns share.
 
-    A prompter that shows one prompt at a time shows only one for all these turns.
+    A prompter that shows one prompt at a time shows at most one for all these turns.
     """
 
     def __init__(self) -> None:
@@ -45,7 +44,7 @@ class SharedScreen:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a person is being asked now, by any of the turns."""
+        """Whether any of the turns is asking a person now."""
         return any(self.open_prompts)
 
 
@@ -59,7 +58,7 @@ class NestingContext(Struct, frozen=True, kw_only=True):
         prompter: The prompter of the outer turn.
         detached: The detached policies of the outer turn.
         limits: The limits of the outer turn.
-        depth: The depth of the outer turn; 0 for the outermost one.
+        depth: The nesting depth of the outer turn. 0 for the outermost turn.
         family: The records of the outer turn and of its nested turns, which share limits. The key
             is the ID of the `child` event that refers to the turn, empty for the outermost turn.
         screen: The screen that all these turns share.
@@ -77,9 +76,7 @@ class NestingContext(Struct, frozen=True, kw_only=True):
 
 
 class ParentTurn(Protocol):
-    """The outer turn of a nested turn. The outer turn is informed whether the nested turn is
-    still running.
-    """
+    """The outer turn of a nested turn. It is notified when the state of the nested turn changes."""
 
     def report_state(self, state: TurnState) -> None:
         """Report the state of the nested turn."""
@@ -87,7 +84,7 @@ class ParentTurn(Protocol):
 
 
 class ParentCall:
-    """One run of a tool, as nested agents see it.
+    """The interface of one tool run to the agents nested in it.
 
     Args:
         nesting: The settings that nested agents inherit.
@@ -116,14 +113,14 @@ class ParentCall:
         self._stopped: asyncio.Future[None] | None = None
 
     def occurrence(self, agent: str, text: str) -> int:
-        """Return the number of equal agent runs in this run of the tool, including the current
-        agent run.
+        """Count the runs of the same agent with the same text in this run of the tool, including
+        the current one.
         """
         number = self._occurrences[agent, text] = self._occurrences.get((agent, text), 0) + 1
         return number
 
     def inherited(self) -> NestingContext:
-        """Return the settings that a turn inside this call passes to agents in its own tools.
+        """Return the settings that a nested turn passes on to agents in its own tools.
 
         Raises:
             MidturnError: Agents are nested too deeply.
@@ -137,12 +134,12 @@ class ParentCall:
         return replace(self.nesting, depth=depth)
 
     async def child(self, wanted: Child, lost: str = "") -> Child:
-        """Record a nested turn before it runs; return it as recorded.
+        """Record a nested turn before it runs, and return the recorded event.
 
         Args:
             wanted: The nested turn.
-            lost: The `event_id` of an earlier record of this turn whose conversation no longer
-                exists; empty if there is none.
+            lost: The `event_id` of an earlier `child` event for this turn whose conversation no
+                longer exists. Empty if there is none.
 
         Raises:
             MidturnError: Agents are nested too deeply.
@@ -172,7 +169,7 @@ class ParentCall:
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a nested turn.
 
-        The nested turn is stopped with the call, even if the tool does not wait for the turn.
+        The nested turn is stopped together with the call, even if the tool does not wait for it.
         """
         task = asyncio.create_task(work)
         self._runs.add(task)
@@ -183,14 +180,14 @@ class ParentCall:
             task.cancel()
             await asyncio.wait({task})
             raise
-        except TurnOpen:  # a mistake of the program, not a failure of the store
+        except TurnOpen:  # a mistake in the program, not a store failure
             raise
         except StoreError as error:
             self._failures.append(error)
             raise
 
     def run_in_thread(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a nested turn from a tool that is not async, and block its thread.
+        """Run a nested turn from a synchronous tool, and block its thread until the turn is done.
 
         Raises:
             asyncio.CancelledError: The call has ended.
@@ -202,7 +199,7 @@ class ParentCall:
             raise asyncio.CancelledError("The call has ended.") from None
 
     async def wait_until_stopped(self) -> None:
-        """Wait until this coroutine is cancelled together with the call; never return."""
+        """Wait until this coroutine is cancelled together with the call. Never returns."""
         if self._stopped is None:
             self._stopped = self._loop.create_future()
             if self.is_over:
@@ -212,7 +209,7 @@ class ParentCall:
     def close(self) -> bool:
         """End the run of the tool.
 
-        Return False if nested turns are still running, so that `stop` has to wait for them.
+        Return False if nested turns are still running, in which case `stop` must be awaited.
         """
         self.is_over = True
         if self._stopped is not None and not self._stopped.done():
@@ -230,11 +227,11 @@ class ParentCall:
         self.close()
 
     async def leave(self, children: Sequence[Child], raised: BaseException | None) -> None:
-        """Close every nested turn that is still open, because the tool is done.
+        """End every nested turn that is still open, because the tool is done.
 
         Raises:
-            StoreError: The tool has `raised` a `StoreError`. The outer turn stays open and
-                continues later, as if its own events could not be recorded.
+            StoreError: The tool raised a `StoreError` (see `raised`). The outer turn stays open and
+                can be resumed, as if its own events could not be recorded.
         """
         if not self.close():
             await self.stop()
@@ -248,7 +245,7 @@ class ParentCall:
 
 
 def _each(raised: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, or each exception of a group, at any depth."""
+    """Yield an exception, or each exception in a group at any depth."""
     if isinstance(raised, BaseExceptionGroup):
         for error in cast("BaseExceptionGroup[BaseException]", raised).exceptions:
             yield from _each(error)

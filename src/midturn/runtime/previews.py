@@ -1,8 +1,9 @@
-"""Previews of a call: the first question of its tool, and the decision of the tool's rule.
+"""Previews a call: its tool's first question, and the result of the tool's own rule.
 
 A tool can return the question that it would ask if it ran now, such as whether to overwrite an
-existing file. The person is then asked this question instead of the general question for
-permission. The answer yes also allows the call, if the tool asks exactly this question.
+existing file. The person is then asked this question instead of the standard permission question.
+Answering yes approves the call and also answers the question, if the tool asks exactly this
+question.
 """
 
 from __future__ import annotations
@@ -41,10 +42,9 @@ def tools_with_rules(tools: Mapping[str, Tool]) -> frozenset[str]:
 
 
 def preview_call(tools: Mapping[str, Tool], state: CallState, call: ToolCall) -> QuestionPreviewed:
-    """Ask the tool of a call for its first question, and evaluate its rule for the call.
+    """Get the first question of a call's tool, and evaluate the tool's rule for the call.
 
-    Only a yes/no question is returned, because allowing the call cannot answer any other
-    question.
+    Only a yes/no question is returned, because approving the call cannot answer any other question.
     """
     tool = tools.get(call.name)
     ruling = _ruling(tool, state.tool_run(call, {}, _refuse_to_ask))
@@ -64,7 +64,7 @@ def preview_call(tools: Mapping[str, Tool], state: CallState, call: ToolCall) ->
 
 
 def _rule_of(tool: Tool | None) -> Callable[[ToolRun], Ruling] | None:
-    """Return the Python function that is the tool's rule for calls, if there is one."""
+    """Return the tool's Python rule function, if there is one."""
     return (
         cast("Callable[[ToolRun], Ruling] | None", getattr(tool, "ruling", None))
         if getattr(tool, "has_rule", False)
@@ -73,8 +73,8 @@ def _rule_of(tool: Tool | None) -> Callable[[ToolRun], Ruling] | None:
 
 
 def _ruling(tool: Tool | None, run: ToolRun) -> Ruling | None:
-    """Return the decision of the tool's rule about a call, if there is one. If the rule raises, a
-    person is asked.
+    """Return the result of the tool's rule for a call, or None if the tool has no rule. If the rule
+    raises an exception, a person is asked.
     """
     rule = _rule_of(tool)
     if rule is None:

@@ -1,6 +1,7 @@
-"""Prompts: each open prompt is one call of the prompter, which returns one input.
+"""Shows prompts. Each open prompt is one call to the prompter, whose reply is returned as one
+input.
 
-A prompter is code of the caller. If it fails, the question is closed and the turn continues.
+The caller supplies the prompter. If it fails, the question is closed and the turn continues.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _RESPONDERS = ("user", "policy")
 
 
 def responder_of(prompter: Prompter) -> AnsweredBy:
-    """Return the responder that a prompter represents.
+    """Return the person or policy that a prompter represents.
 
     Raises:
-        TypeError: The prompter's `by` is neither a user nor a policy, or a name is not text.
+        TypeError: The prompter's `by` is neither `user` nor `policy`, or a name is not a string.
     """
     by: str = getattr(prompter, "by", "user")
     if by not in _RESPONDERS:
@@ -62,9 +63,9 @@ def responder_of(prompter: Prompter) -> AnsweredBy:
 
 
 def at_prompt(prompter: Prompter | None) -> AnsweredBy:
-    """Return the responder of prompts, if it is known in advance.
+    """Return the responder that will reply to prompts, if it is known in advance.
 
-    A policy may leave a prompt to the prompter that it wraps. The innermost prompter counts.
+    A policy may pass a prompt on to the prompter that it wraps, so the innermost prompter counts.
     """
     while (behind := getattr(prompter, "otherwise", None)) is not None:
         prompter = cast("Prompter", behind)
@@ -86,7 +87,7 @@ class PrompterClient:
         options: The options of the run.
         journal: The log of the conversation.
         clock: The clock.
-        state: The checks that tools make of answers.
+        state: Contains the tools' own checks of answers.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class PrompterClient:
         return bool(self._open)
 
     def open(self, id: str) -> None:
-        """Count a prompt as open. Called when the prompt is requested."""
+        """Mark a prompt as open. Called when the prompt is requested."""
         self._open.add(id)
 
     async def ask(self, id: str, prompt: Prompt) -> UserReplied | PromptFailed | TurnFailed:
@@ -123,13 +124,12 @@ class PrompterClient:
         return happened
 
     def close(self, id: str, event_id: str = "", by: str = "") -> Awaitable[None] | None:
-        """Remove a closed prompt. Return the notification for its prompter, if the prompter
-        supports notifications.
+        """Remove a closed prompt. If its prompter supports notifications, return the awaitable that
+        notifies it.
 
         Args:
             id: The prompt.
-            event_id: The request that was answered elsewhere; empty if it was not answered
-                elsewhere.
+            event_id: The `event_id` of the request, if it was answered elsewhere. Empty otherwise.
             by: The responder.
         """
         self._open.discard(id)
@@ -156,7 +156,7 @@ class PrompterClient:
         except ScriptError as error:
             return TurnFailed(str(error))
         except TerminalGone:
-            raise  # the person gave no reply, so the run stops and the turn stays open
+            raise  # the person did not reply, so the run stops and the turn stays open
         except Exception as error:  # noqa: BLE001  a caller's code
             return _failed(id, error, str(error) or type(error).__name__)
 
@@ -173,7 +173,7 @@ class PrompterClient:
             )
 
     async def _checked_reply(self, prompter: Prompter, prompt: Prompt) -> Reply:
-        """Prompt until the tool's own check, if it has one, accepts the answer."""
+        """Show the prompt until the tool's own check, if there is one, accepts the answer."""
         asked = next(
             (
                 found
@@ -219,10 +219,10 @@ def _prompter_for(prompter: Prompter, prompt: Prompt) -> Prompter:
 
 
 def _check_policy(who: AnsweredBy, reply: Reply) -> None:
-    """Reject the reply of a policy if only a person may give such a reply.
+    """Reject a policy's reply if only a person may give such a reply.
 
     Raises:
-        TypeError: A policy has given such a reply.
+        TypeError: The reply is from a policy, but only a person may give it.
     """
     if who.by == "policy" and isinstance(reply, Replied | WentBack | EndedTurn | Deferred):
         raise TypeError(
@@ -232,7 +232,7 @@ def _check_policy(who: AnsweredBy, reply: Reply) -> None:
 
 
 async def _reply_of(prompted: object) -> Reply:
-    """Return the reply of a prompter.
+    """Await and return the reply of a prompter.
 
     Raises:
         TypeError: The value is not awaitable, or its result is not a reply.
@@ -257,7 +257,9 @@ def _failed(id: str, error: BaseException, message: str) -> PromptFailed:
 
 
 async def _notify(withdrawn: Callable[[str, str], object], id: str, by: str) -> None:
-    """Notify a prompter of the responder; `withdrawn` may be a coroutine function."""
+    """Notify a prompter that its question was answered by `by`. `withdrawn` may be a coroutine
+    function.
+    """
     try:
         result = withdrawn(id, by)
         if inspect.isawaitable(result):

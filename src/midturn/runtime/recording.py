@@ -15,10 +15,10 @@ from midturn.turn.view import TurnView, expired_requests
 
 
 async def record(batch: Sequence[Event], journal: Journal, clock: Clock, display: Display) -> None:
-    """Write a batch; when this returns, it is durable.
+    """Write a batch. It is durable when this function returns.
 
     Raises:
-        StoreError: The store could not record the batch. No event of it is recorded.
+        StoreError: The store could not record the batch. None of its events is recorded.
     """
     now = stamp(clock)
     stamped = [replace(event, timestamp=now) for event in batch]
@@ -31,7 +31,7 @@ async def record(batch: Sequence[Event], journal: Journal, clock: Clock, display
 async def record_effects(
     effects: Sequence[steps.Effect], journal: Journal, clock: Clock, display: Display
 ) -> None:
-    """Write the events of a step; its other effects are not performed."""
+    """Write the events of a step, without performing its other effects."""
     await record(
         [effect.event for effect in effects if isinstance(effect, steps.Record)],
         journal,
@@ -43,7 +43,7 @@ async def record_effects(
 async def record_expired(
     journal: Journal, clock: Clock, display: Display, ids: Iterator[str]
 ) -> None:
-    """Record the expiry of passed deadlines before an open turn continues."""
+    """Record passed deadlines as expired, before an open turn continues."""
     turn = TurnView.last(journal.events)
     now = trusted(clock).now(journal.events) if turn.deadlines else None
     if now is not None and (batch := expired_requests(turn, now, ids)):
@@ -51,6 +51,6 @@ async def record_expired(
 
 
 def read_time(journal: Journal, clock: Clock) -> steps.TimePassed | steps.TimeRead:
-    """Return the current time as an input, which expires deadlines only if the clock is trusted."""
+    """Return the current time as an input. It expires deadlines only if the clock is trusted."""
     now = trusted(clock).now(journal.events)
     return steps.TimePassed(now) if now is not None else steps.TimeRead(stamp(clock))

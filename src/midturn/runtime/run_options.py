@@ -19,13 +19,13 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     """Options of one run.
 
     Args:
-        prompter: Asks the user; None if nobody is attached.
+        prompter: Asks the user. None if nobody is attached.
         display: Shows the progress of the run.
         deps: The dependencies that the program passes to its tools.
-        no_deps: The error for a tool that needs `deps` if the turn was begun with dependencies
-            but resumed without them.
+        no_deps: The error for a tool that needs `deps`, if the turn began with dependencies but was
+            resumed without them.
         attached: Whether a person is attached. True by default if there is a prompter.
-        key: The caller's own id for a new turn; empty for none.
+        key: The caller's id for a new turn. Empty for none.
         nesting: The settings that nested agents inherit.
         host: The outer turn, if this turn runs inside a tool.
         parent: The outer call, as recorded in the first event of this turn.

@@ -1,6 +1,5 @@
-"""Services of a turn: models, tools and clock.
-
-Each entry point creates one set for all its conversations.
+"""The services of a turn: models, tools and clock. Each entry point creates one set for all its
+conversations.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from midturn.runtime.side_request import ChosenAssistant
 
 
 class RequestParts(Struct, frozen=True, kw_only=True):
-    """The parts of every model request other than the conversation.
+    """The parts of every model request, apart from the conversation.
 
     Args:
         system: The system prompt.
         offered: The tools that the model may call.
         tool_choice: `auto`, `none`, `required`, or the name of a tool.
         parameters: Parameters of the provider, such as `temperature`.
-        cache: Time for which the provider caches the prefix: `off`, `short`, `long` or a duration.
-        timeout: Seconds without a byte from the model before the request fails.
+        cache: How long the provider caches the prefix: `off`, `short`, `long` or a duration.
+        timeout: Maximum number of seconds without data from the model.
     """
 
     system: str = ""
@@ -58,10 +57,10 @@ class SideModels(Struct, frozen=True):
     """The models that answer questions.
 
     Args:
-        find: Returns the model for the settings of an assistant.
+        find: Returns the model for an assistant's settings.
         main: The settings of the main assistant, as a table.
-        inquiry: The settings for questions in general, which are merged over `main`; the settings
-            of a question are merged over both.
+        inquiry: The settings for all questions. They override `main`, and a question's own settings
+            override both.
     """
 
     find: Callable[[ChosenAssistant], Model]
@@ -70,7 +69,7 @@ class SideModels(Struct, frozen=True):
 
 
 class TurnServices(Struct, frozen=True, kw_only=True):
-    """The objects that act in a turn.
+    """The objects that a turn uses.
 
     Args:
         model: The main model.

@@ -19,8 +19,7 @@ from midturn.turn.view import TurnView
 
 
 class Session:
-    """Runs turns of one conversation, one after the other. Each run has its own driver, because a
-    run needs only the log.
+    """Runs the turns of one conversation, one after the other. Each run has its own driver.
 
     Args:
         context: Services, settings and options, bound to the conversation.
@@ -70,11 +69,11 @@ class Session:
     async def resume(self) -> RunEnding:
         """Continue the open turn from its events.
 
-        If a person has ended the turn in the meantime, return the ending of the turn.
+        If a person ended the turn in the meantime, return its ending.
 
         Raises:
-            NotOpen: The last turn has ended by itself.
-            ConfigError: The turn waits in a call of a tool that this process does not have.
+            NotOpen: The last turn has ended, and not because a person ended it.
+            ConfigError: The turn is waiting in a call to a tool that this process does not have.
             StoreError: The store could not record the events.
         """
         self._record = None
@@ -94,8 +93,8 @@ class Session:
             self._driver.interrupt()
 
     def _check_tools(self, turn: Turn) -> None:
-        """Raise an error if a tool with open questions is missing. Otherwise the call of the tool
-        would end as an error, and the answers would be lost.
+        """Raise an error if a tool with open questions is missing. Otherwise the call would end
+        with an error, and the answers would be lost.
         """
         known = self._context.settings.tools
         begun = (call for call in turn.record.open_calls() if call.threads or call.approvals)
@@ -127,7 +126,7 @@ class Session:
 
 
 def was_ended_by_user(events: Sequence[Event]) -> TurnEnd | None:
-    """Return the end of the last turn if a person has ended it."""
+    """Return the end event of the last turn, if a person ended it."""
     turn = TurnView.last(events)
     ended = None if turn.is_open else turn.record.ended
     return ended if ended and ended.status == "ended_by_user" else None

@@ -23,7 +23,7 @@ from midturn.stores.batch import event_ids
 from midturn.turn.settings import TurnSettings
 
 DEPS: Final = "deps"
-"""Key in the metadata of the first event of a turn whose program passed dependencies to its
+"""Metadata key in the first event of a turn. It is set if the program passed dependencies to its
 tools.
 """
 _UNLIMITED: Final = 1_000_000
@@ -31,7 +31,7 @@ _UNLIMITED: Final = 1_000_000
 
 
 class SessionContext(Struct, frozen=True, kw_only=True):
-    """State that the runs of one session share.
+    """State shared by the runs of one session.
 
     `SessionContext.bind` creates it from services, settings, options and the journal.
     """
@@ -48,7 +48,7 @@ class SessionContext(Struct, frozen=True, kw_only=True):
     def bind(
         cls, services: TurnServices, settings: TurnSettings, options: RunOptions, journal: Journal
     ) -> SessionContext:
-        """Bind the parameters of a turn to the conversation that `journal` writes."""
+        """Bind a turn's parameters to the conversation that `journal` writes."""
         settings = settings_for_run(settings, services, options, journal.conversation)
         return cls(
             services=services,
@@ -76,9 +76,8 @@ class SessionContext(Struct, frozen=True, kw_only=True):
         return replace(self, options=replace(self.options, display=display))
 
     def observed(self) -> tuple[SessionContext, ObservedDisplay]:
-        """Return the context of one run and its observed display.
-
-        Without observers, the context is unchanged.
+        """Return a context for one run, and its observed display. If there are no observers, the
+        context is unchanged.
         """
         display = ObservedDisplay(self.options.display)
         return (self.with_display(display) if OBSERVERS else self), display

@@ -1,4 +1,4 @@
-"""The side request: a repaired copy of the conversation with the question at its end."""
+"""Builds the side request: a repaired copy of the conversation, followed by the question."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from midturn.question.json_value import Json, JsonObject, Scalar, json_equal, ov
 from midturn.turn.view import Exchange, calls, pairs
 
 # --------------------------------------------------------------------------------------------------
-# Dropping the oldest events if a model's context is smaller than the conversation
+# Drop the oldest events if the conversation exceeds the model's context window
 
 
 LEFT_OUT: Final = ev.ChatRequest(content="(Earlier messages of this conversation are left out.)")
-# number of steps in which events are dropped, each a quarter of the available size. So the prefix
-# stays the same (and cached) while the turn grows
+# events are dropped in steps of a quarter of the available size, so that the prefix stays the same
+# (and cached) while the turn grows
 _STEPS: Final = 4
 
 
 def size(events: Sequence[ev.Event]) -> int:
-    """Return the approximate number of bytes that a provider gets for `events`."""
+    """Return the approximate size of `events` in a request to the provider, in bytes."""
     return sum(map(_size, events))
 
 
 def trimmed(events: Sequence[ev.Event], room: int) -> Sequence[ev.Event]:
-    """Return the newest events that fit into `room` bytes, after a note and the last message of the
-    user.
+    """Return the newest events that fit into `room` bytes, preceded by a note and the last user
+    message.
 
-    Events are cut only before a message of the user or after the results of calls, so that no call
-    loses its result and no response its reasoning. Everything after the last such place is kept,
+    The list is cut only before a user message or after the results of calls, so that no call loses
+    its result and no response loses its reasoning. Everything after the last such place is kept,
     even if it is too long.
     """
     excess = size(events) - room
@@ -97,8 +97,8 @@ def paused(request: ev.InquiryRequest) -> str:
 
 
 def question_text(request: ev.InquiryRequest, tool: str, earlier: Sequence[Exchange]) -> str:
-    """Return the text of a side request: asker, context, question, options, earlier answers of
-    the user, and the instruction.
+    """Return the text of a side request: asker, context, question, options, the user's earlier
+    answers, and the instruction.
     """
     question = request.question
     paragraphs = [
@@ -116,7 +116,7 @@ def question_text(request: ev.InquiryRequest, tool: str, earlier: Sequence[Excha
 
 
 def objection(problem: str) -> str:
-    """Return the text for the model after a wrong answer."""
+    """Return the text that is sent to the model after an invalid answer."""
     return (
         f"Your answer could not be used: {problem.rstrip('.')}.\n\nAnswer the question again. Call"
         f" no tool. {CLOSING}"
@@ -156,8 +156,8 @@ def _options(
 
 
 def _given(earlier: Sequence[Exchange]) -> Iterator[str]:
-    """Yield the answers of the user, without those of models and configurations, and without
-    answers that Back has revoked.
+    """Yield the user's answers. Answers from models and configurations, and answers revoked by
+    Back, are left out.
     """
     taken_back = {request.revises for request, response in earlier if _takes_back(response)}
     lines = [
@@ -186,12 +186,12 @@ def _json(value: Json) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# The answering model and its request settings
+# The model that answers, and its request settings
 
 
 INHERIT: Final = "inherit"
-"""Value of `model.id` that selects the main assistant's model, even if another model is set for
-questions in general.
+"""Value of `model.id` that selects the main assistant's model, even if a different model is
+configured for all questions.
 """
 
 
@@ -201,9 +201,9 @@ class ChosenAssistant(Struct, frozen=True, kw_only=True):
     Args:
         model: The id of the model.
         parameters: Parameters of the provider.
-        system_prompt: The system prompt; None for the system prompt of the main assistant.
+        system_prompt: The system prompt. None for the main assistant's system prompt.
         cache: `off`, `short`, `long` or a duration.
-        max_retries: Number of retries.
+        max_retries: Maximum number of retries.
         shares_cache: Whether the assistant is the main assistant and its cache is on. A side
             request can then use the cached prefix.
     """
@@ -219,8 +219,8 @@ class ChosenAssistant(Struct, frozen=True, kw_only=True):
 def chosen_assistant(
     main: JsonObject, inquiry: JsonObject | None = None, target: JsonObject | None = None
 ) -> ChosenAssistant:
-    """Merge the tables `assistant`, `conversation.inquiry.assistant` and the `target` of a
-    question, field by field; the last one wins.
+    """Merge the tables `assistant`, `conversation.inquiry.assistant` and the `target` of a question
+    field by field. Later tables override earlier ones.
 
     `model.id = "inherit"` selects the main model and ignores the model of `inquiry`.
     """
@@ -246,8 +246,8 @@ def chosen_assistant(
 
 
 def _same_assistant(main: JsonObject, other: JsonObject) -> bool:
-    """Return whether a provider gets the same prefix: model, parameters and system prompt are
-    equal.
+    """Return whether both tables lead to the same request prefix: the same model, parameters and
+    system prompt.
     """
     return json_equal(_identity(main), _identity(other))
 
@@ -270,7 +270,7 @@ def _table(table: JsonObject, key: str) -> JsonObject:
     return found if isinstance(found, Mapping) else {}
 
 
-_REPEATED: Final = 4_000  # maximum number of characters of a wrong answer that is sent back
+_REPEATED: Final = 4_000  # maximum length of an invalid answer that is sent back, in characters
 
 
 def side_request(
@@ -280,8 +280,8 @@ def side_request(
     settings: ChosenAssistant,
     schema: JsonObject,
 ) -> exchange.ModelRequest:
-    """Return the side request for `asked`, a copy of the request that the main model would get
-    now; `main` is not changed.
+    """Return the side request for `asked`: a changed copy of `main`, the request that the main
+    model would get now.
     """
     window = open_turn(main.recorded)
     turn = window.events if window else ()
@@ -303,7 +303,7 @@ def side_request(
 def second_request(
     first: exchange.ModelRequest, parts: Sequence[exchange.Part], problem: str
 ) -> exchange.ModelRequest:
-    """Return the request that sends a wrong answer back to the model, together with the problem."""
+    """Return the request that sends an invalid answer and its problem back to the model."""
     assert first.inquiry is not None  # noqa: S101 (only side requests come here)
     events = [*first.events, *_said(parts), ev.ChatRequest(content=objection(problem))]
     return replace(first, events=events, inquiry=replace(first.inquiry, trial=2))
@@ -312,8 +312,8 @@ def second_request(
 def _paused(
     events: Sequence[ev.Event], turn: Sequence[ev.Event], asked: ev.InquiryRequest
 ) -> Iterator[ev.Event]:
-    """Yield the events, with results for the unfinished calls of the turn: the call that asks is
-    paused, and other calls are still running.
+    """Yield the events, with synthetic results for the unfinished calls of the turn. The result
+    says that the asking call is paused, or that another call is still running.
     """
     unfinished: Mapping[str, ev.ToolCallRequest] = {
         call.event_id: call for call, response in calls(turn) if response is None
@@ -336,8 +336,8 @@ def _synthetic(call: ev.ToolCallRequest, asked: ev.InquiryRequest) -> ev.ToolCal
 
 
 def _said(parts: Sequence[exchange.Part]) -> Iterator[ev.Event]:
-    """Yield a wrong answer as events. Its tool calls get results that say that they were not run.
-    Only the beginning of a long answer is sent.
+    """Yield an invalid answer as events. The results of its tool calls say that they were not run.
+    A long answer is truncated.
     """
     if len(msgspec.json.encode(parts)) > _REPEATED:
         words = "".join(map(_words, parts))
@@ -354,7 +354,7 @@ def _said(parts: Sequence[exchange.Part]) -> Iterator[ev.Event]:
 
 
 def _event(part: exchange.Part, index: int) -> ev.Event | None:
-    """Return a part as an event, or None for an empty text, which is never recorded."""
+    """Return a part as an event, or None for empty text, which is never recorded."""
     if isinstance(part, exchange.TextPart) and not part.text:
         return None
     event = exchange.recorded(part)

@@ -1,7 +1,4 @@
-"""Asks a model a question and checks the answer.
-
-A wrong answer is sent back to the model once.
-"""
+"""Asks a model a question, and checks the answer. An invalid answer is sent back once."""
 
 from __future__ import annotations
 
@@ -47,17 +44,17 @@ if TYPE_CHECKING:
 
 
 # --------------------------------------------------------------------------------------------------
-# Reading the answer from a response
+# Read the answer from a response
 
 
 LONGEST: Final = 256 * 1024
-"""Maximum number of characters of an answer; a longer response is cut off."""
+"""Maximum length of an answer, in characters. A longer response is cut off."""
 
-_LONGEST_REASON: Final = 2_048  # maximum number of characters that are recorded and shown
+_LONGEST_REASON: Final = 2_048  # maximum length of a recorded reason, in characters
 
 
 class Right(Struct, frozen=True):
-    """A response of the right structure. `answer` is not checked against the question yet."""
+    """A response with the right structure. `answer` is not checked against the question yet."""
 
     answer: Json
     reason: str | None
@@ -94,9 +91,7 @@ def read_answer(finished: Finished) -> Verdict:
 
 
 def _only_answer(finished: Finished) -> Json | Wrong:
-    """Return the first structured value, or the problem that the values contain different
-    answers.
-    """
+    """Return the first structured value, or an error if the values contain different answers."""
     first, *others = [part.value for part in finished.parts if isinstance(part, StructuredPart)]
     if any(not json_equal(_answer_in(other), _answer_in(first)) for other in others):
         return Wrong("it gives several answers, and they differ")
@@ -104,7 +99,7 @@ def _only_answer(finished: Finished) -> Json | Wrong:
 
 
 def _answer_in(value: Json) -> Json:
-    """Return the answer without its reason."""
+    """Return the answer in a value, without the reason."""
     return value.get("answer") if isinstance(value, Mapping) else value
 
 
@@ -131,7 +126,7 @@ def _brief(reason: str) -> str:
 def _parse(text: str) -> Json | Wrong:
     """Parse the text as one JSON object.
 
-    JSON inside other text is ignored, because the text may only quote an answer.
+    JSON inside other text is ignored, because the text may just quote an answer.
     """
     try:
         return read_json(_unfenced(text.strip()))
@@ -148,23 +143,23 @@ def _unfenced(text: str) -> str:
 
 
 PartMetadata: TypeAlias = dict[str, Json]
-# number of bytes per token: a low estimate, so that the number of tokens is never underestimated
+# bytes per token: a low estimate, so that the number of tokens is not underestimated
 _BYTES_A_TOKEN = 3
 _TRIMS = 3
 
 
 @runtime_checkable
 class Windowed(Protocol):
-    """A model that knows its context window."""
+    """A model that can report its context window."""
 
     async def context_window(self) -> int | None:
-        """Return the maximum number of tokens of a request; None if unknown."""
+        """Return the context window in tokens, or None if it is unknown."""
         ...
 
 
 class Consultation(Struct, frozen=True, kw_only=True):
-    """One question for a model. `main` is the request that the main model would get now, with
-    the whole log in `recorded`.
+    """One question for a model. `main` is the request that the main model would get now. Its
+    `recorded` contains the whole log.
     """
 
     asked: InquiryRequest
@@ -174,11 +169,11 @@ class Consultation(Struct, frozen=True, kw_only=True):
 
 
 async def consult(model: Model, consultation: Consultation) -> AssistantReplied | AssistantFailed:
-    """Ask `model`; return the checked answer, or the reason for a missing answer. Never raises.
+    """Ask `model`, and return a valid answer or the reason why there is none. Never raises.
     Cancelling the coroutine stops the request.
 
-    A wrong answer, or an answer without a reason, is sent back to the model once. The second
-    answer needs no reason.
+    An invalid answer, or an answer without a reason, is sent back to the model once. The second
+    answer does not need a reason.
     """
     asked = consultation.asked
     kind = asked.question.answer_type
@@ -209,7 +204,7 @@ class _Attempt:
         self._usage = Usage()
 
     async def run(self, consultation: Consultation) -> AssistantReplied | AssistantFailed:
-        """Ask once, and once more if the answer is wrong or has no reason."""
+        """Ask once, and once more if the answer is invalid or has no reason."""
         asked, schema = consultation.asked, inquiry_schema(self._question)
         request = side_request(
             consultation.main, asked, consultation.tool, consultation.settings, schema
@@ -233,7 +228,9 @@ class _Attempt:
                 )
 
     def metadata(self, said: Mapping[str, object] | None = None) -> PartMetadata | None:
-        """Return the metadata of the response: the model's own, and the tokens of all requests."""
+        """Return the metadata of the response: the model's metadata, and the token usage of all
+        requests.
+        """
         return (
             cast("PartMetadata", {**(said or {}), **Spent(self._model.name, self._usage).metadata})
             or None
@@ -252,7 +249,7 @@ class _Attempt:
             )
 
     async def _ask_fitting(self, request: ModelRequest) -> tuple[ModelRequest, Finished]:
-        """Ask with as much of the conversation as the model can read."""
+        """Ask with as much of the conversation as fits into the model's context window."""
         window = await self._model.context_window() if isinstance(self._model, Windowed) else None
         if window is not None:
             request = _fitted(request, window * _BYTES_A_TOKEN - _overhead(request))
@@ -280,13 +277,13 @@ class _Attempt:
 
 
 def _fitted(request: ModelRequest, room: int) -> ModelRequest:
-    """Drop the oldest events of the conversation, but never the question itself."""
+    """Drop the oldest events of the conversation. The question itself is always kept."""
     *copied, question = request.events
     return replace(request, events=[*trimmed(copied, max(room - size([question]), 0)), question])
 
 
 def _overhead(request: ModelRequest) -> int:
-    """Return the number of bytes of the system prompt, the tools and the schema."""
+    """Return the size of the system prompt, the tools and the schema, in bytes."""
     return len(request.system) + len(msgspec.json.encode([request.tools, request.schema]))
 
 

@@ -1,31 +1,30 @@
 """Steps of a turn.
 
-Each reported input steps the state machine at once, and the driver performs the steps in order.
+Each reported input steps the state machine immediately, and the driver performs the steps in order.
 
 Theory of operation
 ===================
 
-The state machine is synchronous and pure, so any task with an input can step it: a tool that
-asks, a prompt that returns, a timer. `Stepper.report` does this in the reporting task. The
-resulting `TakenStep` goes into a queue, and the driver's loop performs it: events first, then the
-other effects. Only the stepper calls `Turn.step` during a run.
+The state machine is synchronous and does no I/O, so any task that has an input can step it: a tool
+that asks, a prompt that returns, or a timer. `Stepper.report` steps the machine in the reporting
+task and puts the resulting `TakenStep` into a queue. The driver's loop performs the step: events
+first, then the other effects. During a run, only the stepper calls `Turn.step`.
 
-Three things follow:
+This has three consequences:
 
 - The order of batches on disk is the order of steps.
-- The machine can be ahead of the disk by the steps in the queue. Nothing that depends on these
-  steps has begun, because effects are performed in order. If the process dies, the last batches are
-  missing on disk and the turn resumes from the batches before them.
-- An exception in the machine is a defect of midturn, not of the tool that happened to report. The
-  step passes the exception to the driver, which raises it.
+- The machine can be ahead of the disk by the steps in the queue. No effect of these steps has
+  begun, because effects are performed in order. If the process dies, the last batches are missing
+  on disk, and the turn resumes from the batches before them.
+- An exception in the machine is a bug in midturn, not in the tool that reported the input. The step
+  passes the exception to the driver, which raises it.
 
-A call that runs again has most of its answers on record. Passing each recorded answer through the
-queue would take an iteration of the event loop. Therefore `Stepper.ask` returns such an answer
-directly if the driver is idle. In that case no other step can come before it.
+A call that runs again already has most of its answers. Passing each recorded answer through the
+queue would take one iteration of the event loop, so `Stepper.ask` returns it directly if the driver
+is idle. In that case no other step can come first.
 
-The stepper is a separate object, so that tasks have a reference to the stepper and not to the
-driver. Otherwise each run would leave a reference cycle (driver, collaborator, driver) for the
-garbage collector.
+The stepper is a separate object, so that tasks refer to the stepper and not to the driver.
+Otherwise each run would leave a reference cycle for the garbage collector.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ gathers start their tasks in fewer iterations.
 
 
 class TakenStep(Struct, frozen=True):
-    """A step that the machine has taken and the driver has yet to perform.
+    """A step that the state machine took and that the driver must still perform.
 
     Args:
         happened: The input.
         effects: The effects to perform, in order.
-        defect: The exception that the machine raised, if it has a bug.
+        defect: The exception that the state machine raised, if it has a bug.
     """
 
     happened: steps.Happened
@@ -65,9 +64,9 @@ class Stepper:
 
     Args:
         turn: The machine.
-        read_time: Returns the current time as an input. It is called before an input that needs
-            the time (`Turn.needs_time`), so that a turn without deadlines replays to the same
-            events at any time.
+        read_time: Returns the current time as an input. It is called only before an input that
+            needs the time (`Turn.needs_time`), so that replaying a turn without deadlines gives the
+            same events at any time.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class Stepper:
                 return None
 
     async def next(self) -> TakenStep:
-        """Return the next step, as soon as there is one."""
+        """Wait for the next step, and return it."""
         if not self._steps:
             await self.wait_for_step()
         return self._steps.popleft()
@@ -132,11 +131,11 @@ class Stepper:
             self._driver_is_idle = False
 
     async def wait_until_idle(self) -> bool:
-        """Return True if the event loop runs all ready callbacks without a step; False as soon as a
-        step is taken.
+        """Return True if the event loop runs all ready callbacks without a step, or False as soon
+        as a step is taken.
 
-        Tasks that a tool has just started get the chance to ask. Only the event loop knows these
-        tasks; the state machine and the driver's table of tasks do not.
+        This gives tasks that a tool just started the chance to ask. The state machine and the
+        driver do not know about these tasks; only the event loop does.
         """
         self._driver_is_idle, self._idle_rounds = True, 0
         try:
@@ -154,7 +153,7 @@ class Stepper:
         return found
 
     def close(self) -> None:
-        """Ignore all further inputs: the driver has stopped, so their steps would never be
+        """Ignore all further inputs, because the driver stopped and their steps would never be
         recorded.
         """
         self._is_closed = True

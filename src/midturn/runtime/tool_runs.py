@@ -1,5 +1,5 @@
-"""Runs tools: handles their questions, secrets and nested agents, and returns their outcome as
-one input.
+"""Runs tools. Handles their questions, secrets and nested agents, and returns each outcome as one
+input.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Executed(Struct, frozen=True):
 
     Args:
         outcome: The outcome.
-        exception: The exception that the tool raised, unless it was a `Rejected`.
-        source: Source of the returned questions.
+        exception: The exception that the tool raised, unless it is a `Rejected`.
+        source: Source of the questions that the tool returned.
     """
 
     outcome: Outcome
@@ -56,13 +56,13 @@ class Executed(Struct, frozen=True):
 async def execute(tool: Tool, run: ToolRun) -> Executed:
     """Run a tool once.
 
-    Secrets of the call are removed from the outcome. A form in the outcome is checked.
+    Secrets given in the call are removed from the outcome, and a form in the outcome is checked.
     """
     try:
         returned = _checked_outcome(run, await tool.execute(run))
         source = source_of(tool) if isinstance(returned, NeedsInput) else USER
     except DepsMissing:
-        # the error is in the program, not in the tool, so an approval of the call stays valid
+        # the error is in the program and not in the tool, so an approval of the call stays valid
         raise
     except asyncio.CancelledError as error:
         if is_cancelled():
@@ -140,7 +140,7 @@ class ToolRuns:
     Args:
         tools: The tools, by name.
         state: Secrets and checks of the calls.
-        nesting: The settings that nested agents inherit; None if agents cannot be nested here.
+        nesting: The settings that nested agents inherit. None if agents cannot be nested.
         conversation: The conversation ID.
         stepper: Receives the questions of the tools.
         calls: The recorded calls, by `event_id`.
@@ -162,7 +162,7 @@ class ToolRuns:
         self._stepper = stepper
         self._calls = calls
         self._parents: dict[str, ParentCall] = {}
-        """The running calls in which agents can run, by `event_id`."""
+        """The running calls that can contain nested agents, by `event_id`."""
         self._exceptions: dict[str, BaseException] = {}
         self._asks: dict[tuple[str, int], asyncio.Future[steps.Given]] = {}
         """The `ctx.ask` calls that wait for answers, by call and number."""
@@ -171,14 +171,14 @@ class ToolRuns:
         self._keep_numbers = itertools.count(1)
 
     def answer(self, effect: steps.GiveAnswers) -> None:
-        """Give the answers to the coroutine that asked, unless it no longer waits."""
+        """Pass the answers to the coroutine that asked, unless it no longer waits."""
         self._state.secrets(effect.call).learn(effect.answers.values())
         future = self._asks.pop((effect.call, effect.ask), None)
         if future and not future.done():
             future.set_result(effect.answers)
 
     def confirm(self, effect: steps.ConfirmValue) -> None:
-        """Let a coroutine continue after its value was recorded."""
+        """Resume a coroutine after its value was recorded."""
         future = self._keeps.get(effect.number)
         if future and not future.done():
             future.set_result(None)
@@ -188,7 +188,7 @@ class ToolRuns:
         return self._exceptions.pop(call, None)
 
     async def run(self, effect: steps.RunTool) -> steps.ToolDone | steps.ToolReturned:
-        """Run a tool with the answers so far; return its outcome as an input."""
+        """Run a tool with the answers so far, and return its outcome as an input."""
         call, answers = effect.call, effect.answers
         tool = self._tools[call.name]
         limits, secrets = self._state.limits, self._state.secrets(call.event)
@@ -214,7 +214,7 @@ class ToolRuns:
             )
 
         async def keep(name: str, value: Json) -> Json:
-            """Keep a value for later runs of the call."""
+            """Store a value for later runs of the call."""
             if is_over:
                 raise RuntimeError(
                     f"This run of {call.name} is over: a task that it has left behind cannot keep"
@@ -282,16 +282,15 @@ class ToolRuns:
             del self._keeps[number]
 
     def _cancel_asks(self, call: str) -> list[int]:
-        """Cancel tasks of a finished tool that still wait for answers.
-
-        Return the numbers of their `ctx.ask` calls.
+        """Cancel a finished tool's tasks that still wait for answers. Return the numbers of their
+        `ctx.ask` calls.
         """
         abandoned = [number for of_call, number in self._asks if of_call == call]
         for number in abandoned:
             self._asks.pop((call, number)).cancel()
         return abandoned
 
-    # Agents inside of tools
+    # Agents inside tools
     # ----------------------------------------------------------------------------------------------
 
     def start_child(self, effect: steps.RunChild) -> None:
@@ -301,8 +300,8 @@ class ToolRuns:
             parent.recorded(effect.number, effect.child)
 
     async def end_children(self, ending: TurnEnding, stop: Callable[[str], object]) -> None:
-        """Stop every nested turn and end it like its outer turn; `stop` stops the tool of a
-        call.
+        """Stop every nested turn, and end it like its outer turn. `stop` is called to stop the tool
+        of a call.
         """
         for call, parent in list(self._parents.items()):
             stop(call)
@@ -310,7 +309,7 @@ class ToolRuns:
             await parent.nesting.end(self._children(call), ending)
 
     def _enter(self, call: str) -> ParentCall | None:
-        """Make this tool run visible to agents that run inside it."""
+        """Set this tool run as the parent of agents that run inside it."""
         if self._nesting is None:
             return None
         parent = ParentCall(self._nesting, self._conversation, call, self._stepper.report)
@@ -319,6 +318,6 @@ class ToolRuns:
         return parent
 
     def _children(self, call: str) -> list[Child]:
-        """Return the recorded turns of other agents inside a call."""
+        """Return the recorded nested turns of a call."""
         record = self._calls.get(call)
         return [child.began for child in record.children.values()] if record else []

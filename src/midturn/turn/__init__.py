@@ -1,4 +1,4 @@
 """The state machine of a turn.
 
-It takes inputs as values and returns effects as values, in order.
+`Turn.step` takes one input and returns the effects that the driver must perform, in order.
 """

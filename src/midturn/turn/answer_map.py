@@ -1,6 +1,4 @@
-"""Check a map of answers to a whole form: each answer must be valid, and the form must use each
-answer.
-"""
+"""Check a map of answers to a form: each answer must be valid, and the form must use it."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from midturn.question.walker import Ask, FormWalker
 
 
 def answers_to_form(walker: FormWalker, reply: Reply) -> dict[str, Answered] | None:
-    """Return the answers by question id; None if the reply answers only the open question.
+    """Return the answers by question id, or None if the reply answers only the open question.
 
     Raises:
-        AnswerError: The map does not fit the form, or the form would ignore an answer; `problems`
-            lists every problem.
+        AnswerError: The map is invalid for the form, or the form would ignore an answer. `problems`
+            lists every error.
     """
     step = walker.step()
     if (
@@ -49,8 +47,8 @@ def _fits(question: Question[Any], value: object) -> bool:
 def _checked(
     asked: Mapping[str, Question[Any]], value: Mapping[str, Json], reason: str | None
 ) -> dict[str, Answered]:
-    """Check each answer separately. The reason of the reply applies to every answer. `null` means
-    that a conditional question is not asked.
+    """Check each answer separately. Every answer gets the reason of the reply. Use `null` for a
+    conditional question that is not asked.
     """
     problems = [
         Problem(
@@ -76,7 +74,7 @@ def _checked(
 
 
 def _without_effect(walker: FormWalker, answers: Mapping[str, Answered]) -> Iterator[Problem]:
-    """Yield a problem for every answer that would be ignored, so that the sender is informed."""
+    """Yield a problem for every answer that the form would ignore."""
     ahead = walker.copy()
     recorded = walker.collected
     asked = ahead.follow(answers)
@@ -89,8 +87,8 @@ def _without_effect(walker: FormWalker, answers: Mapping[str, Answered]) -> Iter
             continue
         if missing is not None and key not in recorded:
             message = (
-                f"the open question `{missing}` has no answer in the map, but the form continues"
-                " with it: add it."
+                f"the open question `{missing}` has no answer in the map, but the form asks it"
+                " next: add it."
             )
             yield Problem(f"/{missing}", message)
             return
@@ -108,7 +106,7 @@ def _equal(recorded: Json | SecretValue, value: Json | SecretValue) -> bool:
 def _why_not(walker: FormWalker, key: str) -> str:
     if key in walker.collected:
         return (
-            "this question has another answer on record. Leave it out, or go back to it at the"
+            "this question already has a different answer. Leave it out, or go back to it at the"
             " prompt."
         )
     when = walker.questions[key].when

@@ -1,5 +1,5 @@
-"""Approvals as decisions: their base class, the delivery of a result, the review of a form, and
-the check of program arguments.
+"""Decisions about approvals: the base class, the delivery of a result and the review of a form.
+Also checks the arguments of programs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NOT_AN_APPROVAL = decisions.InvalidReply.because("This is a yes/no decision.")
 
 
 class ApprovalDecision(Struct, frozen=True):
-    """Base class of permissions, deliveries and reviews, with their id, events and prompt.
+    """Base class of permissions, deliveries and reviews.
 
-    `waiting` is read from the record each time, because routing may write this event.
+    `waiting` is looked up in the call record each time, because routing may write this event.
     """
 
     kind: ClassVar[PromptKind]
@@ -44,19 +44,20 @@ class ApprovalDecision(Struct, frozen=True):
     id: str
     attached: bool
     requires_person: bool
-    """Whether nobody is attached, and the approval was already waiting before this run.
+    """Whether only a person may decide, because people were already asked before this run and
+    nobody is attached now.
 
-    If so, no detached policy decides the approval.
+    The detached policy then does not apply.
     """
 
     @property
     def waiting(self) -> Approval | None:
-        """The recorded event with state `waiting`; None if there is none."""
+        """The recorded event with state `waiting`, or None."""
         return self.context.call.undecided(self.id)
 
     @property
     def event(self) -> str:
-        """The `event_id` of the recorded `waiting` event; empty if there is none."""
+        """The `event_id` of the recorded `waiting` event. Empty if there is none."""
         return waiting.event_id if (waiting := self.waiting) else ""
 
     @property
@@ -66,7 +67,7 @@ class ApprovalDecision(Struct, frozen=True):
 
     @property
     def poll(self) -> Poll | None:
-        """The people who decide the approval; None if anybody may decide."""
+        """The people who decide the approval. None if anybody may decide."""
         waiting = self.waiting
         return (
             None
@@ -76,7 +77,7 @@ class ApprovalDecision(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the subject (a call, a result, or answers). An approval counts only for a
+        """Digest of the subject (a call, a result, or answers). An approval is valid only for a
         subject with this digest.
         """
         return ""
@@ -100,7 +101,7 @@ class ApprovalDecision(Struct, frozen=True):
         )
 
     def _waits(self, **fields: Any) -> Approval | None:
-        """Return a new `waiting` event, or None if one is recorded already."""
+        """Return a new `waiting` event, or None if one is already recorded."""
         if self.waiting:
             return None
         return self._record(
@@ -110,14 +111,11 @@ class ApprovalDecision(Struct, frozen=True):
         )
 
     def _policy(self, policy: DetachedPolicy) -> DetachedPolicy:
-        """Return the detached policy.
-
-        If a person was already asked for this decision, only a person may make it.
-        """
+        """Return `policy`, or `defer` if only a person may decide."""
         return "defer" if self.requires_person else policy
 
     def _denied(self, message: str) -> decisions.Resolution:
-        """Return the resolution for the policy `deny` while nobody is attached."""
+        """Return the resolution if nobody is attached and the policy is `deny`."""
         return decisions.Resolution(
             decisions.Respond(message), (self._record("skipped", answered_by=decisions.BY_DEFAULT),)
         )
@@ -145,24 +143,24 @@ class ApprovalDecision(Struct, frozen=True):
         )
 
     def unattended(self) -> Self:
-        """Return the same decision for a run in which nobody is attached."""
+        """Return a copy of this decision that treats nobody as attached."""
         return replace(self, attached=False)
 
     def left_open(self) -> Self:
-        """Return the same decision, left open for a person who decides later. No detached policy
-        closes the decision.
+        """Return a copy of this decision that stays open until a person decides, whatever the
+        detached policy is.
         """
         return replace(self, attached=False, requires_person=True)
 
     def fail(self, error: str) -> decisions.Resolution:
-        """Return the resolution after the prompter has failed: the call fails."""
+        """Return the resolution after the prompter failed: the call fails."""
         return decisions.Resolution(
             decisions.Respond(messages.prompt_failed(self.context.tool, self._text, error))
         )
 
 
 class DeliveryDecision(ApprovalDecision, frozen=True):
-    """The decision whether the model may read the result of a call."""
+    """Decides whether the model may read the result of a call."""
 
     kind: ClassVar[PromptKind] = "deliver"
 
@@ -207,7 +205,7 @@ class DeliveryDecision(ApprovalDecision, frozen=True):
     def take(
         self, reply: decisions.DecisionReply, who: AnsweredBy
     ) -> decisions.Resolution | decisions.InvalidReply:
-        """Evaluate a reply: deliver the tool's result, deliver another text, or withhold the
+        """Evaluate a reply: deliver the tool's result, deliver an edited text, or withhold the
         result.
         """
         if (poll := self.poll) is not None and (why := poll.barred(who)):
@@ -227,10 +225,10 @@ class DeliveryDecision(ApprovalDecision, frozen=True):
                 return decisions.Resolution(decisions.Respond(said), (record,))
             case Edited(value) if isinstance(value, str):
                 record = self._record("edited", answered_by=who, content=value)
-                # The text replaces the whole result, images included.
+                # the edited text replaces the whole result, including images
                 return decisions.Resolution(decisions.Respond(value, self.is_error), (record,))
             case Edited():
-                return decisions.InvalidReply.because("A result is text.")
+                return decisions.InvalidReply.because("The edited result must be a string.")
             case Answered() | WentBack() | Replied() | Submitted():
                 return NOT_AN_APPROVAL
             case _ as other:
@@ -243,20 +241,17 @@ class DeliveryDecision(ApprovalDecision, frozen=True):
 
 
 class ReviewDecision(ApprovalDecision, frozen=True):
-    """The review of all answers of a form, before the tool gets them.
+    """Review of all answers to a form, before they are sent to the tool.
 
     Args:
         questions: The questions of the form.
         answers: The answers, without secrets.
-        form: The id of the first request of the form, if the call has asked several forms
-            concurrently.
-        reports_replies: Whether the tool receives a reply that a person gives instead of an
-            answer. Only then is the reply recorded, because the tool may act on it before the
-            process dies.
-        until: The deadline of the form (RFC 3339); empty if there is none.
-        polls: The people who may answer the questions of the form, if only certain people may
-            answer.
-        agent: Name of the agent on whose behalf the tool asks; empty if the tool itself asks.
+        form: The id of the form's first request, if the call asked several forms concurrently.
+        reports_replies: Whether the tool receives a reply that a person gives instead of an answer.
+            If so, the reply is recorded, because the tool may act on it before the process dies.
+        until: The deadline of the form (RFC 3339). Empty if there is none.
+        polls: The people of each question in the form that only certain people may answer.
+        agent: Name of the agent on whose behalf the tool asks. Empty if the tool itself asks.
     """
 
     kind: ClassVar[PromptKind] = "review"
@@ -271,7 +266,7 @@ class ReviewDecision(ApprovalDecision, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the answers and their questions, without secrets."""
+        """Digest of the questions and the answers, without secrets."""
         return answers_sha256(self.questions, self.answers)
 
     @property
@@ -280,9 +275,9 @@ class ReviewDecision(ApprovalDecision, frozen=True):
         return self.context.call.was_answered_since(self.id)
 
     def route(self) -> decisions.AskPerson | decisions.Resolution:
-        """Ask the attached person, or follow the policy for deliveries.
+        """Ask the attached person, or follow the detached policy for deliveries.
 
-        If only certain people may answer a question, the review waits for these people, unless
+        If only certain people may answer one of the questions, the review waits for them, unless
         the policy is `deny`.
         """
         policy = self._policy(self.context.policy.detached.deliver)
@@ -321,7 +316,7 @@ class ReviewDecision(ApprovalDecision, frozen=True):
     ) -> decisions.Resolution | decisions.InvalidReply:
         """Evaluate a reply: submit the answers, go back, or reply to the model.
 
-        The person has to be allowed to answer every question of the form.
+        A person may decide only if the person may answer every question in the form.
         """
         if why := next(filter(None, (poll.barred(who) for poll in self.polls)), ""):
             return decisions.InvalidReply.barring(why)
@@ -338,12 +333,12 @@ class ReviewDecision(ApprovalDecision, frozen=True):
                     decisions.LeaveForm(reply), (replied,) if self.reports_replies else ()
                 )
             case Answered() | Edited():
-                return decisions.InvalidReply.because("Send the answers, or go back to them.")
+                return decisions.InvalidReply.because("Send the answers, go back, or reply.")
             case _ as other:
                 assert_never(other)
 
     def expire(self) -> decisions.Resolution:
-        """Return the resolution after the deadline has passed."""
+        """Return the resolution after the deadline."""
         text = self.questions[-1].text
         return decisions.Resolution(
             decisions.FailQuestion("deadline", messages.past_deadline(self.context.tool, text)),
@@ -357,7 +352,7 @@ class ReviewDecision(ApprovalDecision, frozen=True):
         )
 
 
-# Check of program arguments: a program could print a control character to the terminal
+# Check the arguments of programs: a program could print a control character to the terminal
 # --------------------------------------------------------------------------------------------------
 
 
@@ -366,8 +361,8 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def control_problem(arguments: Json) -> str | None:
-    """Return a message about a control character in a call's arguments and its JSON pointer; None
-    if there is no control character.
+    """Return an error message with the JSON Pointer of a control character in a call's arguments.
+    None if they contain no control character.
     """
     return next(
         (
@@ -379,8 +374,8 @@ def control_problem(arguments: Json) -> str | None:
 
 
 def _controls(arguments: Json) -> Iterator[tuple[str, str]]:
-    """Yield the JSON pointer of each control character, and the character. For a character in a
-    key, yield the pointer of the object that has the key.
+    """Yield the JSON Pointer of each control character, and the character. For a character in a
+    key, the pointer refers to the object that contains the key.
     """
     todo: list[tuple[str, Json]] = [("", arguments)]
     while todo:

@@ -1,8 +1,8 @@
 """One tool call: permission, questions, result, delivery.
 
 A call waits for one approval (permission or delivery), or for one decision of each form run. The
-`DecisionQueue` closes a decision and returns the next action; `Call.follow` performs this action.
-The recorded state of a call is its `CallRecord`; replay restores everything else.
+`DecisionQueue` closes a decision and returns the next action, and `Call.follow` performs it. The
+recorded state of a call is its `CallRecord`. Replay restores all other state.
 
 The table `STAGES` in `turn/state_table.py` lists the stages of a call. The rows C1 to C25 there
 describe this module.
@@ -50,8 +50,8 @@ from midturn.turn.step_output import StepOutput
 
 UNATTENDED: Final = Ruling("unattended")
 SWITCHED_OFF: Final = Ruling("skip")
-"""`UNATTENDED` is the ruling for a tool that never needs a permission, `SWITCHED_OFF` for a tool
-that is switched off. These rulings are not recorded.
+"""The rule result for a tool that never needs permission (`UNATTENDED`), and for a disabled tool
+(`SWITCHED_OFF`). Neither is recorded.
 """
 
 
@@ -59,11 +59,12 @@ class Call:
     """A tool call in the running process.
 
     Args:
-        output: The output of the step.
+        output: Receives the events and effects of the current step.
         queue: The open decisions of the turn.
         record: The recorded state of the call.
         policy: The policy of the tool.
-        replay: Tracks the recorded threads that this run has used; a new one by default.
+        replay: Tracks which recorded questions this run of the call has matched. Default: a new
+            `Replay`.
     """
 
     def __init__(
@@ -82,15 +83,14 @@ class Call:
         self.answers: dict[str, Json | SecretValue] = {}
         """The answers for the next run of the tool, by question id."""
         self.unanswered: dict[str, str] = {}
-        """Reasons for missing answers, by question id, for the next run of the tool.
-
-        Only for tools that handle missing answers.
+        """Why answers are missing, by question id, for the next run of the tool. Only for tools
+        that handle missing answers.
         """
         self.ahead: tuple[str, ...] = ()
-        """The calls whose tools must finish before the tool of this call begins."""
+        """The `event_id`s of the calls whose tools must finish before this call's tool starts."""
         self.outer = ""
-        """The outer call, if another program's loop makes this call inside the function of that
-        outer call.
+        """The `event_id` of the outer call, if another program's agent loop makes this call inside
+        the function of an outer call. Empty otherwise.
         """
         self._output = output
         self._queue = queue
@@ -100,9 +100,9 @@ class Call:
         self._runs: list[FormRun] = []
         self._run_count = 0
         self._approval_id: str | None = None
-        """The approval that the call waits for."""
+        """The id of the approval that the call waits for."""
         self._edit_to_check: PermissionDecision | None = None
-        """The permission whose last edit is being checked by a rule that is a Python function."""
+        """The permission whose last edit is being checked by a Python rule function."""
 
     @property
     def waiting(self) -> list[str]:
@@ -115,8 +115,8 @@ class Call:
 
     @property
     def is_moving(self) -> bool:
-        """Whether the call can continue without an absent person: the tool runs, or a model or an
-        attached person is asked.
+        """Whether the call can continue without an absent person: its tool is running, or a model
+        or an attached person was asked.
         """
         if self.children.are_moving:
             return True
@@ -127,15 +127,15 @@ class Call:
 
     @property
     def is_resting_inside(self) -> bool:
-        """Whether the tool of the call runs and waits for an absent person."""
+        """Whether the tool was started and now waits for an absent person."""
         return self.stage is Stage.RUN and not self.is_moving
 
     # Stages
     # ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin the call, or begin it again in a resumed turn. Recorded decisions are not asked
-        again.
+        """Begin the call, or begin it again in a resumed turn. Decisions that are already recorded
+        are not requested again.
         """
         name, policy = self.record.request.name, self._context.policy
         edited = self._edited_while_it_waited()
@@ -170,12 +170,12 @@ class Call:
             self._begin_form(ask, asking)
 
     def returned(self, asking: steps.FormWanted) -> None:
-        """Begin a form run for a form that the tool returned; the run of the tool is over."""
+        """Begin a form run for a form that the tool returned. This run of the tool is over."""
         if self._moves(Move.RETURN):
             self._begin_form(None, asking)
 
     def dropped(self, ask: int) -> None:
-        """End the form run of a coroutine that no longer waits for its answers."""
+        """End the form run of a coroutine that stopped waiting for its answers."""
         for run in [run for run in self._runs if run.ask == ask]:
             self._end_form(run)
             if run.decision is not None:
@@ -187,7 +187,7 @@ class Call:
                     self._output.supersede(request)
 
     def finished(self, outcome: Success | ToolError) -> None:
-        """Take the tool's result, and deliver it according to the policy."""
+        """Process the tool's result, and deliver it according to the policy."""
         if not self._moves(Move.FINISH):
             return
         name = self.record.request.name
@@ -211,8 +211,8 @@ class Call:
                 assert_never(other)
 
     def abandon(self) -> None:
-        """Stop the tool and close all prompts, because the turn ends or this process leaves the
-        call.
+        """Stop the tool and close all prompts, because the turn ends or this process stops working
+        on the call.
         """
         if self.stage is Stage.DONE:
             return
@@ -223,7 +223,7 @@ class Call:
             self._output.want(steps.StopTool(self.event))
 
     def keep(self, number: int, name: str, value: Json) -> None:
-        """Record a value for later runs of the tool, unless it is on record."""
+        """Record a value for later runs of the tool, unless the same value is already recorded."""
         if self.stage is not Stage.RUN:
             return
         known = self.record.values
@@ -246,8 +246,8 @@ class Call:
         """Ask for permission and preview the tool's first question, or check an edit.
 
         Args:
-            question: The question; None if allowing the call would not answer any question.
-            ruling: The ruling of the tool's own rule, if the tool has one.
+            question: The question. None if approving the call would not answer a question.
+            ruling: The result of the tool's own rule function, if it has one.
         """
         if (checking := self._edit_to_check) is not None:
             self._edit_to_check = None
@@ -270,11 +270,11 @@ class Call:
             )
 
     def _edited_while_it_waited(self) -> PermissionDecision | None:
-        """Return the waiting permission if a person has edited the call. Then the edited call is
-        checked instead of the model's call.
+        """Return the open permission if a person edited the call. The edited call is then checked
+        instead of the model's call.
         """
         waiting = self.record.waiting("run")
-        # no permission waits, or it has no notes
+        # no permission is open, or it has no notes
         if waiting is None or not self._output.record.notes.get(waiting.id):
             return None
         permission = self._permission(waiting.id, None, Ruling("ask"))
@@ -313,7 +313,7 @@ class Call:
     def _check_edit(self, permission: PermissionDecision) -> None:
         """Evaluate the rules for the last edit.
 
-        If this process does not know the rules, the process that runs the turn evaluates them.
+        If this process does not have the rules, the process that runs the turn evaluates them.
         """
         edit = permission.edits.unchecked
         ruling = None if edit is None else self._context.ruling_on_edit(edit.arguments)
@@ -336,7 +336,8 @@ class Call:
     def advance(self) -> None:
         """Advance all form runs until they need decisions, the tool runs, or the call is done.
 
-        This is a loop and not a recursion, because a replayed form can have many recorded answers.
+        This is a loop, because recursion could exceed the recursion limit: a replayed form can have
+        many recorded answers.
         """
         moved = bool(self._runs)
         while moved:
@@ -355,9 +356,8 @@ class Call:
                 break
 
     def expire(self, now: str) -> None:
-        """Close the decisions whose deadline has passed.
-
-        The tool is notified, or the call ends.
+        """Close the decisions whose deadline has passed. The tool receives `NoAnswer`, or the call
+        ends.
         """
         for waiting in self.waiting:
             run, each = self.form_run(waiting), self._queue.find(waiting)
@@ -378,26 +378,28 @@ class Call:
                 self.advance()
 
     def form_run(self, decision: str) -> FormRun | None:
-        """Return the form run that waits for a decision; None if it is an approval of the call."""
+        """Return the form run that waits for a decision, or None if the decision is an approval of
+        the call.
+        """
         for run in self._runs:
             if run.decision is not None and run.decision.id == decision:
                 return run
         return None
 
     def answers_to_form(self, decision: str, reply: Reply) -> dict[str, Answered] | None:
-        """Return the answers to the whole form that waits for a decision, by question id; None if
+        """Return the answers to the whole form that waits for a decision, by question id. None if
         the reply is not a map of answers.
 
         Raises:
-            AnswerError: The map does not fit the form.
+            AnswerError: The map is invalid for the form.
         """
         run = self.form_run(decision)
         return answers_to_form(run.walker, reply) if run else None
 
     def take_all(self, decision: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
-        """Answer the questions of the form that waits for a decision, one after the other.
+        """Answer the questions in the form that waits for a decision, one by one.
 
-        Questions without an answer stay open. A map with all answers counts as reviewed.
+        Questions without an answer stay open. A map with all answers also completes the review.
         """
         run = self._run_waiting_for(decision)
         while each := self._queue.find(run.decision.id if run.decision else ""):
@@ -407,7 +409,7 @@ class Call:
                 if isinstance(question, QuestionDecision)
                 else Submitted()
             )
-            # the map contains all answers, so its sender has seen what the review would show
+            # the sender wrote all the answers, so no review is needed
             digest = question.digest if isinstance(reply, Submitted) else ""
             taken = self._queue.take(each, reply, who, digest) if reply else None
             if taken is None or isinstance(taken, decisions.InvalidReply):
@@ -432,7 +434,7 @@ class Call:
             self._queue.release(run.screen)
 
     def _finish_form(self, run: FormRun, result: AskResult) -> None:
-        """Give the answers to the tool: to the coroutine that waits, or to the next run."""
+        """Pass the answers to the waiting coroutine, or to the next run of the tool."""
         self._end_form(run)
         self.answers.update(result.answers)
         if result.unanswered:
@@ -458,8 +460,8 @@ class Call:
     def take(
         self, each: OpenDecision, reply: decisions.DecisionReply, who: AnsweredBy, digest: str = ""
     ) -> decisions.InvalidReply | None:
-        """Take a reply and follow the next action; return the reply's problems if it is invalid.
-        See `DecisionQueue.take`.
+        """Process a reply and perform the next action. Return an `InvalidReply` if the reply is
+        invalid. See `DecisionQueue.take`.
         """
         taken = self._queue.take(each, reply, who, digest)
         if isinstance(taken, decisions.InvalidReply):
@@ -468,7 +470,9 @@ class Call:
         return None
 
     def follow(self, decision: str, action: decisions.NextAction | None) -> None:  # noqa: C901, PLR0912  one case per action
-        """Perform the next action after a decision; do nothing if the decision is still open."""
+        """Perform the next action after a decision. If `action` is None, the decision is still open
+        and nothing happens.
+        """
         match action:
             case None:
                 pass
@@ -535,10 +539,10 @@ class Call:
     def _respond(
         self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()
     ) -> None:
-        """Record the response of the call, and close all its open questions."""
+        """Record the call's response, and close all its open questions."""
         self._output.supersede_questions(
             self.record
-        )  # first: after the response, no event would ever close these requests
+        )  # first, because these requests cannot be closed after the response
         request = self.record.request
         self._output.write(
             ToolCallResponse(
@@ -557,8 +561,8 @@ class Call:
         self._approval_id = None
 
     def _moves(self, move: Move) -> bool:
-        """Make a move and return True if the stage allows it. Otherwise the input came too late
-        and is dropped.
+        """Change the stage and return True if the current stage allows the move. Otherwise the
+        input came too late, and the caller drops it.
         """
         then = STAGES[self.stage].get(move)
         self.stage = then or self.stage
@@ -569,8 +573,8 @@ class Call:
 
 
 class ChildTurns:
-    """Turns of other agents inside the tool of a call, with the states that they reported to
-    this process.
+    """Turns that the tool of a call started with other agents, with the states that they reported
+    to this process.
     """
 
     def __init__(self, output: StepOutput, record: CallRecord) -> None:
@@ -580,20 +584,20 @@ class ChildTurns:
 
     @property
     def are_moving(self) -> bool:
-        """Whether one of these turns can continue without an absent person."""
+        """Whether any of these turns can continue without an absent person."""
         return "moving" in self._state_of.values()
 
     @property
     def are_resting(self) -> bool:
-        """Whether one of these turns waits for an absent person."""
+        """Whether any of these turns waits for an absent person."""
         return "resting" in self._state_of.values()
 
     def forget(self) -> None:
-        """Forget all states, because the tool runs again and requests the turns again."""
+        """Clear all states, because the tool runs again and requests the turns again."""
         self._state_of = {}
 
     def start(self, wanted: steps.ChildTurnRequested) -> None:
-        """Start the turn of another agent: the recorded one, or a new one."""
+        """Start a turn with another agent, or continue the recorded one."""
         known = self._record.child_like(wanted.child)
         child = (
             known if known and known.event_id != wanted.lost else self._output.write(wanted.child)
@@ -602,11 +606,11 @@ class ChildTurns:
         self._output.want(steps.RunChild(wanted.number, child))
 
     def set_state(self, child: str, state: str) -> None:
-        """Remember the state of a turn."""
+        """Store the state that a turn reported."""
         self._state_of[child] = state
 
     def leave(self) -> None:
-        """Record which nested turns wait for people and which nested turns are over.
+        """Record which nested turns wait for people and which are over.
 
         Called when this turn is suspended.
         """

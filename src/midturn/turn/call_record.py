@@ -18,12 +18,12 @@ from midturn.question.answer_type import BooleanType
 from midturn.question.json_value import Json, canonical
 
 WITH_A_MODEL: Final[Mapping[str, Json]] = {"asks": "assistant"}
-"""Metadata of a request that was sent to a model. A request without it was sent to a person."""
+"""Metadata of a request to a model. A request without it was made to a person."""
 
 
 class Attempt(Struct, eq=False, gc=False):
-    """A recorded request and its response, if there is one. An attempt is never part of a
-    reference cycle (`gc=False`).
+    """A recorded request, and its response if there is one. Never part of a reference cycle
+    (`gc=False`).
     """
 
     request: ev.InquiryRequest
@@ -31,8 +31,8 @@ class Attempt(Struct, eq=False, gc=False):
 
     @property
     def is_rejection(self) -> bool:
-        """Whether the answer rejects the request. `false` is a rejection only for a yes/no
-        question. For other questions it may be an ordinary option.
+        """Whether the answer is a rejection. `false` rejects only a yes/no question; for other
+        questions it can be an ordinary option.
         """
         is_boolean = isinstance(self.request.question.answer_type, BooleanType)
         return (
@@ -43,19 +43,19 @@ class Attempt(Struct, eq=False, gc=False):
 
 
 def is_unseen(response: ev.InquiryResponse | None) -> bool:
-    """Return whether a person should have reviewed a model's answer, but nobody was attached."""
+    """Return whether a person had to review a model's answer, but nobody was attached."""
     return type(response) is ev.InquiryCancelled and response.metadata == ev.MODEL_ANSWER_IS_FINAL
 
 
 class QuestionThread(Struct, eq=False, gc=False):
-    """One question of a call with its attempts: the first request, and one for each escalation.
-    The last attempt counts.
+    """A question of a call and its attempts: the first request, and one more for each escalation.
+    Only the last attempt counts. Docstrings call this object a question thread.
 
     Args:
-        asked: The request that was first written for the tool's question.
+        asked: The first request that was written for the question.
         attempts: The request and its escalations.
         place: Index of the thread among the threads of the call, from 0.
-        asked_at: Number of events of the turn before the last attempt.
+        asked_at: Number of events in the turn before the last attempt.
     """
 
     asked: ev.InquiryRequest
@@ -71,7 +71,7 @@ class QuestionThread(Struct, eq=False, gc=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether the question still waits for an answer."""
+        """Whether the question has no response yet."""
         return self.attempts[-1].response is None
 
     @property
@@ -81,16 +81,14 @@ class QuestionThread(Struct, eq=False, gc=False):
 
     @property
     def is_superseded(self) -> bool:
-        """Whether the tool continued without the answer. Replay treats such a thread as never
-        recorded.
-        """
+        """Whether the tool continued without the answer. Replay ignores such a thread."""
         response = self.last.response
         return isinstance(response, ev.InquiryCancelled) and response.reason == "superseded"
 
     def counts_for(self, on_failure: str) -> bool:
-        """Return whether the recorded response also answers an equal question.
-        A refusal answers an equal question only if the tool handles missing answers. A passed
-        deadline always does.
+        """Return whether replay may use the recorded response when the tool asks the same question.
+        A refusal is used only if the tool handles missing answers. A passed deadline is always
+        used.
         """
         response = self.last.response
         if type(response) is not ev.InquiryCancelled:
@@ -101,10 +99,9 @@ class QuestionThread(Struct, eq=False, gc=False):
 
 
 class InquiryEntry(Struct, eq=False, gc=False):
-    """Index entry of an inquiry id: the last request with this id, and the thread that it belongs
-    to.
+    """The last request with a request id, and the question thread that it belongs to.
 
-    `call` and `thread` are None for a question of another program that does not name its call.
+    `call` and `thread` are None if another program recorded the question without naming its call.
     """
 
     attempt: Attempt
@@ -113,7 +110,7 @@ class InquiryEntry(Struct, eq=False, gc=False):
 
 
 class ChildRecord(Struct):
-    """A turn of another agent inside a call, with the last state that the outer turn has
+    """A turn that a call started with another agent, with the last state that the outer turn
     recorded.
     """
 
@@ -122,11 +119,12 @@ class ChildRecord(Struct):
 
 
 class AnswersSoFar:
-    """The answers of a call, by question id, in the order in which they were given; without secrets
-    and skipped questions.
+    """The answers in a call, by question id, in the order in which they were given. Secrets and
+    skipped questions are not included.
 
-    `at_reply` maps the `event_id` of a person's reply to the model to the answers at that time.
-    Replay needs this map, because the record of a replayed call can contain later answers.
+    `at_reply` contains a copy of the answers at each reply from a person to the model, by the
+    `event_id` of the reply. Replay needs these copies, because the record of a replayed call can
+    contain later answers.
     """
 
     def __init__(self) -> None:
@@ -155,7 +153,7 @@ class AnswersSoFar:
             self.now[request.question_id] = response.answer
 
     def reply(self, event_id: str) -> None:
-        """Keep the current answers for a reply."""
+        """Store a copy of the current answers for a reply."""
         self.at_reply[event_id] = dict(self.now)
 
     def _remove(self, ids: Iterable[str]) -> None:
@@ -164,50 +162,50 @@ class AnswersSoFar:
 
 
 class CallRecord:
-    """A call with its questions, its decisions and its response."""
+    """The recorded state of a call: its questions, decisions and response."""
 
     def __init__(self, request: ev.ToolCallRequest) -> None:
         self.request = request
         self.called_at = 0
-        """Number of events of the turn before the call."""
+        """Number of events in the turn before the call."""
         self.arguments: Json = request.arguments
-        """The arguments with which the call runs: from the model, or edited by a person."""
+        """The arguments that the call runs with: the model's, or those of an edit."""
         self.threads: list[QuestionThread] = []
         self.revisions: list[QuestionThread] = []
-        """The threads of questions that were asked again because a person chose Back."""
+        """The question threads that were started because a person chose Back."""
         self.approvals: list[ev.Approval] = []
         self.reviews: list[tuple[ev.Approval, int]] = []
-        """Approvals of reviews, each with the number of threads that were recorded before it."""
+        """The events of reviews, each with the number of question threads recorded before it."""
         self.decided_at = -1
-        """Number of events of the turn before the last decision of a person in the call; -1 if
-        there is none.
+        """Number of events in the turn before a person's last decision in the call. -1 if there is
+        none.
         """
         self.undecided_at: dict[str, int] = {}
-        """Number of events of the turn before each waiting approval, by approval id."""
+        """Number of events in the turn before each waiting approval, by approval id."""
         self.decisions: set[str] = set()
-        """The ids of the approvals that were decided: the first decision counts."""
+        """The ids of the approvals that were decided. Only the first decision about each counts."""
         self.was_previewed = False
-        """Whether the person who was asked for permission also saw the first question of the
-        tool.
-        """
+        """Whether the permission prompt also showed the tool's first question."""
         self.response: ev.ToolCallResponse | None = None
         self.answers = AnswersSoFar()
         self.children: dict[str, ChildRecord] = {}
-        """Turns of other agents that the tool has started, by the event that recorded them."""
+        """Turns that the tool started with other agents, by the id of the event that recorded them.
+        """
         self.values: dict[str, Json] = {}
-        """Values that the tool keeps for its later runs, by name."""
+        """Values that the tool stored for later runs, by name."""
         self._first_concurrent: int | None = None
-        """Index of the first thread that was still open when another question was asked."""
+        """Index of the first question thread that was still open when another question was asked.
+        """
         self._open: dict[int, QuestionThread] = {}
         self._by_question: dict[tuple[str, bytes], list[QuestionThread]] = {}
         self._indexed = 0
         """Number of threads in `_by_question`."""
         self._has_nameless = False
-        """Whether a request on record has no question id."""
+        """Whether any recorded request has no question id."""
 
     @property
     def call(self) -> ToolCall:
-        """The call as it runs."""
+        """The call, with the arguments that it runs with."""
         return ToolCall(self.request.event_id, self.request.id, self.request.name, self.arguments)
 
     # Questions
@@ -215,18 +213,18 @@ class CallRecord:
 
     @property
     def open_threads(self) -> list[QuestionThread]:
-        """The questions that wait for an answer, in the order in which they were asked."""
+        """The open questions, in the order in which they were asked."""
         return [self._open[place] for place in sorted(self._open)] if self._open else []
 
     def note_state(self, thread: QuestionThread) -> None:
-        """Update `open_threads` after a thread has closed or was opened again."""
+        """Update `open_threads` after a question was closed or opened again."""
         if thread.attempts[-1].response is None:
             self._open[thread.place] = thread
         else:
             self._open.pop(thread.place, None)
 
     def begin_thread(self, first: Attempt) -> QuestionThread:
-        """Add a question that the tool asks."""
+        """Add a new question thread."""
         threads = self.threads
         thread = QuestionThread(first.request, (first,), len(threads))
         threads.append(thread)
@@ -238,18 +236,18 @@ class CallRecord:
         return thread
 
     def is_sequential(self, places: Sequence[int]) -> bool:
-        """Return whether the tool never had two open questions at the same time, up to the last
-        of these threads. `places` contains the indexes of the threads.
+        """Return whether the tool never had two open questions at the same time, up to the last of
+        the question threads with the indexes `places`.
         """
         return self._first_concurrent is None or max(places, default=0) < self._first_concurrent
 
     def equal_threads(self, question_id: str, key: bytes) -> Sequence[QuestionThread]:
-        """Return the threads of equal questions in order. Requests of other programs may have no
-        question id.
+        """Return the question threads with the same id and content, in order. Requests from other
+        programs may have no question id; they match by content.
         """
         while self._indexed < len(
             self.threads
-        ):  # computed on first use, because lists of open questions need no keys
+        ):  # computed on first use, because listing open questions does not need the keys
             thread = self.threads[self._indexed]
             self._by_question.setdefault(
                 (thread.asked.question_id, thread.asked.question.key), []
@@ -264,7 +262,7 @@ class CallRecord:
         )
 
     def has_had(self, question_id: str, key: bytes, answer: Json) -> bool:
-        """Return whether an equal question of this call has had this answer."""
+        """Return whether this call already received this answer to the same question."""
         wanted = canonical(answer)
         responses = (thread.last.response for thread in self.equal_threads(question_id, key))
         return any(
@@ -275,8 +273,8 @@ class CallRecord:
     # ----------------------------------------------------------------------------------------------
 
     def agreed(self, request: ev.InquiryRequest) -> ev.AnsweredBy | None:
-        """Return the person who allowed the call and also saw this question. The permission then
-        answers the question, but only the first time that the tool asks it.
+        """Return the person who approved the call, if the prompt also showed this question. The
+        approval then answers the question, but only the first time that the tool asks it.
         """
         given = self.decided("run")
         if (
@@ -290,15 +288,13 @@ class CallRecord:
         return given.answered_by if is_the_first and given.answered_by.by == "user" else None
 
     def undecided(self, id: str) -> ev.Approval | None:
-        """Return the approval with this id if the approval waits."""
+        """Return the approval with this id if it is still open."""
         found = next((approval for approval in reversed(self.approvals) if approval.id == id), None)
         return found if found and found.state == "waiting" else None
 
     @property
     def open_approvals(self) -> list[ev.Approval]:
-        """The approvals that wait, in order. An approval whose line is in the log twice is
-        returned once.
-        """
+        """The open approvals, in order. An approval that is in the log twice is returned once."""
         if not self.undecided_at:
             return []
         waiting = (
@@ -309,12 +305,12 @@ class CallRecord:
         return list({approval.event_id: approval for approval in waiting}.values())
 
     def waiting(self, kind: str) -> ev.Approval | None:
-        """Return the approval of this kind that still waits."""
+        """Return the open approval of this kind, or None."""
         of_kind = [a for a in self.approvals if a.kind == kind]
         return of_kind[-1] if of_kind and of_kind[-1].state == "waiting" else None
 
     def decided(self, kind: str) -> ev.Approval | None:
-        """Return the last decision of this kind."""
+        """Return the last decision about an approval of this kind, or None."""
         of_kind = [a for a in self.approvals if a.kind == kind and a.state != "waiting"]
         return of_kind[-1] if of_kind else None
 
@@ -327,15 +323,13 @@ class CallRecord:
         )
 
     def was_answered_since(self, review: str) -> bool:
-        """Return whether a question of the call was asked again after people were asked to review
-        the answers.
-        """
+        """Return whether the call asked a question after the review was requested."""
         asked_at = self.undecided_at.get(review)
         return asked_at is not None and any(thread.asked_at > asked_at for thread in self.threads)
 
     def asks_again(self, review: ev.Approval) -> bool:
-        """Return whether a review cannot be decided because a question of its form is open. Back
-        may have opened the question again.
+        """Return whether a review cannot be decided yet because a question of its form is open, for
+        example after Back.
         """
         if not self._open or review.form is None:
             return bool(self._open)
@@ -351,14 +345,14 @@ class CallRecord:
     # ----------------------------------------------------------------------------------------------
 
     def child_like(self, wanted: ev.Child) -> ev.Child | None:
-        """Return the recorded turn of the same agent with the same text and occurrence."""
+        """Return the recorded turn with the same agent, text and occurrence, or None."""
         found = [child.began for child in self.children.values() if _is_same(child.began, wanted)]
         return found[-1] if found else None
 
     @property
     def open_children(self) -> list[ev.Child]:
-        """The turns of other agents that the call may wait for. Only the conversations of these
-        turns record whether they wait for people.
+        """The nested turns that the call may be waiting for. Whether they wait for people is
+        recorded only in their own conversations.
         """
         return (
             []

@@ -1,5 +1,5 @@
-"""The context of a permission: the call as it would run, its edits, refusals of equal calls, and
-the reason for asking a person.
+"""The context of a permission: the call that would run, its edits, earlier refusals of the same
+call, and the reason for asking a person.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from midturn.turn.votes import Poll
 
 
 def call_subject(call: CallRecord, arguments: Json, edits: Edits, poll: Poll | None) -> CallSubject:
-    """Return a call with the arguments that people decide on. If a person edited the arguments,
-    the call also contains the original arguments and the editor.
+    """Return a call with the arguments to approve. If a person edited the arguments, the result
+    also contains the original arguments and the editor.
     """
     subject = CallSubject(replace(call.call, arguments=arguments))
     if json_equal(arguments, call.arguments):
@@ -35,12 +35,12 @@ def call_subject(call: CallRecord, arguments: Json, edits: Edits, poll: Poll | N
 def call_context(
     subject: CallSubject, edits: Edits, refusals: Sequence[Refusal], why: str | None
 ) -> str:
-    """Return the context of a call that waits for permission, in Markdown; may be empty.
+    """Return the context of a call that waits for permission, in Markdown. It can be empty.
 
     Args:
-        subject: The call as it would run.
+        subject: The call that would run.
         edits: The edits of the call.
-        refusals: Refusals of equal calls earlier in the turn.
+        refusals: Refusals of identical calls earlier in the turn.
         why: The reason for asking a person, or the context of the question that the tool would
             ask.
     """
@@ -57,15 +57,12 @@ def _parts(
     if subject.original is not UNSET:
         yield _changed(
             subject.proposed_by,
-            "has proposed other arguments than the model",
+            "proposed different arguments than the model",
             subject.original,
             subject.call.arguments,
         )
     if edits.unchecked is not None:
-        said = (
-            "has edited the call. The edit counts after its rules are checked, when the turn"
-            " continues"
-        )
+        said = "edited the call. The edit is checked against the rules when the turn continues"
         yield _changed(
             edits.unchecked.answered_by, said, subject.call.arguments, edits.unchecked.arguments
         )
@@ -90,8 +87,8 @@ def _name(who: AnsweredBy | None) -> str:
 
 
 def difference(before: Json, after: Json) -> str:
-    """Return the difference between two JSON values as a unified diff of their indented text."""
-    from difflib import unified_diff  # a list of open questions needs it only if a call was edited
+    """Return a unified diff of two JSON values, each formatted with indentation."""
+    from difflib import unified_diff  # imported here because it is needed only if a call was edited
 
     old, new = (
         msgspec.json.format(msgspec.json.encode(value), indent=2).decode().split("\n")

@@ -1,10 +1,11 @@
-"""Open decisions as frozen values: their route, their prompt, and the result of a reply.
+"""Open decisions, as immutable structs. Each one returns its route, its prompt, and the result of a
+reply.
 
-A decision changes nothing. `route` returns the responder, and `prompt` returns the prompt for a
-person. `take` evaluates a reply and returns a `Resolution` with the events to write and the next
+A decision has no side effects. `route` returns who must decide, and `prompt` returns the prompt for
+a person. `take` evaluates a reply and returns a `Resolution` with the events to write and the next
 action of the call. `DecisionQueue` (`turn/queue.py`) removes the decision and writes the events,
-and `Call.follow` performs the action. Replay (`turn/replay.py`) derives the same actions from the
-record, so a live reply and a recorded one lead to the same result.
+and `Call.follow` performs the action. Replay (`turn/replay.py`) computes the same actions from the
+recorded events, so a new reply and a recorded reply have the same result.
 
 | decision | reply | recorded | next action |
 | --- | --- | --- | --- |
@@ -19,9 +20,9 @@ record, so a live reply and a recorded one lead to the same result.
 | any with people | a yes, while more are needed | vote | routed again, to the next person |
 | `PermissionDecision` | an edit that its editor may not decide alone | proposal | routed again, or `CheckEdit` |
 
-Ending the turn is not a reply to a decision: see `turn/queue.py`. If a prompt cannot be shown,
-the decision is routed again as `unattended`. If a person leaves the decision for later, it is
-routed again as `left_open`.
+Ending the turn is not a reply to a decision: see `turn/queue.py`. If a prompt cannot be shown, the
+decision is routed again after `unattended`. If a person postpones the decision, it is routed again
+after `left_open`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ The queue handles `EndedTurn`, `Unavailable` and `Deferred`.
 
 
 class DecisionContext(Struct, frozen=True):
-    """The settings and records that a decision reads. A decision never changes them."""
+    """The settings and records that a decision reads but never changes."""
 
     settings: TurnSettings
     turn: TurnRecord
@@ -63,8 +64,8 @@ class DecisionContext(Struct, frozen=True):
 
     @property
     def rules_are_fixed(self) -> bool:
-        """Whether the rules of the tool are the same for all arguments, and known to this
-        process.
+        """Whether this process has the rules of the tool, and the rules are the same for all
+        arguments.
         """
         depend = (rule for origin in self.policy.rules for rule in origin.rules if rule.when)
         return self.knows_rules and next(depend, None) is None
@@ -77,8 +78,8 @@ class DecisionContext(Struct, frozen=True):
         return self.settings.knows_rules and self.tool not in self.settings.own_rules
 
     def ruling_on_edit(self, arguments: Json) -> Ruling | None:
-        """Return the ruling on an edit; None if this process does not know the rules, or a rule
-        is a Python function.
+        """Return the result of the rules for an edit. None if this process does not have the rules,
+        or if a rule is a Python function.
         """
         if self.knows_rules:
             return self.policy.ruling(arguments)
@@ -99,8 +100,8 @@ class DecisionContext(Struct, frozen=True):
 
 
 class UseAnswer(Struct, frozen=True):
-    """Continue the form with a checked answer; `inquiry` is the id of the question's request,
-    `by` the tag of the responder.
+    """Continue the form with a valid answer. `inquiry` is the id of the question's request, and
+    `by` is the responder, as in `AnsweredBy.by`.
     """
 
     question_id: str
@@ -126,10 +127,11 @@ class SubmitForm(Struct, frozen=True):
 class FailQuestion(Struct, frozen=True):
     """Continue without an answer.
 
-    A tool that handles missing answers gets `reason`; otherwise the call fails with `message`.
+    A tool that handles missing answers receives `reason`. For other tools, the call fails with
+    `message`.
 
-    `reply` is the text that the person sent instead. `on_record` is the event of the refusal, if
-    an earlier run recorded the refusal.
+    `reply` is the text that the person sent instead of an answer. `on_record` is the `event_id` of
+    the refusal, if an earlier run recorded it.
     """
 
     reason: str
@@ -139,9 +141,9 @@ class FailQuestion(Struct, frozen=True):
 
 
 class Escalate(Struct, frozen=True):
-    """Ask a person after a model: record `question` as the next attempt.
+    """Ask a person after a model was asked: record `question` as the next attempt.
 
-    `default` answers the question if a default is set; `error` is the model's failure.
+    If `default` is set, it answers the question. `error` says why the model failed.
     """
 
     ask: Ask
@@ -152,7 +154,9 @@ class Escalate(Struct, frozen=True):
 
 
 class CheckEdit(Struct, frozen=True):
-    """Evaluate the rules for the last edit of the call that `permission` is about."""
+    """Evaluate the permission rules for the last edit of a call. `permission` is the decision about
+    the call.
+    """
 
     permission: Decision
 
@@ -162,7 +166,7 @@ class StartTool(Struct, frozen=True):
 
 
 class Respond(Struct, frozen=True):
-    """Give the call its response."""
+    """End the call with this response."""
 
     content: str
     is_error: bool = True
@@ -187,7 +191,7 @@ NextAction: TypeAlias = (
 
 
 class AskPerson(Struct, frozen=True):
-    """A person decides, at the prompt or later. `record` is written first; `warning` is shown
+    """A person decides, at the prompt or later. `record` is written first, and `warning` is shown
     once.
     """
 
@@ -204,7 +208,7 @@ class AskModel(Struct, frozen=True):
 
 
 class Resolution(Struct, frozen=True):
-    """The decision is closed: the events to write and the next action. `vote` is the last
+    """Closes the decision: the events to write, and the next action of the call. `vote` is the last
     required vote, which is written first.
     """
 
@@ -215,17 +219,16 @@ class Resolution(Struct, frozen=True):
 
 
 class VoteRecorded(Struct, frozen=True):
-    """A valid yes vote, but more votes are needed.
-
-    The vote is recorded, and the decision is routed to another person.
+    """A valid yes vote after which more votes are needed. The vote is recorded, and the decision is
+    routed to another person.
     """
 
     vote: Vote
 
 
 class ProposalRecorded(Struct, frozen=True):
-    """An edit that is recorded but not yet decided: other people decide, or the rules for the new
-    arguments are evaluated first. `vote` is the editor's yes vote.
+    """An edit that is recorded but not yet decided, because other people must decide or because the
+    rules must be evaluated for the new arguments first. `vote` is the editor's yes vote.
     """
 
     proposal: Proposal
@@ -233,11 +236,11 @@ class ProposalRecorded(Struct, frozen=True):
 
 
 class InvalidReply(Struct, frozen=True):
-    """The reply is not accepted; nothing was recorded.
+    """The reply was rejected, and nothing was recorded.
 
     Args:
-        problems: The problems of the reply.
-        is_barred: Whether the reply itself is valid, but this person may not give it.
+        problems: Why the reply is invalid.
+        is_barred: Whether the reply is valid, but this person is not allowed to give it.
         digest: The current digest, if the digest of the reply is different.
     """
 
@@ -247,17 +250,19 @@ class InvalidReply(Struct, frozen=True):
 
     @classmethod
     def barring(cls, message: str) -> InvalidReply:
-        """Return the result of a reply from a person without the right to decide."""
+        """Return the result for a reply from a person who may not decide."""
         return cls((Problem("", message),), is_barred=True)
 
     @classmethod
     def because(cls, message: str) -> InvalidReply:
-        """Return the result for a reply with one problem that concerns the whole reply."""
+        """Return the result for a reply with a single problem, which applies to the reply as a
+        whole.
+        """
         return cls((Problem("", message),))
 
     @property
     def error(self) -> AnswerError | NotAllowed:
-        """The error that an interface raises for the reply."""
+        """The exception that an interface raises for the reply."""
         if self.digest:
             return DigestMismatch(self.problems, digest=self.digest)
         return (
@@ -266,7 +271,7 @@ class InvalidReply(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """All problems, as text for a person."""
+        """All problems, as text for the user."""
         return str(AnswerError(self.problems))
 
 
@@ -275,35 +280,36 @@ DecisionRoute: TypeAlias = AskPerson | AskModel | Resolution
 
 
 class Decision(Protocol):
-    """A question, a permission, a delivery or a review. No method changes anything: the result
-    contains the events to write.
+    """A question, a permission, a delivery or a review. No method has side effects: the results
+    contain the events to write.
     """
 
     @property
     def id(self) -> str:
-        """The id of the decision inside the turn: the `event_id` of a question's request, or the
-        id of an approval. The approval may not be recorded yet.
+        """The id of the decision in the turn: the `event_id` of a question's request, or the id of
+        an approval, which may not be recorded yet.
         """
         ...
 
     @property
     def event(self) -> str:
-        """The `event_id` of the recorded request or `waiting` event; empty if there is none."""
+        """The `event_id` of the recorded request or `waiting` event. Empty if there is none."""
         ...
 
     @property
     def request_id(self) -> str:
-        """The id of the inquiry or approval. Notes and responses contain this id."""
+        """The id of the request or approval. Notes and responses refer to this id."""
         ...
 
     @property
     def context(self) -> DecisionContext:
-        """Settings and records that the decision reads, including the record of the call."""
+        """The settings and records that the decision reads, including the call record."""
         ...
 
     def route(self) -> DecisionRoute:
-        """Return the responder, or the resolution. Called again before the decision is shown,
-        because the answer to an equal question may have been remembered in the meantime.
+        """Return who must decide, or the resolution if nobody has to be asked. Called again before
+        the decision is shown, because an answer to the same question may have been remembered in
+        the meantime.
         """
         ...
 
@@ -313,12 +319,12 @@ class Decision(Protocol):
 
     @property
     def poll(self) -> Poll | None:
-        """The people who decide; None if anybody may decide."""
+        """The people who decide. None if anybody may decide."""
         ...
 
     @property
     def digest(self) -> str:
-        """Digest of the subject of the decision; empty if the subject cannot change."""
+        """Digest of the subject of the decision. Empty if the subject cannot change."""
         ...
 
     @property
@@ -331,16 +337,16 @@ class Decision(Protocol):
         ...
 
     def fail(self, error: str) -> Resolution:
-        """Return the resolution after the prompter has failed."""
+        """Return the resolution after the prompter failed."""
         ...
 
     def unattended(self) -> Self:
-        """Return the same decision for a run in which nobody is attached."""
+        """Return a copy of this decision that treats nobody as attached."""
         ...
 
     def left_open(self) -> Self:
-        """Return the same decision, left open for a person who decides later. No detached policy
-        closes the decision.
+        """Return a copy of this decision that stays open until a person decides, whatever the
+        detached policy is.
         """
         ...
 
@@ -352,8 +358,8 @@ class Decision(Protocol):
 def ask_people(
     poll: Poll, settings: TurnSettings, record: Event | None = None, *, attached: bool
 ) -> AskPerson:
-    """Return the route of a decision that only certain people may make: the attached person, if
-    that person may decide and has not voted, or the inbox.
+    """Return the route of a decision that only certain people may make: to the attached person, if
+    that person may decide and has not voted yet, otherwise to the inbox.
     """
     who = settings.at_prompt
     is_theirs = attached and not poll.barred(who) and not poll.why_no_vote(who)
@@ -362,7 +368,9 @@ def ask_people(
 
 
 def with_vote(poll: Poll, vote: Vote, resolution: Resolution) -> Resolution | VoteRecorded:
-    """Return the resolution if this vote decides; otherwise record the vote."""
+    """Return the resolution if the vote is a no, or the last yes that is needed. Otherwise return
+    `VoteRecorded`.
+    """
     if not vote.answer:
         return replace(resolution, vote=vote)
     standing = 1 if vote.arguments is not UNSET else len(poll.votes) + 1
@@ -370,13 +378,13 @@ def with_vote(poll: Poll, vote: Vote, resolution: Resolution) -> Resolution | Vo
 
 
 def unconfirmed(decision: Decision, reply: DecisionReply, digest: str) -> InvalidReply | None:
-    """Return the reason why an approval or an edit does not count for the current subject, or
-    None. A refusal always counts.
+    """Return why an approval or an edit is not valid for the current subject, or None if it is
+    valid. A refusal is always valid.
 
     Args:
         decision: The open decision.
         reply: The reply.
-        digest: Digest of the subject that the sender saw; empty if the sender gave none.
+        digest: Digest of the subject that the sender saw. Empty if the sender gave none.
     """
     is_yes = isinstance(reply, Submitted) or (isinstance(reply, Answered) and reply.value is True)
     if not (is_yes or isinstance(reply, Edited)):
@@ -403,5 +411,5 @@ UNNAMED: Final = (
 
 
 def labelled(label: str | None, poll: Poll) -> str | None:
-    """Return a configured label together with the number of votes."""
+    """Return the configured label followed by the number of votes, or None if both are empty."""
     return " · ".join(filter(None, (label, poll.tally))) or None

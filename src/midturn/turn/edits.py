@@ -1,5 +1,5 @@
-"""Edits of a call that waits for permission: the edit that people decide on now, and the edit
-that is not checked yet.
+"""Edits of a call that waits for permission: the edit that people must decide, and the edit that
+must be checked first.
 
 Theory of operation
 ===================
@@ -8,23 +8,23 @@ An edit replaces the arguments of a call. It is checked as if the model had made
 the rules of the tool, `skip`, remembered permissions, people, `only` and `approvals` are evaluated
 for the new arguments (`PermissionDecision.judge`).
 
-- If the editor may decide the edited call alone, the edit is the decision: the call runs.
-- If several people have to approve and the editor is one of them, the edit is the first vote for
-  the edited call.
-- Otherwise the edit is a `Proposal`. Earlier votes are void, and the people who may decide the
-  edited call decide.
-- If a rule refuses the edited call, nothing changes, and the editor gets the reason.
+- If the editor may decide the edited call alone, the edit counts as an approval, and the call runs.
+- If several people must approve and the editor is one of them, the edit is the first vote for the
+  edited call.
+- Otherwise the edit is a `Proposal`. Earlier votes are void, and the people who are allowed to
+  decide the edited call are asked.
+- If a rule refuses the edited call, the edit is dropped and the editor receives the reason.
 
 Only a person who may decide the waiting call may edit it, because the edit replaces that call.
 
-A process outside of the turn (a page, a command, a channel) does not know the rules of the
-agent's tools. Unless the waiting approval says that the rules are the same for all arguments
-(`Approval.any_arguments`), such a process records the edit as an `unchecked` proposal, which
-decides nothing. The turn is then ready, and the process that runs it checks the edit first
-(`Call._check_edit`). The same happens in a running turn if the tool has a rule that is a Python
-function (`@tool(run=…)`). Until the check, an approval is not accepted. A refusal still counts.
+A process that does not run the turn (a web page, a command, a channel) does not have the rules of
+the agent's tools. Unless the waiting approval says that the rules are the same for all arguments
+(`Approval.any_arguments`), such a process records the edit as an `unchecked` proposal, which does
+not decide the call. The turn is then ready, and the process that runs it checks the edit first
+(`Call._check_edit`). The same happens in a running turn if the tool has a Python rule function
+(`@tool(run=…)`). Until the edit is checked, an approval is rejected, but a refusal is accepted.
 
-Only `read_edits` reads this state from the notes on an approval.
+`read_edits` computes this state from the notes on an approval. No other code does.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ class Edits(Struct, frozen=True):
     """Edits of one call.
 
     Args:
-        proposal: The proposal that people decide on; None if they decide on the call as the model
-            made it.
-        unchecked: The last edit, if it was not checked against the rules yet.
+        proposal: The proposal that people must decide. None if they decide the model's call.
+        unchecked: The last edit, if the rules were not evaluated for it yet.
         refused: The last edit, if a rule refused it.
-        first_note: Index of the first note that counts for the current subject.
-        any: Whether the call was ever edited while it waited.
+        first_note: Index of the first note that applies to the current subject.
+        any: Whether the call was ever edited while it waited for permission.
     """
 
     proposal: Proposal | None = None
@@ -94,14 +93,14 @@ def read_edits(notes: Sequence[Note]) -> Edits:
 def has_unchecked_edit(turn: Sequence[Event]) -> bool:
     """Return whether a turn may contain an unchecked edit.
 
-    A cheap test, done before the turn is decoded.
+    A fast check for callers that have not decoded the turn yet.
     """
     return any(isinstance(event, Proposal) and event.state == "unchecked" for event in turn)
 
 
 def proposed_arguments(edits: Edits, voted: Json | UnsetType, made: Json) -> Json:
-    """Return the arguments that people decide on: from the last edit that has a vote, else from
-    the proposal, else from the call.
+    """Return the arguments to approve: from the last edit that has a vote, else from the proposal,
+    else from the call.
     """
     if not isinstance(voted, UnsetType):
         return voted
@@ -109,8 +108,8 @@ def proposed_arguments(edits: Edits, voted: Json | UnsetType, made: Json) -> Jso
 
 
 def with_edit(question: OpenQuestion, value: Json) -> OpenQuestion:
-    """Return an open question with the edited arguments or content, so that rules about the people
-    who may answer are evaluated for the edit.
+    """Return an open question with the edited arguments or content, so that the rules about who may
+    answer are evaluated for the edit.
     """
     if question.kind == "run":
         return replace(question, arguments=value, digest=arguments_sha256(value))

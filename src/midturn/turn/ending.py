@@ -1,4 +1,4 @@
-"""The end of a turn: the closing batch, which closes every open question and call."""
+"""Ends a turn. The closing batch contains events that close every open question and call."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class TurnEnding(Struct, frozen=True):
 
     Args:
         status: The status of the turn.
-        content: Returns the response of an open call.
-        reason: Reason for which open questions are closed.
+        content: Returns the response text for an open call.
+        reason: Reason recorded for closing the open questions.
         metadata: Metadata of the responses to these questions.
-        error: Message about the failure, if the turn has failed.
-        by: The person who ended the turn; None if no person did.
+        error: Error message, if the turn failed.
+        by: The person who ended the turn, or None.
     """
 
     status: TurnStatus
@@ -43,8 +43,8 @@ class TurnEnding(Struct, frozen=True):
     by: AnsweredBy | None = None
 
     def events(self, turn: TurnRecord) -> Iterator[Event]:
-        """Yield the closing batch, without ids. The caller has to apply each event to `turn`
-        before it requests the next.
+        """Yield the closing batch, without ids. The caller must apply each event to `turn` before
+        it requests the next one.
         """
         for request in turn.open_requests:
             yield InquiryCancelled(id=request.id, reason=self.reason, metadata=self.metadata)
@@ -57,8 +57,8 @@ class TurnEnding(Struct, frozen=True):
 
 
 class TurnLeft(Struct, frozen=True):
-    """A person wants to end a turn, but other people have to decide a question of it. The turn
-    stays open for these people. `why` names them.
+    """A person wants to end a turn, but other people must decide one of its questions. The turn
+    stays open for them. `why` is a message that names them.
     """
 
     why: str
@@ -67,7 +67,7 @@ class TurnLeft(Struct, frozen=True):
 def ending_batch(
     turn: Sequence[Event], ending: TurnEnding, ids: Iterator[str]
 ) -> tuple[Event, ...]:
-    """Return the closing batch of an open turn that no process runs."""
+    """Return the closing batch for an open turn that no process is running."""
     record = TurnRecord()
     for event in turn:
         record.apply(event)
@@ -79,7 +79,7 @@ def ending_batch(
 
 
 def as_it_ended(status: str, error: str | None) -> TurnEnding:
-    """Return the ending of a nested turn that ends in the same way as its outer turn."""
+    """Return the ending of a nested turn, with the same status as its outer turn."""
     return (
         ended_by_user(set())
         if status == "ended_by_user"
@@ -88,16 +88,16 @@ def as_it_ended(status: str, error: str | None) -> TurnEnding:
 
 
 def left_by_its_call() -> TurnEnding:
-    """Return the ending of a nested turn whose tool no longer waits for the turn."""
-    return failed("the tool that began this turn continued without it", "superseded")
+    """Return the ending of a nested turn that its tool no longer waits for."""
+    return failed("the tool that started this turn continued without it", "superseded")
 
 
 def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> TurnEnding:
     """Return the ending of a turn that a person ends.
 
     Args:
-        asked: The calls in which a question was open.
-        by: The person, if they ended the turn instead of answering a question.
+        asked: The calls that had an open question, by `event_id`.
+        by: The person, if the person ended the turn instead of answering a question.
     """
     return TurnEnding(
         "ended_by_user",
@@ -110,12 +110,12 @@ def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> TurnEnding:
 
 
 def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> TurnEnding:
-    """Return the ending of a turn that has failed."""
+    """Return the ending of a failed turn."""
     return TurnEnding("failed", lambda _: INTERRUPTED, reason, metadata, error)
 
 
 def out_of_time(seconds: float) -> TurnEnding:
-    """Return the ending of a turn that has reached its limit of seconds."""
+    """Return the ending of a turn that reached its time limit."""
     return failed(
         f"stopped after {seconds:g} seconds; raise limits.seconds to allow more",
         "limit_exceeded",

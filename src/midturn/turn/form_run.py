@@ -1,4 +1,4 @@
-"""One form that a tool asks: recorded answers are used first, then people are asked.
+"""Runs one form that a tool asks: uses the recorded answers first, then asks people or models.
 
 Theory of operation
 ===================
@@ -6,16 +6,15 @@ Theory of operation
 A tool asks a form in one of two ways: it returns the form, or one of its coroutines awaits a form
 (`ctx.ask`). The call creates a `FormRun` for each form. `advance` uses the recorded answers until
 it needs a decision. The call routes this decision, and the form run waits until the decision is
-closed. `accept`, `fail`, `report_reply` and `escalate` process the next action after the
-decision. A form is done when all its questions have answers, or when it ends without answers.
-Then `advance`, `fail` or `report_reply` return an `AskResult` for the tool, or a `Respond` that
-ends the call.
+closed. `accept`, `fail`, `report_reply` and `escalate` process the next action after the decision.
+A form is done when all its questions have answers, or when it ends without them. `advance`, `fail`
+or `report_reply` then returns an `AskResult` for the tool, or a `Respond` that ends the call.
 
 A recorded answer and a new answer produce the same action (`turn/replay.py`), so a replayed form
-goes through the same questions as before.
+asks the same questions as before.
 
-The most common form has one question and no review. The answer completes the form, so the form
-needs no `FormWalker`, unless the person goes back or replies to the model.
+Most forms have one question and no review. The answer completes such a form, so no `FormWalker` is
+created unless the person goes back or replies to the model.
 
 The rows F1 to F24 of the state table (`turn/state_table.py`) describe this module.
 """
@@ -61,7 +60,7 @@ from midturn.turn.votes import Poll
 
 
 class FormRunContext(Struct, frozen=True):
-    """State that all form runs of one call share."""
+    """State shared by all form runs of a call."""
 
     output: StepOutput
     queue: DecisionQueue
@@ -73,13 +72,13 @@ class AskResult(Struct, frozen=True):
     """The answers to one form, or the reasons for missing answers.
 
     Args:
-        ask: The number of the `await ctx.ask`; None if the tool returned the form and runs again
-            with the answers.
+        ask: Number of the `await ctx.ask` in the run. None if the tool returned the form and runs
+            again with the answers.
         given: The answers for the tool, by question id.
         answers: The answers for the next run of the tool.
         unanswered: Reasons for missing answers, by question id, for the next run of the tool.
         is_complete: Whether the whole form was answered.
-        at_once: Whether the call has never had two open questions at the same time so far.
+        at_once: Whether the call never had two open questions at the same time so far.
     """
 
     ask: int | None
@@ -94,13 +93,13 @@ Advance: TypeAlias = QuestionDecision | ReviewDecision | AskResult | Respond
 
 
 class FormRun:
-    """One form that a tool asks.
+    """A form that a tool asks, with its progress.
 
     Args:
         shared: State shared with the other form runs of the call.
         number: Number of the ask in this run of the call, from 1.
-        ask: The number of the `await ctx.ask`; None for a form that the tool returned.
-        asking: The questions.
+        ask: Number of the `await ctx.ask` in the run. None for a form that the tool returned.
+        asking: The form, and how the tool asks it.
     """
 
     def __init__(
@@ -111,9 +110,10 @@ class FormRun:
         """The decision that the form run waits for."""
         self.screen = FormScreen() if len(asking.form.questions) > 1 else None
         self.deadline = ""
-        """The deadline of all questions of the form, from its first request."""
+        """The deadline for every question in the form, set by the form's first request."""
         self.places: list[int] = []
-        """Indexes of the recorded threads that the form run has used."""
+        """Indexes of the question threads in the call record that this form run matched or created.
+        """
         self._output = shared.output
         self._queue = shared.queue
         self._context = shared.context
@@ -124,22 +124,24 @@ class FormRun:
         self._form_is_recorded = self._is_single
         self._was_put_to_person = False
         self._went_back = False
-        """Whether Back was the last action."""
+        """Whether the last action was Back."""
         self._drafts = (
             shared.output.drafts.get(shared.context.tool, {}) if shared.output.drafts else {}
         )
         self._emitted: set[str] = set()
         self._people: dict[str, People] = {}
-        """The people of each question, by question id."""
+        """The people assigned to each question, by question id."""
         self._given: dict[str, Answer[Json | SecretValue]] = {}
         self._inquiries: dict[str, str] = {}
-        """The inquiry that each answer came from, by question id."""
+        """The id of the request that each answer came from, by question id."""
         self._placeholders: set[str] = set()
-        """IDs of the questions that were answered with a secret before the process died."""
+        """IDs of the questions that were answered with a secret in an earlier run. The secrets are
+        lost.
+        """
         self._left: Cancelled | None = None
         self._walker: FormWalker | None = None
         self._only_answer: Answer[Json | SecretValue] | None = None
-        """The answer of a form of one question."""
+        """The answer, if the form has only one question."""
 
     @property
     def reports_replies(self) -> bool:
@@ -150,7 +152,7 @@ class FormRun:
 
     @property
     def walker(self) -> FormWalker:
-        """The position in the form, and its answers."""
+        """The position in the form, and the answers so far. Created on first use."""
         if self._walker is None:
             self._walker = FormWalker(self._asking.form, drafts=self._drafts)
         return self._walker
@@ -159,7 +161,7 @@ class FormRun:
     # ----------------------------------------------------------------------------------------------
 
     def advance(self) -> Advance | None:
-        """Use the answers on record; return the next decision that is needed, or the result. None
+        """Use the recorded answers. Return the next decision that is needed, or the result. None
         while a decision is open.
         """
         while self.decision is None:
@@ -199,11 +201,11 @@ class FormRun:
                 assert_never(other)
 
     def fail(self, action: FailQuestion) -> AskResult | None:
-        """Return the result for a tool that handles missing answers; None if the call fails."""
+        """Return the result for a tool that handles missing answers. None if the call fails."""
         return self._without_answer(action) if self._reports(action) else None
 
     def report_reply(self, reply: str | None) -> AskResult | None:
-        """Return the result for a tool that handles replies; None if a reply ends the call."""
+        """Return the result for a tool that handles replies. None if a reply ends the call."""
         return (
             self._without_answer(FailQuestion("reply", reply=reply))
             if self.reports_replies
@@ -211,8 +213,8 @@ class FormRun:
         )
 
     def escalate(self, action: Escalate) -> QuestionDecision:
-        """Ask a person to review a model's answer: write a request as the next attempt, and wait
-        for the review.
+        """Ask a person to review a model's answer: write a request as the next attempt. Return the
+        decision to wait for.
         """
         request = requests.escalation_request(action, self._asking, self.deadline)
         review = self._question(
@@ -247,7 +249,7 @@ class FormRun:
                 assert_never(other)
 
     def _reach(self, question: Question[Any]) -> Advance | None:
-        """Count the question, then answer it from the record or ask it."""
+        """Process the next question of the form: use the recorded answer, or ask."""
         persisted = question.persisted()
         emissions = self._replay.count_emission(
             question.id, persisted.key, is_new=question.id not in self._emitted
@@ -282,12 +284,13 @@ class FormRun:
     def _on_record(
         self, question: Question[Any], persisted: PersistedQuestion
     ) -> tuple[QuestionThread, UseAnswer | StepBack | FailQuestion | None]:
-        """Return the next thread and its next action, which is None while the thread is open.
+        """Return the question thread that matches, and its next action. The action is None while
+        the question is open.
 
-        If there is no thread, a new request is written.
+        If no thread matches, write a new request.
 
-        A recorded answer that does not fit the question is reported and not used. Such an answer
-        means that the log was edited.
+        A recorded answer that is invalid for the question is not used, and the user is warned:
+        someone edited the log.
         """
         while thread := self._replay.find(question.id, persisted.key, self._asking):
             response = thread.last.response
@@ -296,8 +299,8 @@ class FormRun:
                 and thread.is_with_a_model
                 and not self._is_for_model(question.id, thread.asked.revises)
             ):
-                # a person decides now: the request to the model is superseded, and a new request
-                # is written
+                # a person must decide now, so write a new request, which supersedes the request to
+                # the model
                 break
             if response is None:
                 return thread, None
@@ -306,8 +309,8 @@ class FormRun:
             except AnswerError as error:
                 self._replay.use(thread)
                 what = (
-                    f"the answer on record to {question.text!r} does not fit the question, which is"
-                    " therefore asked again."
+                    f"the recorded answer to {question.text!r} does not fit the question, so the"
+                    " question is asked again."
                 )
                 self._output.warn(
                     f"{self._context.tool}.{question.id}", f"{what} {error}", response.event_id
@@ -320,8 +323,8 @@ class FormRun:
         )
 
     def _ask_new(self, question: Question[Any], persisted: PersistedQuestion) -> QuestionThread:
-        """Write a request. An open thread with the same question id is superseded if this run has
-        not used it, because it belongs to a different question.
+        """Write a request. First supersede each open question that has the same id but that this
+        run did not match: its content is different.
         """
         context = self._context
         for thread in context.call.open_threads:
@@ -350,8 +353,8 @@ class FormRun:
         return context.call.threads[-1]
 
     def _question(self, ask: Ask, request: InquiryRequest, emissions: int = 1) -> QuestionDecision:
-        """Return the decision about a request. A review of a model's answer has that answer as
-        its context and shows no default.
+        """Return the decision for a request. A review of a model's answer shows that answer as
+        context, and no default.
         """
         context, question = self._context, ask.question
         review = (
@@ -396,7 +399,9 @@ class FormRun:
                 raise AssertionError(f"no question is open: {step}")
 
     def _review(self, answers: Mapping[str, Json | SecretValue]) -> Advance | None:
-        """Return the review of all answers, unless the result of the review is on record."""
+        """Return the decision about the review of all answers, or the recorded result of the
+        review.
+        """
         if self._replay.is_revised(self._inquiries.values()):
             self.accept(StepBack())
             return None
@@ -441,8 +446,8 @@ class FormRun:
         )
 
     def _secret_again(self, answers: Mapping[str, Json | SecretValue]) -> QuestionDecision | None:
-        """Ask again for a secret that was given before the process died, because secrets are
-        never written.
+        """Ask again for a secret that was given in an earlier run, because secrets are never
+        written.
         """
         questions = self._asking.form.questions
         index, question = next(
@@ -451,7 +456,7 @@ class FormRun:
         if answers.get(question.id) is None:
             self._placeholders.discard(
                 question.id
-            )  # the later answers make the question unnecessary
+            )  # with the later answers, the question is not asked
             return None
         persisted = question.persisted()
         thread = self._replay.secret(question.id, persisted.key, self._asking) or self._ask_new(
@@ -477,9 +482,7 @@ class FormRun:
         return self._complete({question_id: Answer(copied(answer.value), answer.reason, answer.by)})
 
     def _past_deadline(self, text: str) -> AskResult | Respond:
-        """Report a passed deadline to the coroutine that asked. If the tool returned its
-        questions instead, end the call.
-        """
+        """Report a passed deadline to the tool if it can handle that. Otherwise end the call."""
         late = FailQuestion("deadline", messages.past_deadline(self._context.tool, text))
         return (
             self._without_answer(late)
@@ -508,7 +511,7 @@ class FormRun:
     def _reports(self, refusal: FailQuestion) -> bool:
         """Return whether the tool gets the reason for a missing answer.
 
-        Coroutines choose this with `on_failure`. A passed deadline is reported to every
+        The tool chooses this with `on_failure`. A passed deadline is also reported to every
         coroutine, and to tools that handle deadlines.
         """
         if self._asking.on_failure != "fail_call":
@@ -518,7 +521,7 @@ class FormRun:
         )
 
     def _after_reply(self, refusal: FailQuestion) -> str:
-        """Leave the form because of a person's reply; return the text for the model."""
+        """Cancel the form because of a person's reply. Return the text for the model."""
         self.accept(LeaveForm(Replied(refusal.reply)))
         match self._left or self.walker.step():
             case Cancelled() as cancelled:
@@ -527,9 +530,10 @@ class FormRun:
                 raise AssertionError(f"a cancelled form continues: {step}")
 
     def _marker(self, cancelled: Cancelled, on_record: str | None = None) -> str:
-        """Return the text for the model about a cancelled form: all answers of the call so far.
+        """Return the text for the model about a cancelled form. It contains all answers in the call
+        so far.
 
-        The typed answers are kept for the next time that the tool asks.
+        The answers are also stored as drafts, for the next time that the tool asks.
         """
         self._output.drafts[self._context.tool] = self.walker.drafts
         answers, own = (
@@ -541,8 +545,8 @@ class FormRun:
         return cancel_marker(Cancelled(before | cancelled.answered, cancelled.reply))
 
     def _completes(self, action: UseAnswer) -> bool:
-        """Return whether this answer completes the form. This is the case if the form has only one
-        question, which is neither a lost secret nor asked again after Back.
+        """Return whether this answer completes the form: the form has one question and no review,
+        the answer is not a lost secret, and nobody chose Back.
         """
         is_placeholder = action.answered.value is PLACEHOLDER
         return (
@@ -556,7 +560,7 @@ class FormRun:
     # ----------------------------------------------------------------------------------------------
 
     def _note(self, action: UseAnswer) -> Answer[Json | SecretValue]:
-        """Store the responder and the reason of an answer; return the answer."""
+        """Store an answer with its responder and reason, and return it."""
         question_id, answered = action.question_id, action.answered
         self._was_put_to_person = self._was_put_to_person or action.by == "user"
         self._given[question_id] = given = Answer(answered.value, answered.reason, action.by)
@@ -570,7 +574,7 @@ class FormRun:
     def _with_responders(
         self, answers: Mapping[str, Json | SecretValue]
     ) -> dict[str, Answer[Json | SecretValue]]:
-        """Return the answers with their responders and reasons."""
+        """Add the responders and reasons to the answers."""
         found: dict[str, Answer[Json | SecretValue]] = {}
         for question_id, value in answers.items():
             given = self._given.get(question_id)
@@ -581,7 +585,7 @@ class FormRun:
         return found
 
     def _given_so_far(self) -> dict[str, Answer[Json | SecretValue]]:
-        """Return the answers so far, without secrets that are lost."""
+        """Return the answers so far, without lost secrets."""
         collected = self.walker.collected
         kept: dict[str, Json | SecretValue] = {
             key: collected[key] for key in collected if key not in self._placeholders
@@ -591,8 +595,8 @@ class FormRun:
     def _step_back(self) -> None:
         """Go back to the previous question.
 
-        If the form is already complete, its last question is asked again. This happens when a
-        person chose Back at a recorded review, but the form has no review any more.
+        If the form is already complete, its last question is asked again. This happens if a person
+        chose Back at a recorded review, but the form no longer has a review.
         """
         match self.walker.step():
             case Completed():
@@ -603,7 +607,7 @@ class FormRun:
     def _leave(self, replied: Replied) -> None:
         """Cancel the form.
 
-        A lost secret is asked again after all other questions, and is still part of the form.
+        A lost secret is asked for again after all other questions, and is still part of the form.
         """
         match self.walker.step():
             case Completed(answers):

@@ -1,7 +1,7 @@
 """Inputs and effects of the state machine.
 
-The events of a step (`Record`) come first and are one batch, which is durable before any other
-effect begins.
+The `Record` effects of a step come first. Their events are one batch, which must be durable before
+the driver performs any other effect.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from midturn.events.types import (
 from midturn.question.json_value import Json, JsonObject, SecretValue
 from midturn.routing.rules import Ruling
 
-# annotations only: these classes are not decoded from JSON, and a turn without tools needs none of
-# the modules
+# for annotations only: these classes are not decoded from JSON, and importing the modules would
+# slow down a turn without tools
 if TYPE_CHECKING:
     from midturn.events.outcome import Success, ToolError
     from midturn.events.prompt import Prompt
@@ -38,8 +38,8 @@ OnFailure: TypeAlias = Literal["fail_call", "report", "report_all"]
 
 
 class TurnRequested(Struct, frozen=True):
-    """The user sends a message. `delta` holds the settings that flags change for this
-    conversation. `metadata` is the program's own data about the message.
+    """The user sends a message. `delta` contains the settings that flags change for this
+    conversation. `metadata` is data that the program stores with the message.
     """
 
     content: str
@@ -54,15 +54,15 @@ class TurnResumed(Struct, frozen=True):
 
 
 class ModelAnswered(Struct, frozen=True):
-    """The model's response is complete; `parts` are its texts, its reasoning and its calls, in
-    order, as events.
+    """The model's response is complete. `parts` contains its texts, reasoning and calls as events,
+    in order.
     """
 
     parts: tuple[Said, ...]
 
 
 class CallBegun(Struct, frozen=True):
-    """A loop of another program makes a call, or makes an unfinished call again.
+    """Another program's agent loop makes a call, or makes an unfinished call again.
 
     `agent` is the name of the agent that makes the call, if the loop runs several agents. `outer`
     is the `event_id` of the outer call whose function makes this call, if there is one.
@@ -76,7 +76,7 @@ class CallBegun(Struct, frozen=True):
 
 
 class CallLeft(Struct, frozen=True):
-    """A loop of another program leaves a call, which stays as it is recorded: unfinished, with
+    """Another program's agent loop stops working on a call. The call stays unfinished, with its
     open questions.
     """
 
@@ -84,19 +84,19 @@ class CallLeft(Struct, frozen=True):
 
 
 class LoopEnded(Struct, frozen=True):
-    """A loop of another program is done with the turn. The turn is over unless it has unfinished
+    """Another program's agent loop has finished the turn. The turn ends unless it has unfinished
     calls.
     """
 
 
 class ModelFailed(Struct, frozen=True):
-    """The model was still unavailable after its retries: the turn stays open."""
+    """The model is still unavailable after all retries, so the turn stays open."""
 
     error: str
 
 
 class TurnFailed(Struct, frozen=True):
-    """An error that resuming cannot repair: the turn ends as `failed`."""
+    """A permanent error, which resuming cannot repair. The turn ends as `failed`."""
 
     error: str
 
@@ -106,13 +106,13 @@ class FormWanted(Struct, frozen=True):
 
     Args:
         form: The form.
-        source: Source of the questions.
-        on_failure: Effect of a missing answer: `fail_call` ends the call, `report` reports it to
-            the coroutine that asked, and `report_all` also reports a reply to the model, which
-            would otherwise end the call.
-        human_only: Whether only people may answer, regardless of the configuration. For a
-            question that is only `exclusive`, a configuration may allow a model or a default.
-        problem: Reason why the tool refused the previous answer.
+        source: Who asks the questions.
+        on_failure: What happens if an answer is missing: `fail_call` ends the call, `report`
+            reports the reason to the tool, and `report_all` also reports replies, which would
+            otherwise end the call.
+        human_only: Whether only people may answer, whatever the configuration says. For a question
+            that is just `exclusive`, the configuration can allow a model or a default.
+        problem: Why the tool rejected the previous answer.
         on_behalf_of: Name of another agent that asks through the tool, or None.
     """
 
@@ -124,10 +124,10 @@ class FormWanted(Struct, frozen=True):
     on_behalf_of: str | None = None
 
     def has_asked(self, recorded: Source) -> bool:
-        """Return whether a recorded question with this source can be one of this form's questions.
+        """Return whether a recorded question with this source may belong to this form.
 
-        The answer to one agent is not used for another agent, or for the tool itself. An agent
-        that makes the whole call may have changed its name since then.
+        The answer to one agent is not used for another agent, or for the tool itself. An agent that
+        makes the whole call may have a new name.
         """
         if self.on_behalf_of is not None:
             return recorded == self.source
@@ -135,10 +135,10 @@ class FormWanted(Struct, frozen=True):
 
 
 class QuestionPreviewed(Struct, frozen=True):
-    """The question that the tool of a call would ask first; None if there is no such question, or
-    if allowing the call would not answer it.
+    """The question that the tool of a call would ask first. None if it would not ask one, or if
+    approving the call would not answer it.
 
-    `ruling` is the result of the program's own rule about the call, if the tool has such a rule.
+    `ruling` is the result of the tool's own rule function, if it has one.
     """
 
     call: str
@@ -147,7 +147,7 @@ class QuestionPreviewed(Struct, frozen=True):
 
 
 class TimePassed(Struct, frozen=True):
-    """Reports the time `now` (RFC 3339, UTC): deadlines up to this time have passed.
+    """The current time is `now` (RFC 3339, UTC). Deadlines up to this time have passed.
 
     Also sent before a question with a deadline is asked.
     """
@@ -156,21 +156,21 @@ class TimePassed(Struct, frozen=True):
 
 
 class TimeRead(Struct, frozen=True):
-    """Reports the time `now` of an untrusted clock: new deadlines count from this time, and no
-    deadline expires.
+    """The current time is `now`, according to an untrusted clock. New deadlines are computed from
+    this time, but no deadline expires.
     """
 
     now: str
 
 
 class TimeIsUp(Struct, frozen=True):
-    """The turn has reached its limit of seconds (`limits.seconds`)."""
+    """The turn reached its time limit (`limits.seconds`)."""
 
     seconds: float
 
 
 class ToolReturned(Struct, frozen=True):
-    """A tool has returned a form. This run of the tool is over, and another run begins with the
+    """A tool returned a form. This run of the tool is over, and another run begins with the
     answers.
     """
 
@@ -179,8 +179,8 @@ class ToolReturned(Struct, frozen=True):
 
 
 class ToolAwaits(Struct, frozen=True):
-    """A coroutine of a running tool waits for answers; `ask` numbers the `await ctx.ask`
-    expressions of one run.
+    """A coroutine of a running tool waits for answers. `ask` is the number of this `await ctx.ask`
+    in the run.
     """
 
     call: str
@@ -189,20 +189,20 @@ class ToolAwaits(Struct, frozen=True):
 
 
 class FormDropped(Struct, frozen=True):
-    """A coroutine no longer waits for its answers."""
+    """A coroutine stopped waiting for its answers."""
 
     call: str
     ask: int
 
 
 class ChildTurnRequested(Struct, frozen=True):
-    """A running tool wants another agent to run a turn.
+    """A running tool starts a turn with another agent.
 
     Args:
         number: Number of the request in this run of the tool.
-        child: The turn, in a new conversation. If an equal turn is on record, the recorded turn
-            is used.
-        lost: The recorded turn that cannot be used, because its conversation does not exist; empty
+        child: The turn, in a new conversation. If the same turn is already recorded, the recorded
+            turn is used.
+        lost: The recorded turn that cannot be used because its conversation does not exist. Empty
             if there is none.
     """
 
@@ -212,13 +212,13 @@ class ChildTurnRequested(Struct, frozen=True):
 
     @property
     def call(self) -> str:
-        """The call of the tool."""
+        """The call whose tool started the turn."""
         return self.child.call
 
 
 class ChildTurnChanged(Struct, frozen=True):
-    """A turn inside a tool runs (`moving`), waits only for people (`resting`), is `over`, or was
-    `ended` by a person.
+    """The state of a turn inside a tool changed: it is running (`moving`), waits only for people
+    (`resting`), is `over`, or was `ended` by a person.
     """
 
     call: str
@@ -227,7 +227,7 @@ class ChildTurnChanged(Struct, frozen=True):
 
 
 class ValueKept(Struct, frozen=True):
-    """A coroutine of a running tool keeps a value for later runs of its call.
+    """A coroutine of a running tool stores a value for later runs of its call.
 
     `number` identifies the coroutine that waits until the value is durable.
     """
@@ -239,37 +239,37 @@ class ValueKept(Struct, frozen=True):
 
 
 class ToolQueued(Struct, frozen=True):
-    """A tool has to wait for the tools of the calls in `ahead`."""
+    """A tool must wait for the tools of the calls in `ahead`."""
 
     call: str
     ahead: tuple[str, ...]
 
 
 class ToolDone(Struct, frozen=True):
-    """A tool is done."""
+    """A tool finished."""
 
     call: str
     outcome: Success | ToolError
 
 
 class UserReplied(Struct, frozen=True):
-    """A prompter has returned. `id` is the id of the decision, as in `PromptUser`."""
+    """A prompter returned a reply. `id` is the id of the decision, as in `PromptUser`."""
 
     id: str
     reply: Reply
     who: AnsweredBy = AnsweredBy("user")
     digest: str = ""
-    """Digest of the subject in the prompt. Empty: the present subject."""
+    """Digest of the subject that the prompt showed. Empty for the current subject."""
 
 
 class AnsweredElsewhere(Struct, frozen=True):
-    """An answer from outside the prompt: the inbox, a browser, a program.
+    """An answer that did not come from the prompt, but from the inbox, a browser or a program.
 
     Args:
         event_id: The `event_id` of the request or approval that is answered.
         reply: The reply.
         who: The person or program that replied.
-        key: Key of a queued vote. The key is recorded with the vote.
+        key: Key of a queued vote. It is recorded with the vote.
         digest: Digest of the subject that the sender saw (see `OpenQuestion.digest`).
     """
 
@@ -290,14 +290,14 @@ class Noted(Struct, frozen=True):
 
 
 class PromptFailed(Struct, frozen=True):
-    """A prompter has raised an exception."""
+    """A prompter raised an exception."""
 
     id: str
     error: str
 
 
 class AssistantReplied(Struct, frozen=True):
-    """A model has answered a question in a side request, and the answer is valid."""
+    """A model answered a question in a side request, and the answer is valid."""
 
     id: str
     answer: Json
@@ -307,7 +307,7 @@ class AssistantReplied(Struct, frozen=True):
 
 
 class AssistantFailed(Struct, frozen=True):
-    """A model has given no valid answer to a question."""
+    """A model did not give a valid answer to a question."""
 
     id: str
     error: str
@@ -315,7 +315,7 @@ class AssistantFailed(Struct, frozen=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """Ctrl-C without an open prompt. `parts` is the text of the model so far."""
+    """The user pressed Ctrl-C while no prompt was open. `parts` is the model's output so far."""
 
     parts: tuple[Said, ...] = ()
 
@@ -330,12 +330,12 @@ AboutCall: TypeAlias = (
     | ChildTurnChanged
     | ValueKept
 )
-"""Inputs about a running call; `call` is the `event_id` of its request."""
+"""Inputs about a running call. `call` is the `event_id` of its request."""
 
 AboutDecision: TypeAlias = (
     UserReplied | AnsweredElsewhere | Noted | PromptFailed | AssistantReplied | AssistantFailed
 )
-"""Inputs about a decision, open or not, from people, prompters and models."""
+"""Inputs from people, prompters and models about a decision, which may already be closed."""
 
 Happened: TypeAlias = (
     TurnRequested
@@ -364,11 +364,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Answer(Struct, Generic[T_co], frozen=True):
-    """An answer with its responder and its reason. `by` is a tag of the events reference (`user`,
-    `assistant`, …). `reason` is the text that the responder gave.
+    """An answer with its responder and reason. `by` is the kind of responder (`user`, `assistant`,
+    …), as in the events reference. `reason` is the text that the responder gave.
 
     Args:
-        value: The answer, of the type of the question.
+        value: The answer, in the type that the question asks for.
     """
 
     value: T_co
@@ -377,15 +377,15 @@ class Answer(Struct, Generic[T_co], frozen=True):
 
 
 class NoAnswer(Struct, frozen=True):
-    """The reason for a missing answer.
+    """Why an answer is missing.
 
     Args:
-        reason: A tag of the events reference. `user` never reaches a tool, because it ends the
-            turn. `reply` reaches only a tool that handles replies. For other tools, a reply ends
-            the call.
+        reason: One of the reasons in the events reference. Tools never receive `user`, because it
+            ends the turn. Only tools that handle replies receive `reply`; for other tools, a reply
+            ends the call.
         reply: The text of a `reply`.
-        message: Text for the model: for a reply, the marker with the answers so far; empty for a
-            refusal that was recorded by an earlier run.
+        message: Text for the model. For a reply, it contains the answers so far. Empty for a
+            refusal that an earlier run recorded.
     """
 
     reason: str
@@ -403,7 +403,7 @@ class Record(Struct, frozen=True):
 
 
 class CallModel(Struct, frozen=True):
-    """Request a response of the model to the recorded conversation."""
+    """Request the model's response to the recorded conversation."""
 
 
 class StopModel(Struct, frozen=True):
@@ -411,7 +411,9 @@ class StopModel(Struct, frozen=True):
 
 
 class PreviewQuestion(Struct, frozen=True):
-    """Determine the first question of a tool without running it; `QuestionPreviewed` returns it."""
+    """Determine the first question of a tool without running the tool. The result is a
+    `QuestionPreviewed`.
+    """
 
     call: ToolCall
 
@@ -419,7 +421,7 @@ class PreviewQuestion(Struct, frozen=True):
 class RunTool(Struct, frozen=True):
     """Run the tool with the answers so far, by question id.
 
-    `unanswered` has the reasons for missing answers, if the tool handles them.
+    `unanswered` contains the reasons for missing answers, if the tool handles them.
     """
 
     call: ToolCall
@@ -428,10 +430,10 @@ class RunTool(Struct, frozen=True):
 
 
 class GiveAnswers(Struct, frozen=True):
-    """Give the answers to one `await ctx.ask` of a running tool.
+    """Pass the answers to one `await ctx.ask` of a running tool.
 
-    `at_once` means that the call has never asked two questions at the same time. Then no other
-    coroutine of the call is about to ask, and the answers can be given immediately.
+    `at_once` means that the call never asked two questions at the same time. No other coroutine of
+    the call is then about to ask, so the answers can be passed immediately.
     """
 
     call: str
@@ -441,14 +443,14 @@ class GiveAnswers(Struct, frozen=True):
 
 
 class ConfirmValue(Struct, frozen=True):
-    """Tell the coroutine with this number that its value is on record."""
+    """Notify the coroutine with this number that its value is recorded."""
 
     call: str
     number: int
 
 
 class RunChild(Struct, frozen=True):
-    """Start the turn of another agent inside a tool; `child` is on record and names the
+    """Start a turn with another agent inside a tool. The recorded event `child` names its
     conversation.
     """
 
@@ -457,20 +459,22 @@ class RunChild(Struct, frozen=True):
 
 
 class StopTool(Struct, frozen=True):
-    """Cancel the tool; its result is dropped."""
+    """Cancel the tool and drop its result."""
 
     call: str
 
 
 class PromptUser(Struct, frozen=True):
-    """Show a prompt to a person. `id` is the id of the decision, also in the reply."""
+    """Show a prompt to a person. `id` is the id of the decision, and the reply contains the same
+    id.
+    """
 
     id: str
     prompt: Prompt
 
 
 class ClosePrompt(Struct, frozen=True):
-    """Close a prompt: the decision was made elsewhere, or is not needed any more."""
+    """Close a prompt, because the decision was made elsewhere or is no longer needed."""
 
     id: str
 
@@ -483,7 +487,7 @@ class ConsultAssistant(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The id of the decision, also in the result."""
+        """The id of the decision. The result contains the same id."""
         return self.request.event_id
 
 
@@ -494,26 +498,24 @@ class StopAssistant(Struct, frozen=True):
 
 
 class Warn(Struct, frozen=True):
-    """Show a warning to the user; `event` is the recorded event that it is about."""
+    """Show a warning to the user. `event` is the recorded event that caused it."""
 
     text: str
     event: str | None = None
 
 
 class SuspendTurn(Struct, frozen=True):
-    """The turn waits only for absent people: stop the waiting coroutines, and leave the turn
-    open.
-    """
+    """Stop the waiting coroutines and leave the turn open: it waits only for absent people."""
 
 
 class LeaveOpen(Struct, frozen=True):
-    """The model is unavailable: stop, and leave the turn open so that it can be resumed."""
+    """Stop and leave the turn open, because the model is unavailable. The turn can be resumed."""
 
     error: str
 
 
 class EndTurn(Struct, frozen=True):
-    """The turn is over, and its end is recorded."""
+    """Stop, because the turn is over and its end is recorded."""
 
     status: TurnStatus
     error: str | None = None

@@ -1,4 +1,4 @@
-"""Limits of a turn: repeated questions, questions shown, model calls, rejections in a row."""
+"""Limits of a turn: repeated questions, questions shown, model calls and consecutive rejections."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ if TYPE_CHECKING:
 
 
 def exceeds_repeats(emissions: int, limits: Limits) -> bool:
-    """Return whether a tool has asked equal questions in one call more often than the limit
-    allows.
-    """
+    """Return whether a tool asked the same question in one call more often than allowed."""
     return emissions > limits.repeats
 
 
 def exceeds_shown(request: InquiryRequest, turn: TurnRecord, settings: TurnSettings) -> bool:
-    """Return whether the turn has reached its limit of questions shown.
+    """Return whether the turn reached its limit of questions shown.
 
-    Applies only while nobody is attached: an attached person can end the turn.
-
-    A question that was shown before may be shown again.
+    The limit applies only while nobody is attached, because an attached person can end the turn. A
+    question that was shown before may be shown again.
     """
     shown = len(turn.shown)
     if settings.family:
@@ -36,7 +33,7 @@ def exceeds_shown(request: InquiryRequest, turn: TurnRecord, settings: TurnSetti
 
 
 def limit_value(limit: LimitName, limits: Limits) -> int:
-    """Return the number that a limit allows."""
+    """Return the value of a limit."""
     match limit:
         case "repeats":
             return limits.repeats
@@ -47,7 +44,7 @@ def limit_value(limit: LimitName, limits: Limits) -> int:
 
 
 def reached_model_limit(turn: TurnRecord, settings: TurnSettings) -> tuple[str, str] | None:
-    """Return the limit that ends a turn before the next model call, with the error for the user;
+    """Return the limit that ends the turn before the next model call, with the error for the user.
     None if no limit is reached.
     """
     limits = settings.limits
@@ -55,8 +52,8 @@ def reached_model_limit(turn: TurnRecord, settings: TurnSettings) -> tuple[str, 
         return (
             "rejected_cycles",
             (
-                f"stopped after {limits.rejected_cycles} rejections in a row: nobody was there to"
-                " review them"
+                f"stopped after {limits.rejected_cycles} rejections in a row: nobody was attached"
+                " to review them"
             ),
         )
     if turn.cycles + sum(other.cycles for other in _others(turn, settings)) >= limits.cycles:

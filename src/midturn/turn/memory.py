@@ -1,4 +1,4 @@
-"""Remembered answers and permissions, of the turn and of the conversation.
+"""Answers and permissions that are remembered for a turn or a conversation.
 
 The routing table says whether a remembered answer is used before a configured one.
 """
@@ -28,20 +28,20 @@ class RememberedDecisions:
     def __init__(self) -> None:
         self.answers: dict[str, Json] = {}
         self.permissions: dict[str, str] = {}
-        # remembered permissions, by tool and by the rule that required a person
+        # remembered permissions, by tool and by the rule that required approval
         self._ruled: dict[tuple[str, str], str] = {}
-        self._set_by: dict[str, str] = {}  # the inquiry that set each remembered answer
+        self._set_by: dict[str, str] = {}  # id of the request that each remembered answer came from
         self._standing: dict[str, Standing] = {}
 
     def recall(self, decisions: Iterable[Standing]) -> None:
-        """Add decisions that hold for the rest of the conversation."""
+        """Add the standing decisions of the conversation."""
         self._standing |= {decision.event_id: decision for decision in decisions}
 
     def standing_answer(
         self, tool: str, question_id: str, key: bytes, had: Callable[[Json], bool]
     ) -> Json | UnsetType:
-        """Return the answer that holds for this question (`PersistedQuestion.key`) in the whole
-        conversation; UNSET if there is none.
+        """Return the answer to this question (matched by `PersistedQuestion.key`) that was given
+        for the whole conversation, or UNSET.
         """
         asked = [
             each
@@ -60,7 +60,7 @@ class RememberedDecisions:
         )
 
     def allows(self, tool: str, arguments: Json, definition: str) -> bool:
-        """Return whether calls of a tool with these arguments are permitted in the whole
+        """Return whether calls of a tool with these arguments are permitted for the whole
         conversation.
         """
         given = [
@@ -72,7 +72,7 @@ class RememberedDecisions:
             return False
         from midturn.routing.rules import (
             read_run_rules,
-        )  # imported late, because a list of conversations needs no rules
+        )  # imported here because listing conversations does not need rules
 
         return any(
             rule.is_permissive and rule.holds(arguments)
@@ -81,40 +81,40 @@ class RememberedDecisions:
         )
 
     def remember_answer(self, key: str, value: Json, inquiry: str) -> None:
-        """Remember an answer and its inquiry."""
+        """Remember an answer, with the id of the request that it answers."""
         self.answers[key] = value
         self._set_by[key] = inquiry
 
     def answer(self, key: str, had: Callable[[Json], bool]) -> Json | UnsetType:
-        """Return the remembered answer, unless it has already answered an equal question of the
-        call (`had`). A tool that asks again needs another answer.
+        """Return the remembered answer, unless the call already received it for the same question
+        (`had`). A tool that asks again needs a different answer.
         """
         value = self.answers.get(key, UNSET)
         return UNSET if isinstance(value, UnsetType) or had(value) else value
 
     def forget(self, inquiry: str) -> None:
-        """Forget the remembered value of an answer that is asked for again."""
+        """Forget the answer to a request, because the question is asked again."""
         for key in [key for key, set_by in self._set_by.items() if set_by == inquiry]:
             del self._set_by[key], self.answers[key]
 
     def remember_permission(self, tool: str, granted: str, rule: str = "") -> None:
-        """Remember `y` or `n` for all further calls of a tool; `rule` is the rule that required
-        a person.
+        """Remember `y` or `n` for all later calls of a tool. `rule` is the rule that required
+        approval.
         """
         self.permissions[permission_key(tool)] = granted
         self._ruled[tool, rule] = granted
 
     def permission(self, tool: str, rule: str = "") -> str | None:
-        """Return the remembered permission for calls of a tool. If a `rule` requires a person,
-        only a permission given under that rule counts.
+        """Return the remembered permission for calls of a tool. If a `rule` requires approval, only
+        a permission given under that rule counts.
         """
         granted = self.permissions.get(permission_key(tool))
         return self._ruled.get((tool, rule)) if rule and granted == "y" else granted
 
 
 def may_be_remembered(question: Question[Any]) -> bool:
-    """Return whether "remember" is offered: for yes/no questions, unless the tool requires a new
-    answer each time.
+    """Return whether the prompt offers to remember the answer: for yes/no questions, unless the
+    tool requires a new answer each time.
     """
     return question.persistence != "none" and isinstance(question.answer_type, BooleanType)
 

@@ -1,5 +1,5 @@
-"""Select the notice about an open question that is due, given the recorded outcomes of earlier
-notices.
+"""Select the next notification to send about an open question, based on the recorded outcomes of
+earlier notifications. This module calls a notification a notice.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from midturn.question.people import MOST_REMINDERS, after
 from midturn.turn.votes import Poll
 
 RETRY_DELAYS: Final = (10.0, 60.0, 300.0, 1800.0)
-"""Seconds between a failed attempt to send a notice and the next attempt. After the last delay and
-one more failure, the notice is not sent again.
+"""Seconds to wait after each failed attempt to send a notice. If the attempt after the last delay
+also fails, the notice is not sent again.
 """
 
 
 class DueNotice(Struct, frozen=True):
-    """A notice that has to be sent to people.
+    """A notice that must be sent to people.
 
-    `about` is the reason; `number` counts the notices for this reason (0 if there is only one).
+    `about` is the reason, and `number` counts the notices with this reason (0 if there can be only
+    one).
     """
 
     about: Literal["asked", "reassigned", "reminded", "escalated"]
@@ -32,7 +33,7 @@ class DueNotice(Struct, frozen=True):
 
 
 def escalation_due(poll: Poll, asked_at: str, now: str) -> Escalated | None:
-    """Return the first escalation that is due and not recorded."""
+    """Return the first escalation that is due and not yet recorded."""
     recorded = {note.number for note in poll.notes if isinstance(note, Escalated)}
     for number, each in enumerate(poll.people.escalate, 1):
         if number not in recorded and after(asked_at, each.after) <= now:
@@ -43,11 +44,11 @@ def escalation_due(poll: Poll, asked_at: str, now: str) -> Escalated | None:
 def notice_due(poll: Poll, asked_at: str, now: str, *, has_waited: bool) -> DueNotice | None:
     """Return the next notice to send.
 
-    If a later reminder is also due, the earlier reminder is not sent. The first notice, that the
-    question was asked, is not sent again after a reminder.
+    If a later reminder is also due, the earlier reminder is not sent. A failed first notice (that
+    the question was asked) is not retried after a reminder.
 
     Args:
-        poll: The people of the question, and the notes on it, including queued ones.
+        poll: The people assigned to the question, and the notes on it, including queued notes.
         asked_at: Time at which the question was asked (RFC 3339).
         now: The current time (RFC 3339).
         has_waited: Whether the question was open long enough for the first notice.
@@ -60,8 +61,8 @@ def notice_due(poll: Poll, asked_at: str, now: str, *, has_waited: bool) -> DueN
 
 
 def _candidates(poll: Poll, asked_at: str, now: str) -> Iterator[tuple[DueNotice, int]]:
-    """Yield notices in the order in which they are sent, each with the position in the notes at
-    which the search for its outcomes starts.
+    """Yield the notices in sending order. Each comes with an index into the notes, from which to
+    search for its outcome.
     """
     yield _first_notice(poll)
     for position, note in enumerate(poll.notes):
@@ -72,8 +73,8 @@ def _candidates(poll: Poll, asked_at: str, now: str) -> Iterator[tuple[DueNotice
 
 
 def _first_notice(poll: Poll) -> tuple[DueNotice, int]:
-    """Return the notice that the question was asked; after a reassignment, the notice of the last
-    reassignment.
+    """Return the notice that the question was asked or, after a reassignment, the notice of the
+    last reassignment.
     """
     reassigned = [
         position for position, note in enumerate(poll.notes) if isinstance(note, Reassigned)
@@ -99,8 +100,8 @@ def _is_due(poll: Poll, notice: DueNotice, since: int, now: str) -> bool:
 
 
 def _reminder_due(poll: Poll, asked_at: str, now: str) -> int:
-    """Return the number of the reminder that is due; 0 if none is. Reminders that were missed
-    count as one.
+    """Return the number of the reminder that is due, or 0. Missed reminders are not sent later;
+    only the latest one is due.
     """
     every = poll.people.remind_after
     if every is None:

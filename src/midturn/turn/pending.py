@@ -36,9 +36,7 @@ _CUT: Final = "\n[…]"
 
 
 def pending(events: Sequence[Event], conversation: str) -> list[OpenQuestion]:
-    """Return the open questions of the last turn. The events may begin anywhere before the start
-    of that turn.
-    """
+    """Return the open questions of the last turn. `events` may start anywhere before that turn."""
     return pending_in(TurnView.last(events), conversation)
 
 
@@ -67,7 +65,7 @@ class _PendingTurn:
         self._conversation = conversation
 
     def asked(self, call: CallRecord, thread: QuestionThread) -> OpenQuestion:
-        """Return an open question. The call is empty if another program wrote the request without
+        """Return an open question. `arguments` is None if another program wrote the request without
         a reference to its call.
         """
         request = self._turn.on_record(thread.last.request)
@@ -87,7 +85,7 @@ class _PendingTurn:
         )
 
     def to_approve(self, call: CallRecord, approval: Approval) -> OpenQuestion:
-        """Return an approval, with the arguments that are voted on."""
+        """Return an open approval as a question, with the arguments to approve."""
         approval = self._turn.on_record(approval)
         notes = self._turn.record.notes.get(approval.id, ())
         poll, edits = open_poll(approval, self._turn.record.notes), read_edits(notes)
@@ -140,7 +138,9 @@ class _PendingTurn:
         return poll.whose if poll else None
 
     def _source(self, call: CallRecord, approval: Approval) -> Source:
-        """Return the source of a decision. A review has the source of its form."""
+        """Return who asks for an approval. For a review, that is the source of the reviewed
+        questions.
+        """
         if self._turn.asker:
             return self._turn.asker.source
         latest = (
@@ -160,9 +160,9 @@ class _PendingTurn:
     ) -> PersistedQuestion:
         """Return an approval as a yes/no question.
 
-        For a delivery, the context contains the result; for a review, the answers; for a
-        permission, the edits and earlier refusals. The context is cut at its size limit. The
-        approval and the answers contain the full text.
+        The context of a delivery contains the result, that of a review the answers, and that of a
+        permission the edits and earlier refusals. The context is truncated to its size limit; the
+        approval event and the answers contain the full text.
         """
         match approval.kind:
             case "deliver":
@@ -194,7 +194,7 @@ class _PendingTurn:
 
 
 def _edit(subject: CallSubject, edits: Edits) -> ProposedEdit | None:
-    """Return the edit that people decide on, or an unchecked edit."""
+    """Return the edit that people must decide, or the unchecked edit. None if there is no edit."""
     if edits.unchecked is not None:
         return ProposedEdit(
             edits.unchecked.answered_by,
@@ -208,11 +208,11 @@ def _edit(subject: CallSubject, edits: Edits) -> ProposedEdit | None:
 
 
 def _form(call: CallRecord, thread: QuestionThread) -> FormAuthored | None:
-    """Return the form of several questions that a question belongs to; the first request of a form
-    records it.
+    """Return the form of several questions that a question belongs to. A form is recorded with its
+    first request.
 
-    The result is the last form with an equal question, or else the last form with the same
-    question id. Concurrent forms may use the same ids.
+    The result is the last form in which the question has the same id and text, or else the last
+    form in which it has the same id. Concurrent forms may use the same ids.
     """
     request = thread.last.request
     before = [

@@ -1,5 +1,5 @@
-"""Permission for a call as a decision: may it run with these arguments? Edits of the arguments
-are checked here, see `turn/edits.py`.
+"""Decides whether a call may run with its arguments. Also checks edits of the arguments (see
+`turn/edits.py`).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from midturn.turn.votes import Poll, open_poll
 
 
 class Preview(Struct, frozen=True):
-    """The question that the tool of a call would ask first. A person who is asked for permission
-    sees this question, and the answer yes also answers the question.
+    """The question that the tool of a call would ask first. The permission prompt shows it, and
+    approving the call also answers it.
     """
 
     question_id: str
     question: PersistedQuestion
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of an approval that record the preview."""
+        """Return the fields that record the preview in an approval event."""
         return {"question_id": self.question_id, "question": self.question}
 
 
 def recorded_preview(waiting: Approval | None) -> Preview | None:
-    """Return the preview that was recorded when an approval began to wait."""
+    """Return the preview that the `waiting` event recorded, or None."""
     return (
         Preview(waiting.question_id, waiting.question)
         if waiting is not None and waiting.question is not None
@@ -52,18 +52,18 @@ def recorded_preview(waiting: Approval | None) -> Preview | None:
 
 
 NOT_CHECKED: Final = (
-    "An edit of this call is not checked yet: its rules are evaluated when the turn continues."
-    " Until then, only the answer no counts."
+    "An edit of this call is not checked yet: the rules are evaluated when the turn continues."
+    " Until then, the call can only be refused."
 )
 
 
 class PermissionDecision(ApprovalDecision, frozen=True):
-    """The decision whether a call may run with exactly these arguments.
+    """Decides whether a call may run with exactly these arguments.
 
     Args:
         preview: The question that the tool of the call would ask first.
         ruling: The result of the tool's rules for the call.
-        until: The deadline if the permission is requested now (RFC 3339); empty if there is none.
+        until: The deadline of a new request (RFC 3339). Empty if there is none.
     """
 
     kind: ClassVar[PromptKind] = "run"
@@ -74,7 +74,7 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @staticmethod
     def was_given(record: CallRecord) -> bool:
-        """Return whether the call was approved before, for the arguments that would run now."""
+        """Return whether the call was already approved with its current arguments."""
         decision = record.decided("run")
         if decision is None or record.waiting("run"):
             return False
@@ -87,14 +87,14 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @property
     def edits(self) -> Edits:
-        """The edits of the call while it waited."""
+        """The edits made while the call waits for permission."""
         notes = self.context.turn.notes.get(self.id, ())
         return read_edits(notes)
 
     @property
     def arguments(self) -> Json:
-        """The arguments that people decide on: the arguments of the model, or of the last edit
-        that other people have to decide.
+        """The arguments to approve: those of the model, or of the last edit that other people must
+        decide.
         """
         if not self.context.turn.notes.get(self.id):  # without notes there is no edit
             return self.context.call.arguments
@@ -105,25 +105,25 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the arguments that people decide on."""
+        """Digest of the arguments to approve."""
         return arguments_sha256(self.arguments)
 
     @property
     def was_changed(self) -> bool:
-        """Whether the arguments were edited since people were asked."""
+        """Whether the arguments were edited after people were asked."""
         return self.edits.any
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
-        """Refusals of equal calls earlier in the turn."""
+        """Refusals of identical calls earlier in the turn."""
         return self.context.turn.refusals_before(self.context.call, self.arguments)
 
     # Route
     # ----------------------------------------------------------------------------------------------
 
     def route(self) -> decisions.AskPerson | decisions.Resolution:
-        """Apply a remembered permission, then the rule; otherwise ask, or apply the detached
-        policy.
+        """Apply a remembered permission or the rules. If neither decides, ask a person or apply the
+        detached policy.
         """
         if (resolution := self._without_asking() or self._refused_too_often()) is not None:
             return resolution
@@ -142,8 +142,8 @@ class PermissionDecision(ApprovalDecision, frozen=True):
                 assert_never(other)
 
     def _refused_too_often(self) -> decisions.Resolution | None:
-        """Return the resolution if people have refused equal calls too often. The limit is the
-        number of times that a tool may ask an equal question.
+        """Return the resolution if people refused identical calls too often. The limit is the same
+        as for repeated questions.
         """
         refusals = self.refusals if self.waiting is None else ()
         if len(refusals) < self.context.settings.limits.repeats:
@@ -166,7 +166,7 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @property
     def _reason(self) -> str | None:
-        """The reason for asking a person: the reason of a rule, or the message that a rule no
+        """Why a person is asked: the reason that the rule gives, or the message that a rule no
         longer applies.
         """
         changed = "" if self.ruling.place else self.ruling.changed
@@ -178,8 +178,8 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The scopes that an approval may have. There are none if certain people decide, if a
-        rule requires a person, or after an edit.
+        """The scopes that an approval may have. There are none if certain people decide, if a rule
+        requires approval, if the tool previewed a question, or after an edit.
         """
         if self.poll is not None or self._rule or self.preview is not None or self.was_changed:
             return ()
@@ -190,20 +190,18 @@ class PermissionDecision(ApprovalDecision, frozen=True):
     @property
     def _definition(self) -> str:
         """The fingerprint of the tool's definition. A process that only records answers reads it
-        from the record.
+        from the `waiting` event.
         """
         waiting = self.waiting
         return self.context.policy.definition or (waiting.definition if waiting else "")
 
     @property
     def deadline(self) -> str:
-        """The deadline for the permission (RFC 3339); empty if there is no deadline, or if the
-        permission does not wait.
-        """
+        """The deadline of the open permission (RFC 3339). Empty if there is none."""
         return waiting.deadline if (waiting := self.waiting) else ""
 
     def expire(self) -> decisions.Resolution:
-        """Return the resolution after the deadline has passed."""
+        """Return the resolution after the deadline."""
         return decisions.Resolution(
             decisions.Respond(messages.not_allowed_in_time(self.context.tool)),
             (self._record("expired"),),
@@ -211,8 +209,8 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @property
     def poll(self) -> Poll | None:
-        """The people who decide: the recorded people, or the people of a rule if nothing is
-        recorded.
+        """The people who decide: those in the `waiting` event or, before it is recorded, those of
+        the rule.
         """
         if self.waiting is not None or self.ruling.people is None:
             return super().poll
@@ -228,8 +226,8 @@ class PermissionDecision(ApprovalDecision, frozen=True):
         return self.context.settings.filled_in(ruling.people) if ruling.people else None
 
     def _route_to_people(self, poll: Poll) -> decisions.AskPerson | decisions.Resolution:
-        """Return the route to an attached person who may decide, or to people who decide later.
-        With the policy `deny`, a call is denied instead of waiting for people.
+        """Return the route to the attached person, if that person may decide, or to people who
+        decide later. With the policy `deny`, the call is denied instead of waiting for people.
         """
         if why := poll.why_never:
             return replace(
@@ -242,8 +240,8 @@ class PermissionDecision(ApprovalDecision, frozen=True):
         )
 
     def _waits(self, **fields: Any) -> Approval | None:
-        """Return a new `waiting` event with the people who decide, or None if one is recorded
-        already.
+        """Return a new `waiting` event with the people who decide, or None if one is already
+        recorded.
         """
         whose = {
             "people": self._people(self.ruling),
@@ -252,10 +250,10 @@ class PermissionDecision(ApprovalDecision, frozen=True):
         return super()._waits(**fields, **whose, any_arguments=self.context.rules_are_fixed)
 
     def _without_asking(self) -> decisions.Resolution | None:
-        """Return the resolution if nobody has to be asked, because a rule skips or runs the call
-        or a decision was remembered.
+        """Return the resolution if nobody has to be asked, because a rule decides or a decision was
+        remembered.
 
-        If a rule names people, only people decide.
+        If a rule names people, only a rule that skips the call can decide without them.
         """
         if self.ruling.run == "skip":
             return self._skip(self._ruler, self.ruling.reason)
@@ -306,20 +304,18 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @property
     def _text(self) -> str:
-        """The text of the question. The text of the preview is used unless the arguments were
-        edited after the preview.
-        """
+        """The text of the question: the previewed question, unless the arguments were edited."""
         if self.preview is None or not json_equal(self.arguments, self.context.call.arguments):
             return super()._text
         return self.preview.question.text
 
     def _preview_fields(self) -> dict[str, Any]:
-        """Return the fields of an event that record the prompt a person saw."""
+        """Return the event fields that record the previewed question."""
         return {} if self.preview is None else self.preview.fields()
 
     @property
     def _why(self) -> str | None:
-        """The reason why a person is asked: from the proposal, the record, or the rule."""
+        """Why a person is asked, according to the proposal, the `waiting` event, or the rule."""
         waiting, proposal = self.waiting, self.edits.proposal
         return proposal.reason if proposal else waiting.reason if waiting else self._reason
 
@@ -328,13 +324,13 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @property
     def _ruler(self) -> AnsweredBy:
-        """The responder to record if a rule decides."""
+        """The responder that is recorded if a rule decides."""
         by, place = self.ruling.by, self.ruling.place
         return AnsweredBy(by, name=place) if by == "policy" else AnsweredBy(by, origin=place)
 
     def _record(self, state: ApprovalState, **fields: Any) -> Approval:
-        """Return an event of the approval. If a person is asked or has decided, the event names
-        the rule that required a person.
+        """Return an event of the approval. If a person is asked or decided, the event names the
+        rule that required approval.
         """
         who: AnsweredBy | None = fields.get("answered_by")
         is_asked = who is None or who.was_asked
@@ -362,7 +358,7 @@ class PermissionDecision(ApprovalDecision, frozen=True):
                 return self._edited(value, who)
             case Answered(value=True) if (
                 self.edits.unchecked is not None
-            ):  # the rules for the edit are not evaluated yet
+            ):  # the rules were not evaluated for the edit yet
                 return decisions.InvalidReply.because(NOT_CHECKED)
             case Answered(scope=scope) if scope is not None:
                 return self._allowed(reply, who)
@@ -399,7 +395,7 @@ class PermissionDecision(ApprovalDecision, frozen=True):
     def _allowed(
         self, reply: Answered, who: AnsweredBy
     ) -> decisions.Resolution | decisions.InvalidReply:
-        """Process an approval that also counts for later calls."""
+        """Process an approval that also applies to later calls."""
         scope = reply.scope or "conversation"
         if why := standing_decisions.refusal(
             scope, self.scopes, self._rule, has_people=self.poll is not None
@@ -416,7 +412,7 @@ class PermissionDecision(ApprovalDecision, frozen=True):
     def _edited(self, arguments: Json, who: AnsweredBy) -> decisions.ReplyResult:
         """Process an edit: check it, or record it for a process that can check it."""
         if not isinstance(arguments, dict):
-            return decisions.InvalidReply.because("Arguments are a JSON object.")
+            return decisions.InvalidReply.because("Arguments must be a JSON object.")
         if self.context.policy.is_program and (problem := control_problem(arguments)):
             return decisions.InvalidReply.because(
                 f"{problem}. Only line ends and tabs are allowed in the arguments of a program."
@@ -437,13 +433,13 @@ class PermissionDecision(ApprovalDecision, frozen=True):
         return decisions.ProposalRecorded(self._proposal("unchecked", arguments, who))
 
     def judge(self, arguments: Json, who: AnsweredBy, ruling: Ruling) -> decisions.ReplyResult:
-        """Return the result of an edit, given the ruling on the edited call. The edited call is
-        treated as if the model had made it.
+        """Return the result of an edit, given the result of the rules. The edited call is treated
+        as if the model had made it.
 
         Args:
             arguments: The new arguments, a JSON object.
             who: The editor, who may decide the open call.
-            ruling: The ruling on the new arguments.
+            ruling: The result of the rules for the new arguments.
         """
         people = self._people(ruling)
         if why := self._why_not_edited(ruling, people):
@@ -473,9 +469,9 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
     @property
     def _arguments_schema(self) -> JsonObject | None:
-        """The JSON Schema for edits.
+        """The JSON Schema for edited arguments.
 
-        The schema is read from the record, so that a process without the tool also has it.
+        It is read from the `waiting` event, so that a process without the tool can use it.
         """
         waiting = self.waiting
         return (
@@ -491,19 +487,17 @@ class PermissionDecision(ApprovalDecision, frozen=True):
         )
 
     def _why_not_edited(self, ruling: Ruling, people: People | None) -> str:
-        """Return the reason why nobody could allow the edited call; empty if somebody could allow
-        it.
-        """
+        """Return why nobody can approve the edited call. Empty if somebody can."""
         if ruling.run == "skip":
             return _refused(ruling)
         if people is not None:
             why = self._poll_for(people, ruling).why_never
-            return f"The edited call could not be decided: {why}." if why else ""
+            return f"Nobody could approve the edited call: {why}." if why else ""
         is_refused = self._remembered(ruling) == "n"
         return "All calls of this tool are refused for the rest of this turn." if is_refused else ""
 
     def refuse_edit(self, edit: Proposal, why: str) -> Proposal:
-        """Return the event that records the refusal of an edit."""
+        """Return the event that records that an edit was refused."""
         return Proposal(
             id=edit.id,
             state="refused",
@@ -535,7 +529,7 @@ class PermissionDecision(ApprovalDecision, frozen=True):
         )
 
     def _approved_as_shown(self, who: AnsweredBy, reason: str | None) -> decisions.Resolution:
-        """Approve the call with the arguments that people decided on."""
+        """Approve the call with the arguments that the prompt showed."""
         arguments = self.arguments
         if json_equal(arguments, self.context.call.arguments):
             return self._approve(who, reason)
@@ -574,7 +568,7 @@ class PermissionDecision(ApprovalDecision, frozen=True):
         return decisions.Resolution(decisions.Respond(self._refusal(who, reason)), (record,))
 
     def _refusal(self, who: AnsweredBy, reason: str | None) -> str:
-        """Return the text about the refusal for the model."""
+        """Return the message that tells the model that the call was refused."""
         match who.by:
             case "configuration":
                 return messages.skipped_by_rule(self.context.tool, reason)
@@ -585,10 +579,7 @@ class PermissionDecision(ApprovalDecision, frozen=True):
 
 
 def _refused(ruling: Ruling) -> str:
-    """Return the message that a rule refuses the edited call.
-
-    The message contains the location and the reason of the rule.
-    """
+    """Return the message that a rule refuses the edited call, with its location and reason."""
     place = f" ({ruling.place})" if ruling.place else ""
     reason = f": {ruling.reason.rstrip('.')}" if ruling.reason else ""
     return f"A rule does not allow such a call{place}{reason}."

@@ -1,5 +1,5 @@
-"""An open question as a decision: its route, its prompt, and the results of answers. Secrets are
-removed from events here.
+"""Decides an open question: its route, its prompt, and the result of a reply. Also keeps secrets
+out of events.
 """
 
 from __future__ import annotations
@@ -50,17 +50,18 @@ class QuestionDecision(Struct, frozen=True):
 
     Args:
         context: Settings and records.
-        ask: The step of the form that asks the question.
+        ask: The step of the form walker that asks the question.
         request: The recorded request.
-        question: The question as a person sees it.
+        question: The question as it is shown to a person.
         policy: The policy for the question.
         attached: Whether a person is attached.
-        emissions: Number of times that the tool has asked an equal question in this run.
-        error: The failure of a model that was asked before, if there was one.
+        emissions: How often the tool asked the same question in this run.
+        error: Why the model that was asked before failed, if it did.
         reports_replies: Whether the tool receives a reply that a person gives instead of an
             answer. Such a reply is recorded.
-        requires_person: Whether nobody is attached, but a person was already asked this question
-            or an earlier question of its form. If so, no detached policy closes the question.
+        requires_person: Whether only a person may answer, because nobody is attached and a person
+            was already asked this question or an earlier question of its form. The detached policy
+            then does not apply.
     """
 
     context: decisions.DecisionContext
@@ -86,12 +87,12 @@ class QuestionDecision(Struct, frozen=True):
 
     @property
     def request_id(self) -> str:
-        """The id of the inquiry."""
+        """The id of the request."""
         return self.request.id
 
     @property
     def poll(self) -> Poll | None:
-        """The people who decide; None if anybody may decide."""
+        """The people who decide. None if anybody may decide."""
         notes = self.context.turn.notes
         return (
             open_poll(self.request, notes, self.context.settings.known_people)
@@ -110,7 +111,7 @@ class QuestionDecision(Struct, frozen=True):
         return False
 
     def route(self) -> decisions.DecisionRoute:
-        """Return the responder according to the routing table and the limits.
+        """Return who must answer, or the resolution, according to the routing table and the limits.
 
         If only certain people may answer the question, no remembered or configured answer is used.
         """
@@ -184,7 +185,9 @@ class QuestionDecision(Struct, frozen=True):
                 )
                 return self.cancel("reply", decisions.LeaveForm(reply), metadata)
             case Edited() | Submitted():
-                return decisions.InvalidReply.because("This question takes an answer.")
+                return decisions.InvalidReply.because(
+                    "Reply with an answer: this is not an approval."
+                )
             case _ as other:
                 assert_never(other)
 
@@ -213,7 +216,7 @@ class QuestionDecision(Struct, frozen=True):
     def _take_vote(
         self, poll: Poll, reply: Answered, who: ev.AnsweredBy
     ) -> decisions.Resolution | decisions.VoteRecorded | decisions.InvalidReply:
-        """Count a yes vote if several people have to approve. The first refusal decides. If one
+        """If several people must approve, count a yes vote; the first refusal decides. If one
         person is enough, any answer decides.
         """
         resolution = self._take_answer(replace(reply, remember=False), who)
@@ -256,12 +259,12 @@ class QuestionDecision(Struct, frozen=True):
         )
 
     def fail(self, error: str) -> decisions.Resolution:
-        """Return the resolution after the prompter has failed."""
+        """Return the resolution after the prompter failed."""
         message = messages.prompt_failed(self.context.tool, self.question.text, error)
         return self.cancel("backend_error", decisions.FailQuestion("backend_error", message))
 
     def expire(self) -> decisions.Resolution:
-        """Return the resolution after the deadline has passed."""
+        """Return the resolution after the deadline."""
         return self.cancel(
             "deadline",
             decisions.FailQuestion(
@@ -270,19 +273,17 @@ class QuestionDecision(Struct, frozen=True):
         )
 
     def unattended(self) -> QuestionDecision:
-        """Return the same question for a run in which nobody is attached."""
+        """Return a copy of this decision that treats nobody as attached."""
         return replace(self, attached=False)
 
     def left_open(self) -> QuestionDecision:
-        """Return the same question, left open for a person who answers later. No detached policy
-        closes the question.
+        """Return a copy of this decision that stays open until a person answers, whatever the
+        detached policy is.
         """
         return replace(self, attached=False, requires_person=True)
 
     def model_said(self, said: AssistantReplied) -> decisions.Resolution:
-        """Return the resolution with a model's answer. The answer no may be escalated to a
-        person.
-        """
+        """Return the resolution with a model's answer. A "no" can be escalated to a person."""
         who = ev.AnsweredBy("assistant", model=said.model)
         record = ev.InquiryAnswered(
             id=self.request.id,
@@ -304,7 +305,7 @@ class QuestionDecision(Struct, frozen=True):
         )
 
     def model_failed(self, failed: AssistantFailed) -> decisions.Resolution:
-        """Return the resolution after a model failed to answer. A failure is not the answer no:
+        """Return the resolution after a model failed to answer. A failure does not count as a "no":
         if escalation is configured, a person is asked.
         """
         message = messages.assistant_failed(self.context.tool, self.question.text, failed.error)
@@ -316,9 +317,7 @@ class QuestionDecision(Struct, frozen=True):
         )
 
     def _escalation(self, heading: str, error: str | None = None) -> decisions.Escalate | None:
-        """Return the escalation to a person if the policies allow it. None if the model's result
-        is final.
-        """
+        """Return the escalation to a person, or None if the model's result is final."""
         if (
             self.policy.target.kind != "assistant_with_escalation"
             or not self.is_boolean
@@ -346,17 +345,17 @@ class QuestionDecision(Struct, frozen=True):
 
     @property
     def is_boolean(self) -> bool:
-        """Whether the question is answered with yes or no."""
+        """Whether this is a yes/no question."""
         return isinstance(self.question.answer_type, BooleanType)
 
     @property
     def is_asked_again(self) -> bool:
-        """Whether a person went back to this question, or reviews a model's answer to it."""
+        """Whether this request repeats a question, after Back or to review a model's answer."""
         return self.request.revises is not None or self.request.escalates is not None
 
     @property
     def breaker_is_open(self) -> bool:
-        """Whether only a person may answer, because models have rejected too many requests.
+        """Whether only a person may answer, because models rejected too many requests in a row.
 
         False after Back, which only a person can choose.
         """
@@ -366,7 +365,7 @@ class QuestionDecision(Struct, frozen=True):
     def detached(self) -> DetachedPolicy:
         """The detached policy.
 
-        A question that a person was already asked is never closed without a person.
+        It is `defer` if only a person may answer.
         """
         return "defer" if self.requires_person else self.context.policy.detached.tool
 
@@ -383,8 +382,8 @@ class QuestionDecision(Struct, frozen=True):
 
 
 def _route_to_people(decision: QuestionDecision, poll: Poll) -> decisions.DecisionRoute:
-    """Return the route to an attached person who may answer, or to people who answer later. With
-    the policy `deny`, a question is closed instead of waiting for people.
+    """Return the route to the attached person, if that person may answer, or to people who answer
+    later. With the policy `deny`, the question is closed instead of waiting for people.
     """
     if not decision.attached and exceeds_shown(
         decision.request, decision.context.turn, decision.context.settings
@@ -403,7 +402,7 @@ def _route_to_people(decision: QuestionDecision, poll: Poll) -> decisions.Decisi
 def _route(decision: QuestionDecision) -> Route:
     """Return the route according to the routing table.
 
-    A question that is asked again after Back, or that a model has rejected, goes to the user.
+    A question that is asked again after Back, or that a model rejected, is routed to the user.
     """
     again, breaker_is_open = decision.is_asked_again, decision.breaker_is_open
     return route(
@@ -441,8 +440,8 @@ def _carry_out(decision: QuestionDecision, found: Route) -> decisions.DecisionRo
 
 
 def _agreed(decision: QuestionDecision) -> decisions.Resolution | None:
-    """Return the resolution if the person who allowed the call also saw this question. The
-    permission then answers the question.
+    """Return the resolution if the approval of the call also answers this question, because the
+    permission prompt showed it. None otherwise.
     """
     if not decision.is_boolean or decision.is_asked_again or decision.policy.target.kind != "user":
         return None
@@ -453,7 +452,7 @@ def _agreed(decision: QuestionDecision) -> decisions.Resolution | None:
 def _responder(
     decision: QuestionDecision, found: UseCached | UseConfigured | UseDefault
 ) -> ev.AnsweredBy:
-    """Return the responder of an answer that exists already."""
+    """Return the responder to record for an answer that nobody had to be asked for."""
     match found:
         case UseCached():
             return ev.AnsweredBy("cached")
@@ -473,8 +472,8 @@ def _is_secret_in_words(decision: QuestionDecision) -> bool:
 def _configured(decision: QuestionDecision) -> Json | SecretValue | UnsetType:
     """Return the configured answer. Text is parsed as an answer to this question.
 
-    Text was typed on a command line, so it is never used as a secret. The question for a secret
-    is asked as if nothing was configured.
+    Text comes from the command line, so it is never used as a secret. Instead, the secret is asked
+    for as if no answer were configured.
     """
     answer = decision.policy.answer
     if not isinstance(answer, Words):
@@ -487,9 +486,7 @@ def _configured(decision: QuestionDecision) -> Json | SecretValue | UnsetType:
 
 
 def _remembered(decision: QuestionDecision) -> Json | UnsetType:
-    """Return the remembered answer, unless it has already answered an equal question of this
-    call.
-    """
+    """Return the remembered answer, unless this call already received it for the same question."""
     asked, call = decision.request, decision.context.call
     had = partial(call.has_had, asked.question_id, asked.question.key)
     memory, tool = decision.context.turn.memory, decision.context.tool
@@ -500,8 +497,8 @@ def _remembered(decision: QuestionDecision) -> Json | UnsetType:
 
 
 def _without_review(decision: QuestionDecision) -> decisions.Resolution | None:
-    """Resolve an escalated question if no person is attached: use its default or the model's
-    answer. None if the review waits.
+    """Resolve an escalated question while nobody is attached, with its default or the model's
+    answer. None if it must wait for a person.
     """
     policy, default = decision.detached, decision.ask.question.default
     if policy == "defer":
@@ -541,7 +538,7 @@ def _fail(decision: QuestionDecision, reason: ev.CancelReason) -> decisions.Reso
 
 
 def _why_it_does_not_fit(decision: QuestionDecision) -> str | None:
-    """Return the warning that a configured answer does not fit its question. The call then fails."""
+    """Return a warning if the configured answer is invalid. The call then fails."""
     answer = cast("Json", _configured(decision))
     try:
         decision.question.check(answer)
@@ -556,7 +553,7 @@ def _why_it_does_not_fit(decision: QuestionDecision) -> str | None:
 
 
 def _exceed(decision: QuestionDecision, limit: LimitName) -> decisions.Resolution:
-    """Return the resolution after a limit was reached; the event names the limit."""
+    """Return the resolution after a limit was reached. The event names the limit."""
     message = messages.limit_exceeded(
         decision.context.tool, limit, limit_value(limit, decision.context.settings.limits)
     )
@@ -568,7 +565,7 @@ def _exceed(decision: QuestionDecision, limit: LimitName) -> decisions.Resolutio
 def recorded_answer(
     id: str, answered: Answered, who: ev.AnsweredBy
 ) -> ev.InquiryAnswered | ev.InquiryRedacted:
-    """Return the event for an answer. The event for a secret has no field that could hold it."""
+    """Return the event for an answer. The event for a secret has no field for the answer."""
     if isinstance(answered.value, SecretValue):
         return ev.InquiryRedacted(id=id, answered_by=who)
     return ev.InquiryAnswered(

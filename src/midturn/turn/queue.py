@@ -1,20 +1,21 @@
-"""The queue of open decisions: it routes and shows them, takes replies and votes, and closes them.
+"""The queue of open decisions. It routes and shows decisions, processes replies and votes, and
+closes decisions.
 
 Theory of operation
 ===================
 
-A decision is a value (`turn/decision.py`). From the moment it is routed until it is closed, the
-queue keeps an `OpenDecision` with its state:
+A decision is an immutable value (`turn/decision.py`). From the time it is routed until it is
+closed, the queue contains an `OpenDecision` with its state:
 
-    line     an attached person will be asked when there is room on the screen
+    line     an attached person will be asked when another prompt may be opened
     screen   the person is being asked (`PromptUser`)
     back     the prompt has returned, and its reply is being processed
-    inbox    a person decides later: nobody is attached, or others have to decide
+    inbox    a person decides later: nobody is attached, or other people must decide
     model    a model is asked in a side request
 
-Decisions are shown in the order in which they came. After the first question of a form was shown,
-no decision outside of the form is shown on the same screen until the form is done or waits in the
-inbox, not even while a model answers one of its questions. Forms are therefore not interleaved.
+Decisions are shown in the order in which they were added. Forms are not interleaved: once the first
+question of a form is shown, no other decision is shown on the same screen until the form is done or
+waits in the inbox, not even while a model answers one of its questions.
 
 The queue has no access to calls and forms. Each method that closes a decision returns the next
 action of the call. A reply to a closed decision is dropped.
@@ -45,10 +46,10 @@ from midturn.turn.step_output import StepOutput
 from midturn.turn.votes import Poll, under_key
 
 AGENT: Final = "agent"
-"""Tag of `answered_by.by`: a program has answered on its own behalf."""
+"""Value of `AnsweredBy.by` if a program answered on its own behalf."""
 MAX_INVALID_REPLIES: Final = 3
-"""A prompter that returns this many invalid replies to one decision has failed. Without a limit,
-the prompter would be called forever.
+"""Number of invalid replies to one decision after which the prompter counts as failed. Without a
+limit, a faulty prompter would be called forever.
 """
 
 Place: TypeAlias = Literal["line", "screen", "back", "inbox", "model"]
@@ -58,7 +59,7 @@ _WITH_A_PERSON = ("screen", "back")
 class FormScreen:
     """Whether a form of several questions occupies one of the `prompts_at_once` screens.
 
-    Only the queue changes `is_kept`.
+    `is_kept` is changed only by the queue.
     """
 
     __slots__ = ("is_kept",)
@@ -68,7 +69,7 @@ class FormScreen:
 
 
 class OpenDecision:
-    """An entry of the queue."""
+    """An entry of the queue: a decision and its state."""
 
     __slots__ = ("call", "decision", "digest", "invalid_replies", "place", "routed_at", "screen")
 
@@ -82,7 +83,7 @@ class OpenDecision:
         """The screen of its form, or None if its form has one question."""
         self.place: Place = place
         self.routed_at = routed_at
-        """Number of events that had been written when the decision was routed."""
+        """`StepOutput.written` at the time when the decision was routed."""
         self.invalid_replies = 0
         self.digest = ""
         """Digest of the subject that the prompt shows."""
@@ -102,8 +103,8 @@ class CallAction(Struct, frozen=True):
 
 
 class DecisionQueue:
-    """Open decisions, in the order in which they came. `settings.prompts_at_once` is the number
-    of prompts that may be open.
+    """Open decisions, in the order in which they were added. At most `settings.prompts_at_once`
+    prompts are open.
     """
 
     def __init__(self, output: StepOutput) -> None:
@@ -115,7 +116,7 @@ class DecisionQueue:
     # ----------------------------------------------------------------------------------------------
 
     def find(self, id: str) -> OpenDecision | None:
-        """Return an open decision by its id."""
+        """Return the open decision with this id, or None."""
         return self._open.get(id)
 
     def waiting_for(self, event_id: str) -> OpenDecision | None:
@@ -135,9 +136,10 @@ class DecisionQueue:
         return found is not None and found.place == "inbox"
 
     def approval_id(self, tool_call_id: str, kind: str) -> str:
-        """Return the first free id for an approval.
+        """Return the first unused id for an approval.
 
-        Calls may share a `tool_call_id`, and an open approval may not be recorded yet.
+        Several calls can have the same `tool_call_id`, and an open approval may not be recorded
+        yet.
         """
         output, stem = self._output, f"{tool_call_id}.__{kind}__"
         ids = (f"{stem}.{number}" for number in count(1))
@@ -153,8 +155,8 @@ class DecisionQueue:
     def route(
         self, decision: decisions.Decision, screen: FormScreen | None = None
     ) -> decisions.NextAction | None:
-        """Route a decision. Return the next action if routing closes the decision; None if the
-        decision waits.
+        """Route a decision. Return the next action if routing closes the decision, or None if the
+        decision stays open.
         """
         route, tool = decision.route(), decision.context.tool
         if route.warning is not None:
@@ -181,7 +183,7 @@ class DecisionQueue:
         return None
 
     def next_in_line(self) -> OpenDecision | None:
-        """Return the decision to show next, if another prompt may be open."""
+        """Return the decision to show next. None if no other prompt may be opened."""
         if not self._open:
             return None
         shown, first = self._screens_kept, None
@@ -196,7 +198,7 @@ class DecisionQueue:
         return first if shown < self._output.settings.prompts_at_once else None
 
     def show(self, each: OpenDecision, error: str | None = None) -> None:
-        """Show a decision to the attached person, with the error of an invalid reply."""
+        """Show a decision to the attached person. `error` says why the last reply was invalid."""
         each.place = "screen"
         if each.screen is not None and not each.screen.is_kept:
             each.screen.is_kept = True
@@ -208,7 +210,7 @@ class DecisionQueue:
         )
 
     def release(self, screen: FormScreen) -> None:
-        """Release the screen that a form keeps."""
+        """Release the screen that a form occupies."""
         if screen.is_kept:
             screen.is_kept = False
             self._screens_kept -= 1
@@ -217,11 +219,11 @@ class DecisionQueue:
     # ----------------------------------------------------------------------------------------------
 
     def receive(self, happened: steps.AboutDecision) -> CallAction | TurnEnding | TurnLeft | None:
-        """Process the reply of a person, a prompter or a model to a decision.
+        """Process a reply to a decision from a person, a prompter or a model.
 
         Returns:
-            The next action of the call, if a decision was closed. An `TurnEnding` or a `TurnLeft`, if
-            a person ends the turn. Otherwise None.
+            The next action of the call if a decision was closed, a `TurnEnding` or `TurnLeft` if a
+            person ends the turn, otherwise None.
         """
         match happened:
             case steps.UserReplied():
@@ -242,7 +244,7 @@ class DecisionQueue:
     def _user_replied(
         self, happened: steps.UserReplied
     ) -> CallAction | TurnEnding | TurnLeft | None:
-        """Process the reply of a prompt. After an invalid reply, the prompt is shown again. If this
+        """Process a reply from a prompt. After an invalid reply, the prompt is shown again. If the
         person may not decide, the decision is routed again as if nobody were attached.
         """
         each = self._prompt_returned(happened.id)
@@ -265,8 +267,8 @@ class DecisionQueue:
     def _answered_elsewhere(
         self, happened: steps.AnsweredElsewhere
     ) -> CallAction | TurnEnding | None:
-        """Process an answer from outside the prompt. An invalid answer changes nothing; the
-        interface that received the answer reports the error.
+        """Process an answer that did not come from the prompt. An invalid answer is ignored,
+        because the interface that received it reports the error.
         """
         each = self.waiting_for(happened.event_id)
         if each is None:
@@ -275,8 +277,8 @@ class DecisionQueue:
         return None if isinstance(result, decisions.InvalidReply) else result
 
     def _ended_elsewhere(self, happened: steps.AnsweredElsewhere) -> TurnEnding | None:
-        """Return the ending if a person ends the whole turn. Such a reply contains the `event_id`
-        of the first event of the turn.
+        """Return the ending if the reply ends the whole turn. Such a reply refers to the first
+        event of the turn.
         """
         record = self._output.record
         if not isinstance(happened.reply, EndedTurn) or happened.event_id != record.start_id:
@@ -314,15 +316,15 @@ class DecisionQueue:
         digest: str = "",
         key: str = "",
     ) -> decisions.NextAction | decisions.InvalidReply | None:
-        """Take a reply: close the decision, or record a vote or an edit. An invalid reply changes
-        nothing.
+        """Process a reply: close the decision, or record a vote or an edit. An invalid reply has no
+        effect.
 
         Args:
             each: The open decision.
             reply: The reply.
             who: The person or program that replied.
             digest: Digest of the subject that `who` saw (see `OpenQuestion.digest`).
-            key: Key of a queued vote. The key is recorded with the vote.
+            key: Key of a queued vote. It is recorded with the vote.
         """
         decision = each.decision
         if who.by == AGENT and (why := not_for_agents(decision, reply)):
@@ -350,8 +352,8 @@ class DecisionQueue:
     def barred_from_ending(
         self, each: OpenDecision, who: AnsweredBy
     ) -> decisions.InvalidReply | None:
-        """Return the reason why a person may not end the turn instead of deciding; None if the
-        person may decide all open questions of the turn.
+        """Return why a person may not end the turn instead of deciding, or None if the person may
+        decide all open questions of the turn.
         """
         poll = each.decision.poll
         why = poll.barred(who) if poll is not None else ""
@@ -361,8 +363,8 @@ class DecisionQueue:
     def _assistant_returned(
         self, happened: steps.AssistantReplied | steps.AssistantFailed
     ) -> CallAction | None:
-        """Close a question that a model was asked, unless the question is already closed. Models
-        decide only questions.
+        """Close a question that a model was asked, unless it is already closed. Models never decide
+        approvals.
         """
         each = self.find(happened.id)
         if each is None or each.place != "model":
@@ -380,8 +382,8 @@ class DecisionQueue:
         """Record a note and route the decision again, because its people or its subject may have
         changed.
 
-        A note that is not allowed is dropped. The store has already reported the error to the
-        author of the note, unless the author bypassed the store's check.
+        A note that is not allowed is dropped. The store already reported the error to the author,
+        unless the author bypassed the store's check.
         """
         decision = each.decision
         poll = decision.poll or Poll(decision.request_id, People())
@@ -396,11 +398,11 @@ class DecisionQueue:
         return self._action(each, self.route(decision, each.screen))
 
     def _fail(self, each: OpenDecision, error: str) -> CallAction | None:
-        """Close a decision whose prompter has failed."""
+        """Close a decision whose prompter failed."""
         return self._action(each, self.close(each.id, each.decision.fail(error)))
 
     def _prompt_returned(self, id: str) -> OpenDecision | None:
-        """Return the decision whose prompt has returned, and mark it as no longer on screen."""
+        """Return the decision whose prompt returned, and mark it as no longer on screen."""
         each = self.find(id)
         if each is not None:
             each.place = "back"
@@ -415,7 +417,7 @@ class DecisionQueue:
     def judge(
         self, permission: PermissionDecision, edit: Proposal, ruling: Ruling
     ) -> decisions.NextAction | None:
-        """Record the result of an edit, given the ruling on the new arguments."""
+        """Record the result of an edit, given the result of the rules for the new arguments."""
         who, poll = edit.answered_by or AnsweredBy("user"), permission.poll
         barred = poll.barred(who) if poll is not None else ""
         taken = (
@@ -441,8 +443,8 @@ class DecisionQueue:
     def _propose(
         self, decision: decisions.Decision, proposed: decisions.ProposalRecorded, key: str
     ) -> decisions.NextAction | None:
-        """Write an edit that is not decided yet: other people are asked, or the rules for the
-        edited call are evaluated.
+        """Record an edit that is not decided yet. Next, other people are asked, or the rules are
+        evaluated for the edited call.
         """
         proposal = proposed.proposal
         self._output.write(under_key(proposal, key) if key else proposal)
@@ -450,14 +452,10 @@ class DecisionQueue:
             self._write_vote(proposed.vote, key)
         if proposal.state == "unchecked":
             return decisions.CheckEdit(decision)
-        whom = (
-            f" to {', '.join(proposal.people.ask)}"
-            if proposal.people and proposal.people.ask
-            else ""
-        )
+        people = proposal.people.ask if proposal.people else ()
         self._output.warn(
             decision.context.tool,
-            f"the edited call is assigned{whom}: other people decide about these arguments",
+            f"the edited call needs approval from {', '.join(people) or 'other people'}",
         )
         return self.route(decision)
 
@@ -468,8 +466,8 @@ class DecisionQueue:
         self, id: str, resolution: decisions.Resolution, key: str = ""
     ) -> decisions.NextAction:
         """Remove a decision and write its events. `key` is the key of a queued vote."""
-        # The last vote is written first: the response names its votes, and the decision must still
-        # be open to count them.
+        # Write the last vote first: the response lists its votes, and they can be counted only
+        # while the decision is open.
         votes = () if resolution.vote is None else self._votes(id, resolution.vote, key)
         self.withdraw(id)
         for record in resolution.records:
@@ -478,7 +476,7 @@ class DecisionQueue:
         return resolution.action
 
     def withdraw(self, id: str) -> None:
-        """Remove a decision, and close its prompt or stop its request to a model."""
+        """Remove a decision. Also close its prompt, or stop its request to a model."""
         each = self._open.pop(id, None)
         if each is None:
             return
@@ -491,7 +489,7 @@ class DecisionQueue:
         self._open[decision.id] = OpenDecision(decision, screen, place, self._output.written)
 
     def _votes(self, id: str, last: Vote, key: str) -> tuple[str, ...]:
-        """Write the last vote that is needed; return the ids of all votes of the decision."""
+        """Write the last vote that is needed, and return the ids of all votes on the decision."""
         each = self.find(id)
         poll = each.decision.poll if each is not None else None
         before = poll.votes if poll is not None and last.answer and last.arguments is UNSET else ()
@@ -506,8 +504,7 @@ class DecisionQueue:
 
 
 def not_for_agents(decision: decisions.Decision, reply: decisions.DecisionReply) -> str:
-    """Return the reason why a program may not make this decision; empty if the program may make
-    it.
+    """Return why a program may not make this decision. Empty if it may.
 
     Programs may answer only ordinary questions.
     """
@@ -524,5 +521,5 @@ def not_for_agents(decision: decisions.Decision, reply: decisions.DecisionReply)
     ):
         return "A person has to answer this: the question is exclusive."
     if isinstance(reply, Answered) and (reply.remember or reply.scope):
-        return "The answer of a program is not remembered."
+        return "Answers from programs are not remembered."
     return ""

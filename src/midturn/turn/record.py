@@ -4,13 +4,14 @@ Theory of operation
 ===================
 
 `TurnRecord.apply(event)` is the only function that changes recorded state. A running turn applies
-each event as it writes it, a resumed turn applies the events that it reads. Both end up with the
-same state, and a crash only means a shorter list of events. State that must survive a process is
-computed here.
+each event that it writes, and a resumed turn applies the events that it reads, so both have the
+same state. After a crash, the list of events is just shorter. All state that must survive the
+process is computed here.
 
-**Contents.** A turn has cycles: one response of the model and its calls. A call (`CallRecord`) has
-threads and approvals. A thread (`QuestionThread`) is one question with the requests that it was
-escalated to; only its last attempt counts. An attempt (`Attempt`) is a request and its response.
+**Contents.** A turn consists of cycles. A cycle is one response of the model and its calls. A call
+(`CallRecord`) has question threads and approvals. A question thread (`QuestionThread`) is one
+question with its attempts, of which only the last counts. An attempt (`Attempt`) is a request and
+its response; escalating a question adds an attempt.
 
 **An example.** The state after each event of a turn in which a tool asks once:
 
@@ -21,24 +22,22 @@ escalated to; only its last attempt counts. An attempt (`Attempt`) is a request 
     tool_call_response         the call is closed and its cycle complete: `waits_for_model`
     chat_response, turn_end    `ended`
 
-Positions count from 0.
+Positions start at 0.
 
 **Damaged logs.** The events may come from another version, another program or a text editor, so
-`apply` never raises. A line that occurs twice counts once, a response without a request is
-ignored, a call or an answer without its reference is matched by order, and ids in unreadable
-lines are not reused.
+`apply` never raises. A repeated line counts once, a response without a request is ignored, a result
+or an answer without a reference is matched by order, and ids in unreadable lines are not reused.
 
 **Guarantees.**
 
 1. Applying all events takes linear time: `apply` never reads all earlier events.
-2. The first response to a request counts; later ones change nothing.
+2. Only the first response to a request counts. Later ones are ignored.
 3. Positions (`asked_at`, `decided_at`, `suspended_at`) count events of the turn, so two events
    can be ordered without a clock. `is_ready` compares them to decide whether a turn can continue.
 4. A batch counts as one event for `has_closed_by_itself`: a decision and the end of its call are
-   written together, so no run has read one without the other.
+   written together, so a run never reads one without the other.
 
-Readers outside of the machine read a turn through `TurnView` (`turn/view.py`), which uses this
-record.
+All other readers use `TurnView` (`turn/view.py`), which is based on this record.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _OF_THE_MODEL: Final = frozenset({ev.ToolCallRequest, ev.ChatResponse})
 
 
 class TurnRecord:
-    """The recorded state of a turn. The state is the same for a running turn and a resumed turn."""
+    """The recorded state of a turn. It is the same for a running turn and a resumed turn."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.started = False
@@ -67,29 +66,26 @@ class TurnRecord:
         self.ended: ev.TurnEnd | None = None
         self.calls: dict[str, CallRecord] = {}
         self.inquiries: dict[str, InquiryEntry] = {}
-        """The last request with each inquiry id."""
+        """The last request with each request id."""
         self.approvals: list[ev.Approval] = []
-        """Every event about an approval, also of approvals that belong to no call."""
+        """Every approval event, including those that belong to no call."""
         self.notes: dict[str, list[ev.Note]] = {}
-        """Notes on requests, by the id of the request: votes, reassignments, notifications. A
-        note is not an answer.
-        """
+        """Notes on requests, by request id: votes, edits, reassignments and notifications."""
         self.memory = RememberedDecisions()
         self.shown: set[tuple[str, str, bytes]] = set()
         self.cycles = 0
-        """Number of responses of the model so far."""
+        """Number of model responses so far."""
         self.rejections_in_a_row = 0
         self.stopped_by_breaker = False
         self.last = ""
         """The `event_id` of the last event."""
         self.suspended_at = -1
-        """Number of events of the turn before the last `suspended` event, which records that a run
-        has processed every earlier answer; -1 if there is none.
+        """Number of events in the turn before the last `suspended` event, which says that a run
+        processed every earlier answer. -1 if there is none.
         """
         self.has_closed_by_itself = False
-        """Whether the last batch contains a person's decision that closed its call.
-
-        No run has processed it yet.
+        """Whether the last batch contains a person's decision. If that decision closed its call, no
+        run has processed it yet.
         """
         self._at = -1
         self._in_batch = False
@@ -117,19 +113,19 @@ class TurnRecord:
 
     @property
     def asking_calls(self) -> set[str]:
-        """The calls in which a question is open, by the events that requested them."""
+        """The calls that have an open question, by the `event_id` of their requests."""
         return {call.request.event_id for call in self.open_calls() if call.open_threads}
 
     @property
     def attempts(self) -> Iterable[Attempt]:
-        """Every request in order, also of questions that belong to no call. `inquiries` has the
-        last request of each id.
+        """Every request in order, including questions that belong to no call. `inquiries` contains
+        only the last request with each id.
         """
         return self._attempts_at.values()
 
     @property
     def open_requests(self) -> list[ev.InquiryRequest]:
-        """The last request of each inquiry id that has no response."""
+        """The last request with each request id, if it has no response."""
         return [
             entry.attempt.request
             for entry in self.inquiries.values()
@@ -138,7 +134,7 @@ class TurnRecord:
 
     @property
     def open_ids(self) -> list[str]:
-        """The `event_id`s of all questions and approvals that wait in open calls, sorted."""
+        """The `event_id`s of all open questions and approvals in open calls, sorted."""
         asked = [
             thread.last.request.event_id
             for call in self._open_calls.values()
@@ -157,15 +153,15 @@ class TurnRecord:
 
     @property
     def waits_for_model(self) -> bool:
-        """Whether the model is next: all calls have their responses, and the model has not
-        replied to them.
+        """Whether the model must be asked next: all calls have responses, and the model has not
+        replied to them yet.
         """
         return not self._model_speaks and self._cycle_is_complete
 
     @property
     def breaker_is_open(self) -> bool:
-        """Whether the limit of rejected cycles is reached: then only a person may answer the
-        next question.
+        """Whether the limit of rejected cycles is reached. If so, only a person may answer the next
+        question.
         """
         return self.rejections_in_a_row >= self._rejected_cycles
 
@@ -174,9 +170,9 @@ class TurnRecord:
         """Whether a person's decision lets the turn continue, and no run has processed this
         decision yet.
 
-        A call can continue if it has asked nobody since the decision. If several forms are open
-        at the same time, one decision is enough. If the decision ended the call, the turn can
-        continue once the model waits for no other call.
+        A call can continue if it asked nobody after the decision. If several forms are open at the
+        same time, one decision is enough. If the decision ended the call, the turn can continue
+        after all other calls of the cycle have ended.
         """
         if self.ended is not None:
             return False
@@ -186,8 +182,8 @@ class TurnRecord:
 
     @property
     def is_due(self) -> bool:
-        """Whether an open turn can continue without people: it is ready, its process died, or its
-        model was unavailable.
+        """Whether an open turn can continue without people, because it is ready, its process died,
+        or its model was unavailable.
         """
         calls = self.open_calls()
         return self.ended is None and (
@@ -195,8 +191,8 @@ class TurnRecord:
         )
 
     def refusals_before(self, call: CallRecord, arguments: Json) -> tuple[Refusal, ...]:
-        """Return people's refusals of equal calls. Only refusals that were on record when the
-        model made this call are returned.
+        """Return people's refusals of identical calls. Only refusals recorded before the model made
+        this call are returned.
         """
         if not self._refusals:  # fast path: no call was refused
             return ()
@@ -207,15 +203,15 @@ class TurnRecord:
     # ----------------------------------------------------------------------------------------------
 
     def next_inquiry_id(self, tool_call_id: str, question_id: str) -> str:
-        """Return the id for the next request of a question."""
+        """Return an unused id for a new request of a question."""
         number = self._request_counts.get((tool_call_id, question_id), 0) + 1
         while self.is_taken(free := f"{tool_call_id}.{question_id}.{number}"):
             number += 1
         return free
 
     def is_taken(self, id: str) -> bool:
-        """Return whether an inquiry or an approval of the turn has this id, or an unreadable
-        line contains it.
+        """Return whether a request or an approval in the turn has this id, or an unreadable line
+        contains it.
         """
         if id in self.inquiries or id in self._approval_ids:
             return True
@@ -226,16 +222,16 @@ class TurnRecord:
 
     def apply(self, event: ev.Event) -> None:  # noqa: C901, PLR0912  one case for each kind of event that changes the state
         """Apply one recorded event."""
-        self._at += 1  # also for events that change nothing: positions count all events of the turn
+        self._at += 1  # positions count all events of the turn, even those without effect
         self.last = event.event_id
         self.has_closed_by_itself = self.has_closed_by_itself and self._in_batch
         self._in_batch = event.more > 0
         is_of_model = event.__class__ in _OF_THE_MODEL
-        if is_of_model and not self._model_speaks:  # first part of a response of the model
+        if is_of_model and not self._model_speaks:  # first part of a model response
             self._begin_cycle()
         self._model_speaks = is_of_model or (self._model_speaks and event.__class__ is ev.TurnEnd)
-        # the most frequent kinds come first, because each case that does not match takes as long as
-        # applying the event
+        # the most frequent kinds come first, because testing a case takes as long as applying an
+        # event
         match event:
             case ev.InquiryRequest():
                 self._ask(event)
@@ -246,7 +242,7 @@ class TurnRecord:
             case ev.ToolCallResponse():
                 self._respond(event)
             case ev.TurnStart() | ev.ChatRequest() | ev.ChatResponse():
-                pass  # these events change only the state that is updated above
+                pass  # these events affect only the state updated above
             case ev.TurnEnd():
                 self.ended = event
             case ev.Approval():
@@ -270,7 +266,7 @@ class TurnRecord:
                 self._unreadable.append(bytes(event.raw))
                 return
             case _:
-                pass  # an event of a newer version
+                pass  # an event from a newer version
         if not self.started:
             self.started, self.start_id = True, event.event_id
 
@@ -284,12 +280,12 @@ class TurnRecord:
 
     @property
     def _cycle_is_complete(self) -> bool:
-        """Whether every call of the model's last response has its own response."""
+        """Whether every call in the model's last response has a response."""
         return all(call.response for call in self._cycle_calls)
 
     def _call(self, event: ev.ToolCallRequest) -> None:
         if event.event_id in self.calls:
-            return  # the line of this call occurs twice; the second call would never get a response
+            return  # a repeated line: a second call would never get a response
         self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
         record.called_at = self._at
         self._called.ask(self._at, event)
@@ -323,7 +319,7 @@ class TurnRecord:
     def _ask(self, event: ev.InquiryRequest) -> None:
         known = self.inquiries.get(event.id)
         if known and known.attempt.request.event_id == event.event_id:
-            return  # the line of this request occurs twice
+            return  # a repeated line
         asked = (event.tool_call_id, event.question_id)
         self._request_counts[asked] = self._request_counts.get(asked, 0) + 1
         attempt = self._attempts_at[self._at] = Attempt(event)
@@ -334,8 +330,7 @@ class TurnRecord:
         entry = self.inquiries[event.id] = InquiryEntry(attempt)
         call = self.calls.get(event.call) if event.call else self._only_call_of(event)
         if call is None:
-            # another program has used the id again: answers to it still belong to the first
-            # question
+            # another program reused the id: answers still belong to the first question
             if known:
                 entry.call, entry.thread = known.call, known.thread
             return
@@ -352,7 +347,7 @@ class TurnRecord:
             self.memory.forget(event.revises)
 
     def _only_call_of(self, event: ev.InquiryRequest) -> CallRecord | None:
-        """Return the call that a question of another program belongs to."""
+        """Return the call that a question from another program belongs to."""
         call = asking_call(event, [call.request for call in self.open_calls()])
         return self.calls[call.event_id] if call else None
 
@@ -360,7 +355,7 @@ class TurnRecord:
         place = self._asked.respond(self._at, event)
         if (
             place is None
-        ):  # two processes of another version wrote one response each: the first one counts
+        ):  # two processes running another version wrote one response each: the first one counts
             return
         attempt = self._attempts_at[place]
         attempt.response = event
@@ -443,7 +438,7 @@ class TurnRecord:
             )
 
     def _refuse(self, call: CallRecord, event: ev.Approval) -> None:
-        """Remember a call that a person refused, with the arguments that were decided on."""
+        """Remember that a person refused a call with the arguments shown."""
         edits = read_edits(self.notes.get(event.id, ()))
         arguments = call.arguments if edits.proposal is None else edits.proposal.arguments
         refusal = Refusal(event.answered_by, event.reason, event.timestamp)
@@ -452,9 +447,7 @@ class TurnRecord:
         )
 
     def _propose(self, event: ev.Proposal) -> None:
-        """Add an edit. An unchecked edit lets the turn continue, so that the run evaluates the
-        rules.
-        """
+        """Add an edit. An unchecked edit makes the turn ready: a run must evaluate the rules."""
         self.notes.setdefault(event.id, []).append(event)
         call = next(
             (call for call in self._open_calls.values() if event.id in call.undecided_at), None
@@ -471,8 +464,8 @@ def _can_continue(call: CallRecord, suspended_at: int) -> bool:
 
 
 def _waits_for_nobody(call: CallRecord) -> bool:
-    """Return whether a call waits for no person: its tool was running, or only a model was asked,
-    when the process died.
+    """Return whether a call waits for nobody: when the process died, its tool was running or only a
+    model was asked.
     """
     return (
         not call.undecided_at

@@ -1,33 +1,34 @@
-"""Replay: answers on record, for a call that runs again.
+"""Replay: finds the recorded answers for a call that runs again.
 
 Replay in ten sentences
 =======================
 
-1. The log is the only durable state; a call that runs again starts with an empty `Replay` and the
+1. The log is the only durable state. A call that runs again starts with an empty `Replay` and the
    same `CallRecord`.
-2. The tool's code runs again from its first line and asks the same questions; nothing is skipped in
-   the tool itself.
+2. The tool's code runs again from its first line and asks the same questions. No code of the tool
+   is skipped.
 3. Each form starts a `FormRun`, which begins at its first question.
-4. The form run searches for the first recorded thread that this run has not used and that has the
-   same question id and an equal question. Questions on behalf of another agent only match
-   questions of that agent.
-5. If the thread has a response, `recorded_action` turns the response into a next action, the same
-   value that a live reply produces.
-6. The form run applies this action and continues without waiting, so a hundred recorded answers
-   are one loop.
-7. If the thread is open, the form run opens the decision again without writing a new request.
-8. If there is no such thread, the form run writes a new request; an open thread with the same
-   question id that this run has not used is closed as superseded.
-9. Superseded threads never match, and refusals match only for tools that handle missing answers.
-10. Secrets are not in the log: a recorded secret becomes a placeholder, and the form run asks for
-    it again when the form is complete.
+4. For each question, the form run searches for the first recorded question thread with the same
+   question id and content that this run has not matched yet. A question asked on behalf of another
+   agent matches only questions asked on behalf of that agent.
+5. If the thread has a response, `recorded_action` converts it to the same next action that a new
+   reply would produce.
+6. The form run applies this action and continues in the same loop, however many recorded answers
+   there are.
+7. If the question is still open, the form run opens the decision again without writing a new
+   request.
+8. If no thread matches, the form run writes a new request. Unmatched open questions with the same
+   id are closed as superseded.
+9. Superseded questions never match, and refusals match only for tools that handle missing answers.
+10. Secrets are not in the log, so a secret that was answered becomes a placeholder, and the form
+   run asks for it again when the form is complete.
 
-Permissions, deliveries and reviews are replayed the same way from `CallRecord.approvals`. The
+Permissions, deliveries and reviews are replayed in the same way from `CallRecord.approvals`. The
 inbox uses the same code: a `Visit` (`turn/visit.py`) loads the record, begins one call, and stops
 at its open decision.
 
-Questions are matched by content. Matching by position would fail if a tool asks in another order,
-and matching by id would apply an old yes to a new diff.
+Questions are matched by id and content. Matching by position would fail if the tool asks in a
+different order, and matching by id alone would apply an old approval to a new diff.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ from midturn.turn.decision import FailQuestion, StepBack, UseAnswer
 from midturn.turn.inputs import FormWanted
 
 PLACEHOLDER: Final = SecretValue("")
-"""Placeholder for a secret that was answered before the process died. It is never given to a tool.
-"""
+"""Placeholder for a secret that was answered in an earlier run. It is never passed to a tool."""
 
 
 class Replay:
-    """Tracks the recorded threads that one run of a call has used, and their order.
+    """Tracks which recorded question threads one run of a call has matched, and in which order.
 
     It does not change the record.
 
     Args:
         record: The record of the call.
-        skip: Number of threads to skip, because they precede the form that a `Visit` answers.
+        skip: Number of question threads to skip, because they precede the form that a `Visit`
+            answers.
     """
 
     def __init__(self, record: CallRecord, skip: int = 0) -> None:
@@ -64,14 +65,14 @@ class Replay:
         self._recorded_before = len(record.threads)
         self._emissions: dict[tuple[str, bytes], int] = {}
         self._form_of: dict[int, int] = {}
-        """The number of the form run that used a thread, by the index of the thread. These
-        numbers put the threads into the order in which the tool asked. The recorded order of
-        concurrent forms depends on the order of the answers.
+        """The number of the form run that matched a question thread, by the index of the thread.
+        These numbers give the order in which the tool asked. The recorded order can differ: for
+        concurrent forms, it depends on the order of the answers.
         """
 
     def count_emission(self, question_id: str, key: bytes, *, is_new: bool) -> int:
-        """Return the number of times that the tool has asked an equal question in this run.
-        `is_new` adds the current question to the count.
+        """Return how often the tool asked the same question in this run. `is_new` adds the current
+        question to the count.
         """
         asked = question_id, key
         count = self._emissions.get(asked, 0) + is_new
@@ -80,8 +81,8 @@ class Replay:
         return count
 
     def find(self, question_id: str, key: bytes, asking: FormWanted) -> QuestionThread | None:
-        """Return the first thread of this question that the run has not used and whose response
-        applies to this form (see `QuestionThread.counts_for`).
+        """Return the first unmatched thread of this question whose response may be used for this
+        form (see `QuestionThread.counts_for`).
         """
         for thread in self._record.equal_threads(question_id, key):
             if (
@@ -93,22 +94,22 @@ class Replay:
         return None
 
     def use(self, thread: QuestionThread, form_run: int | None = None) -> None:
-        """Mark a thread as used, by the form run with this number."""
+        """Mark a thread as matched by the form run with this number."""
         self._used.add(thread.place)
         if form_run is not None:
             self._form_of[thread.place] = form_run
 
     def has_used(self, thread: QuestionThread) -> bool:
-        """Return whether the run has used a thread."""
+        """Return whether this run matched the thread."""
         return thread.place in self._used
 
     def was_put_to_person(self, thread: QuestionThread) -> bool:
-        """Return whether a person, not a model, was asked this question before this run."""
+        """Return whether a person was asked this question before this run."""
         return thread.place < self._recorded_before and not thread.is_with_a_model
 
     def is_revised(self, inquiries: Collection[str]) -> bool:
-        """Return whether an unused thread revises one of these inquiries, which means that the
-        person chose Back after them.
+        """Return whether an unmatched thread repeats one of these requests, which means that the
+        person chose Back after it.
         """
         revisions = self._record.revisions
         if not revisions:
@@ -119,8 +120,8 @@ class Replay:
         return bool(revised) and any(thread.asked.revises in inquiries for thread in revised)
 
     def secret(self, question_id: str, key: bytes, asking: FormWanted) -> QuestionThread | None:
-        """Return the open thread of a secret. Threads of the same secret that were answered
-        before are marked as used, because their secrets were never written.
+        """Return the thread in which the secret is still open. Threads in which the same secret was
+        answered are marked as matched, because the secret itself was never written.
         """
         found: QuestionThread | None = None
         for thread in self._record.equal_threads(question_id, key):
@@ -135,13 +136,14 @@ class Replay:
     # ----------------------------------------------------------------------------------------------
 
     def review(self, places: Sequence[int]) -> Approval | None:
-        """Return the last approval about the review of a form. `places` are the indexes of the
-        threads that the form has used.
-        If a call asks several forms concurrently, an approval names its form. Otherwise an approval
-        is about the form before it, and this run has used all threads of that form.
+        """Return the last approval event for the review of a form. `places` contains the indexes of
+        the question threads that the form matched.
 
-        An approved review does not count if a question of the form was asked after it, because the
-        person did not see that answer. This happens if a recorded answer no longer fits.
+        If the call asks several forms concurrently, the event names its form. Otherwise it belongs
+        to the form before it, and this run matched all threads of that form.
+
+        An approved review is ignored if a question of the form was asked after it, because the
+        person did not see that answer. This happens if a recorded answer is no longer valid.
         """
         found: Approval | None = None
         began = min(places)
@@ -169,17 +171,19 @@ class Replay:
 
     @property
     def latest(self) -> QuestionThread | None:
-        """The last question of the tool: the last thread of the last form."""
+        """The question that the tool asked last: the last thread of the last form. None if there is
+        none.
+        """
         last = max(self._form_of, key=self._order, default=None)
         return None if last is None else self._record.threads[last]
 
     @property
     def in_order(self) -> list[QuestionThread]:
-        """Every thread on record that counts, in the order in which the tool asked in this run;
-        threads that the run has not used come first.
+        """The recorded question threads that count, in the order in which the tool asked in this
+        run. Threads that this run did not match come first.
 
-        After Back, the previous answer counts until the next answer, because the person may reply
-        to the model instead. The next answer either replaces it, or makes its question
+        After Back, the previous answer counts until the next answer is given, because the person
+        may reply to the model instead. The next answer replaces it or makes its question
         unnecessary.
         """
         threads = self._record.threads
@@ -208,10 +212,10 @@ class Replay:
 def recorded_action(
     thread: QuestionThread, question: Question[Any]
 ) -> UseAnswer | StepBack | FailQuestion:
-    """Return the action that a closed thread led to, as if its reply had just been given.
+    """Return the next action for a closed question, as if the reply had just been given.
 
     Raises:
-        AnswerError: The recorded answer does not fit the question.
+        AnswerError: The recorded answer is not valid for the question.
     """
     response = thread.last.response
     match response:

@@ -1,4 +1,4 @@
-"""Requests of a call: their form, deadline, people and metadata."""
+"""Creates the requests of a call, with their form, deadline, people and metadata."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from midturn.turn.inputs import FormWanted
 from midturn.turn.step_output import StepOutput
 
 REPORTS_REPLIES: Final[dict[str, Json]] = {"reply": "tool"}
-"""Metadata of a request whose tool receives a reply that a person gives instead of an answer.
-`Visit` reads this metadata.
+"""Metadata of a request whose tool handles replies: it receives a reply that a person gives instead
+of an answer. `Visit` reads this metadata.
 """
 
 
 def deadlines_of(asking: FormWanted, policy: ToolPolicy) -> list[str | float]:
-    """Return all deadlines of a form: times (RFC 3339) or numbers of seconds, from its author and
-    from the configuration.
+    """Return the deadlines of a form that its author and the configuration set. Each is a time (RFC
+    3339) or a number of seconds.
     """
     found: list[str | float] = []
     for question in asking.form.questions:
@@ -58,12 +58,12 @@ def question_request(
         context: Settings and records.
         asking: The form that is asked.
         question: The question.
-        persisted: The question as it is recorded.
+        persisted: The question in its recorded form.
         is_first: Whether this is the first request of a form of several questions. The first
             request records the whole form.
-        revises: The inquiry that is asked again after Back.
-        people: The people of an earlier request for this question.
-        deadline: The deadline of the form (RFC 3339); empty if there is none.
+        revises: The id of the request that is repeated after Back.
+        people: The people assigned to an earlier request for this question.
+        deadline: The deadline of the form (RFC 3339). Empty if there is none.
         was_put_to_person: Whether a person was already asked a question of this form.
     """
     form = authored_form(context, asking) if is_first else None
@@ -92,7 +92,7 @@ def question_request(
 
 
 def escalation_request(action: Escalate, asking: FormWanted, deadline: str) -> InquiryRequest:
-    """Return the request for a person's review of a model's answer, without its id."""
+    """Return a request, without its id, that asks a person to review a model's answer."""
     previous = action.previous
     return InquiryRequest(
         id="",
@@ -110,7 +110,7 @@ def escalation_request(action: Escalate, asking: FormWanted, deadline: str) -> I
 def write_request(
     output: StepOutput, context: DecisionContext, request: InquiryRequest
 ) -> InquiryRequest:
-    """Write a request; this is the only place that gives inquiries their ids."""
+    """Write a request with a new id, and return it. No other code assigns request ids."""
     call = context.call.request
     complete = replace(
         request,
@@ -123,7 +123,7 @@ def write_request(
 
 
 def new_deadline(output: StepOutput, asking: FormWanted, policy: ToolPolicy) -> str:
-    """Return the deadline of a form that is asked now; empty if it has none, or the time is
+    """Return the deadline of a form that is asked now. Empty if it has none, or if the time is
     unknown.
     """
     return earliest(output.now, deadlines_of(asking, policy)) if output.now else ""
@@ -157,8 +157,8 @@ def people_of(context: DecisionContext, question: Question[Any]) -> People | Non
 def is_configured(
     context: DecisionContext, people: People | None, form: FormAuthored | None
 ) -> bool:
-    """Return whether the people of a request, or of later questions of its form, are named by a
-    configuration.
+    """Return whether the configuration names the people of a request, or of later questions in its
+    form.
     """
     if people is None and (
         form is None or not any("people" in question for question in form.questions)
@@ -168,15 +168,15 @@ def is_configured(
 
 
 def was_configured(context: DecisionContext) -> bool:
-    """Return whether a configuration named the people that this call has asked.
+    """Return whether the configuration named the people that this call asked.
 
-    Read from the recorded requests, because a `Visit` has no configuration.
+    This is read from the recorded requests, because a `Visit` has no configuration.
     """
     return any(thread.asked.configured for thread in context.call.threads)
 
 
 def authored_form(context: DecisionContext, asking: FormWanted) -> FormAuthored:
-    """Return a form in the representation that its first request records."""
+    """Return a form in the format that its first request records."""
     form = asking.form
     questions = tuple(
         _as_recorded(question, people_of(context, question)) for question in form.questions
@@ -185,8 +185,8 @@ def authored_form(context: DecisionContext, asking: FormWanted) -> FormAuthored:
 
 
 def _as_recorded(question: Question[Any], people: People | None) -> dict[str, Json]:
-    """Return a question of a form with its id, its condition and its people. The deadline of the
-    form is recorded in the request.
+    """Return a form's question as JSON, with its id, condition and people. The form's deadline is
+    recorded in the request.
     """
     recorded = question.to_json() | {"answer_type": question.persisted().to_json()["answer_type"]}
     recorded.pop("deadline_seconds", None)
@@ -200,7 +200,7 @@ def review_behind(
     """Return the request if it is a review of a model's answer. If the request repeats such a
     review after Back, return the earlier review. Otherwise return None.
     """
-    for _ in inquiries:  # a damaged record may contain a cycle
+    for _ in inquiries:  # bounded, because a damaged log may contain a cycle
         if request.escalates:
             return request
         before = inquiries.get(request.revises or "")

@@ -1,4 +1,4 @@
-"""The result of a call for the model: the tool's text, with comments of people and models."""
+"""The result of a call for the model: the tool's text, with comments from people and models."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from midturn.turn.call_record import Attempt, CallRecord, QuestionThread
 from midturn.turn.replay import Replay
 
 _RETRY: Final = r"\s+You may retry(?: with (?:different|other) (?:input|arguments|changes))?\.\s*\Z"
-"""Matches the advice to try again at the end of a tool's message.
-
-It is removed, because midturn's message to the model contains the same advice.
+"""Matches the advice to retry at the end of a tool's message. It is removed, because midturn's
+message to the model contains the same advice.
 """
 
 
 def result_for_model(
     call: CallRecord, outcome: Success | ToolError, run: Replay
 ) -> tuple[str, bool]:
-    """Return the content of the response and whether it is an error, with the reasons that people
-    and models gave.
+    """Return the content of the response, including the reasons that people and models gave, and
+    whether it is an error.
 
-    If a person edited the arguments, the edited arguments come first, because the model knows
-    only its own arguments.
+    If a person edited the arguments, the content starts with the edited arguments, because the
+    model has seen only its own.
 
-    Questions are used in the order in which this run of the tool asked them. The recorded order
-    can differ: the last recorded thread may be a secret that had to be asked again, or may belong
-    to one of several concurrent forms.
+    The reasons are in the order in which this run of the tool asked the questions. The recorded
+    order can differ: the last recorded question may be a secret that had to be asked again, or may
+    belong to one of several concurrent forms.
     """
     match outcome:
         case Success(content):
@@ -55,8 +54,8 @@ def result_for_model(
 
 
 def with_reasons(body: str, run: Replay, reported: Attempt | None = None) -> str:
-    """Return a result followed by the reasons that people typed with the answer no. The reason of
-    the attempt `reported` is left out, because the result already contains it.
+    """Return a result followed by the reasons that people gave for refusing. The reason of the
+    attempt `reported` is left out, because the result already contains it.
     """
     typed = _typed_reasons(run.in_order, reported)
     passed_on = _passed_on(body) if typed else None
@@ -76,7 +75,7 @@ def _passed_on(body: str) -> str | None:
     """
     try:
         result: object = json.loads(body)
-    except (ValueError, RecursionError):  # a result may be any text
+    except (ValueError, RecursionError):  # a result can be any text
         return None
     reason = cast("dict[str, object]", result).get("reason") if isinstance(result, dict) else None
     return reason if isinstance(reason, str) else None
@@ -85,8 +84,8 @@ def _passed_on(body: str) -> str | None:
 def _explained(
     call: CallRecord, message: str, attempt: Attempt | None
 ) -> tuple[str, Attempt | None]:
-    """Add the name of the model, person or program that rejected the call, if the last question
-    was answered with no.
+    """If the last question was answered with no, add the model, person or program that answered.
+    Also return the attempt whose reason is now included.
     """
     response = attempt.response if attempt else None
     if (
@@ -117,8 +116,8 @@ def _explained(
 
 
 def _typed_reasons(threads: Sequence[QuestionThread], reported: Attempt | None) -> list[str]:
-    """Return the reasons that people typed with the answer no in this call, in order, without the
-    reason of `reported`.
+    """Return the reasons that people gave for refusing in this call, in order, without the reason
+    of `reported`.
     """
     found: list[str] = []
     for thread in threads:

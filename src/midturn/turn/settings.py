@@ -18,29 +18,28 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     """Settings of one turn.
 
     Args:
-        tools: The policy of each offered tool. A call of any other tool is answered with an
+        tools: The policy of each tool that the model may call. A call to any other tool returns an
             error.
         conversation: ID of the conversation.
         attached: Whether a person is attached.
-        at_prompt: The attached person who replies to prompts. Decisions that this person may not
-            make are not shown.
+        at_prompt: The attached person. Decisions that this person may not make are not shown at the
+            prompt.
         directory: The configured people.
-        answerers: The configured people in a process that only records answers. They are used to
-            check responders. Unlike `directory`, they are not used to write requests.
+        answerers: The configured people in a process that only records answers. Used to check
+            responders, but unlike `directory` not to write requests.
         limits: The limits of the turn.
         prompts_at_once: Maximum number of open prompts. A terminal shows one.
-        previewing: Tools that can return their first question before they run.
+        previewing: Names of the tools that can return their first question before they run.
         own_rules: Names of the tools whose rule is a Python function (`@tool(run=…)`).
-        knows_rules: Whether this process knows the rules of the tools. False in a process that only
+        knows_rules: Whether this process has the rules of the tools. False in a process that only
             records answers.
-        rules_of_edits: Returns the ruling on edited arguments. Set in a process that only records
-            answers, if it knows the rules.
+        rules_of_edits: Evaluates the rules for edited arguments. Set in a process that only records
+            answers, if it has the rules.
         start: The first event of a new turn.
-        family: Records of the outer and nested turns of this turn. The key is the ID of the event
-            that refers to the turn. All these turns share the limits of questions shown and of
-            model calls.
-        standing: The decisions that hold for the rest of the conversation, as of the start of the
-            turn.
+        family: The records of this turn's outer and nested turns, by the ID of the event that
+            refers to the turn. All these turns share the limits on questions shown and on model
+            calls.
+        standing: The standing decisions of the conversation at the start of the turn.
     """
 
     tools: Mapping[str, ToolPolicy]
@@ -61,18 +60,18 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def known_people(self) -> Directory | None:
-        """The configured people whose answers count."""
+        """The configured people against whom responders are checked."""
         return self.answerers or self.directory
 
     @property
     def names_people(self) -> bool:
-        """Whether a configuration names the people who are asked."""
+        """Whether the configuration defines people."""
         return self.directory is not None and bool(self.directory.people)
 
     def filled_in(self, people: People) -> People:
-        """Return the people of a question as they are recorded.
+        """Return the people of a question in their recorded form.
 
-        If there is a configuration, it defines the members of each group. Members that the
-        program defines are ignored.
+        If people are configured, the configuration defines the members of each group, and members
+        that the program defines are ignored.
         """
         return people if self.directory is None else self.directory.filled_in(people)

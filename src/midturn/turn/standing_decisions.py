@@ -16,11 +16,11 @@ from midturn.routing.rules import exact_rule, read_run_rules
 from midturn.turn.memory import scopes_of
 
 PEOPLE_DECIDE = (
-    "Certain people decide each such call, so a yes cannot count for later calls. Answer without a"
-    " scope."
+    "Only certain people may decide such calls, so an approval cannot apply to later calls. Answer"
+    " without a scope."
 )
 _BY_RULE = (
-    "A rule requires your approval of each such call ({place}), so a yes cannot count for later"
+    "A rule ({place}) requires approval for each such call, so an approval cannot apply to later"
     " calls. Answer without a scope, or change the rule."
 )
 _WRITES_NO_RULES = (
@@ -35,13 +35,14 @@ _CHANGED = (
 
 
 def changed(tool: str, place: str) -> str:
-    """Return the message that a rule does not apply any more, because its tool has changed."""
+    """Return the message that a rule no longer applies, because its tool has changed."""
     return _CHANGED.format(tool=tool, place=place)
 
 
 def scopes_for(arguments: Json, *, is_local: bool) -> tuple[Scope, ...]:
-    """Return the scopes of a permission for calls with these arguments. A permission for a tool
-    of the workspace never applies in other workspaces, where this tool may be different.
+    """Return the scopes that a permission for calls with these arguments may have. A permission for
+    a tool that the workspace defines never applies in other workspaces, where the tool may be
+    different.
     """
     if exact_rule(arguments) is None:
         return ()
@@ -51,8 +52,8 @@ def scopes_for(arguments: Json, *, is_local: bool) -> tuple[Scope, ...]:
 def refusal(
     scope: Scope, offered: tuple[Scope, ...], rule: str = "", *, has_people: bool = False
 ) -> str:
-    """Return why an answer may not have a scope; empty if it may. `rule` is the location of the
-    rule that required a person.
+    """Return why an answer may not have a scope. Empty if it may. `rule` is the location of the
+    rule that required approval.
     """
     if scope in offered:
         return ""
@@ -61,25 +62,25 @@ def refusal(
     if rule:
         return _BY_RULE.format(place=rule)
     if not offered:
-        return f"This answer cannot have the scope `{scope}`: it counts for this question only."
+        return f"This answer cannot have the scope `{scope}`: it applies only to this question."
     return (
-        f"This answer cannot have the scope `{scope}`: it may have"
+        f"This answer cannot have the scope `{scope}`. Allowed:"
         f" {' or '.join(f'`{each}`' for each in offered)}."
     )
 
 
 def rule_problem(rule: JsonObject | None, arguments: Json, definition: str) -> str:
-    """Return why a rule does not permit a call with these arguments; empty if it does."""
+    """Return why a rule does not permit a call with these arguments. Empty if it does."""
     try:
         (read,) = read_run_rules([rule])
     except ConfigError as error:
         return f"The rule cannot be used: {error}"
     if not read.is_about(definition):
-        return "The rule is for another definition of the tool."
+        return "The rule was written for a different definition of the tool."
     return (
         ""
         if read.is_permissive and read.holds(arguments)
-        else "The rule does not let this call run."
+        else "The rule does not permit this call."
     )
 
 
@@ -87,14 +88,14 @@ def permission_event(
     id: str, tool: str, arguments: Json, reply: Answered, definition: str, who: AnsweredBy
 ) -> Standing | str:
     """Return the event that records a permission for the rest of the conversation, or the reason
-    why there is no event.
+    why it is not allowed.
     """
     if reply.scope != "conversation":
         return _WRITES_NO_RULES
     if reply.value is not True:
-        return "Only the answer yes may have a scope: the answer no applies to this call only."
+        return "Only an approval may have a scope: a refusal applies only to this call."
     if who.by != "user":
-        return "Only a person may allow later calls."
+        return "Only a person may approve later calls."
     rule = reply.rule if reply.rule is not None else exact_rule(arguments)
     if why := rule_problem(rule, arguments, definition):
         return why
@@ -105,7 +106,7 @@ def answer_event(
     request: InquiryRequest, tool: str, question: Question[Any], reply: Answered, who: AnsweredBy
 ) -> Standing | str:
     """Return the event that records an answer for the rest of the conversation, or the reason why
-    there is no event.
+    it is not allowed.
     """
     if reply.scope is None or isinstance(reply.value, SecretValue):
         return "A secret is never remembered."

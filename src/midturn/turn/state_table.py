@@ -1,7 +1,7 @@
 """The state table of a turn: the stages of a call, which the code uses, and a list of all
 transitions.
 
-`STAGES` is used by `Call`: it is the only way from one stage to another. `ROWS` describes every
+`Call` changes its stage only through `STAGES`. `ROWS` describes every
 transition of the machine with its condition, events and effects. ARCHITECTURE shows the rows, and
 tests/turn/test_state_table.py checks that they are complete: every input, effect and next action
 occurs in a row, and the rows of calls agree with `STAGES`.
@@ -37,17 +37,17 @@ class Move(StrEnum):
 STAGE_MEANINGS: Final[Mapping[Stage, str]] = {
     Stage.PERMIT: "somebody decides whether it may run",
     Stage.RUN: "its tool runs, and coroutines of it may ask",
-    Stage.RETURN: "its tool has returned a form, and runs again with the answers",
+    Stage.RETURN: "its tool returned a form, and runs again with the answers",
     Stage.DELIVER: "somebody decides whether the model may read the result",
-    Stage.DONE: "it has its response, or was left",
+    Stage.DONE: "it has a response, or this process left it",
 }
 
 STAGES: Final[Mapping[Stage, Mapping[Move, Stage]]] = {
     Stage.PERMIT: {
         Move.RUN: Stage.RUN,
-        # a `Visit` answers a form that the tool has returned, without running the tool
+        # a `Visit` answers a form that the tool returned, without running the tool
         Move.RETURN: Stage.RETURN,
-        Move.FINISH: Stage.DELIVER,  # a resumed turn has the result on record
+        Move.FINISH: Stage.DELIVER,  # a resumed turn has a recorded result
         Move.END: Stage.DONE,
     },
     Stage.RUN: {
@@ -139,7 +139,7 @@ TURN: Final = (
         "`Interrupted`",
         "the user may decide all open questions",
         "over",
-        "what the model said, closing batch",
+        "the model's output, closing batch",
         "as T9",
     ),
     Row(
@@ -155,7 +155,7 @@ TURN: Final = (
         "T12",
         "any",
         "`CallBegun`",
-        "a loop of another program makes a call",
+        "another program's agent loop makes a call",
         "call begins",
         "turn_start and tool_call_request if new",
     ),
@@ -210,7 +210,7 @@ CALL: Final = (
         "DONE",
         "tool_call_response (error)",
     ),
-    Row("C2", "PERMIT", "begins", "a delivery waits on record", "DELIVER → D"),
+    Row("C2", "PERMIT", "begins", "a delivery is recorded as open", "DELIVER → D"),
     Row(
         "C3",
         "PERMIT",
@@ -224,7 +224,7 @@ CALL: Final = (
         "C4",
         "PERMIT",
         "begins",
-        "the tool previews its first question, nothing waits on record",
+        "the tool previews its first question, no approval is open",
         "PERMIT",
         "-",
         "`PreviewQuestion`",
@@ -233,7 +233,7 @@ CALL: Final = (
         "C5",
         "PERMIT",
         "begins",
-        "an unchecked edit waits on record, its rules are functions",
+        "an unchecked edit is recorded, a rule is a function",
         "PERMIT",
         "-",
         "`PreviewQuestion`",
@@ -302,14 +302,14 @@ CALL: Final = (
         "superseded…, tool_call_response",
         "`StopTool`",
     ),
-    Row("C20", "RUN", "`ToolQueued`", "-", "same: only changes whether the turn may rest"),
+    Row("C20", "RUN", "`ToolQueued`", "-", "same; can change whether the turn may rest"),
     Row(
         "C21",
         "RUN",
         "`ChildTurnRequested`",
         "-",
         "same",
-        "child, unless it is on record",
+        "child, unless already recorded",
         "`RunChild`",
     ),
     Row(
@@ -317,7 +317,7 @@ CALL: Final = (
         "RUN",
         "`ChildTurnChanged`",
         "moving, resting, over",
-        "same: only changes whether the turn may rest",
+        "same; can change whether the turn may rest",
     ),
     Row(
         "C23",
@@ -343,28 +343,28 @@ CALL: Final = (
         "`ValueKept`",
         "-",
         "same",
-        "call_value, unless it is on record",
+        "call_value, unless already recorded",
         "`ConfirmValue`",
     ),
 )
 
 FORM: Final = (
-    Row("F1", "question", "reached", "answer on record, fits", "next position"),
+    Row("F1", "question", "reached", "recorded answer, valid", "next position"),
     Row(
         "F2",
         "question",
         "reached",
-        "answer on record, does not fit",
-        "same; the record is used up",
+        "recorded answer, invalid",
+        "same; the answer is skipped",
         "-",
         "`Warn`",
     ),
-    Row("F3", "question", "reached", "Back on record", "previous question that a person answered"),
+    Row("F3", "question", "reached", "recorded Back", "previous question that a person answered"),
     Row(
         "F4",
         "question",
         "reached",
-        "refusal or deadline on record, the tool handles missing answers",
+        "recorded refusal or deadline, the tool handles missing answers",
         "done with `NoAnswer`",
         "-",
         "C14 or C15",
@@ -373,15 +373,15 @@ FORM: Final = (
         "F5",
         "question",
         "reached",
-        "deadline on record, the tool does not handle missing answers",
+        "recorded deadline, the tool does not handle missing answers",
         "call responds (C19)",
     ),
-    Row("F6", "question", "reached", "open on record", "waits → D"),
+    Row("F6", "question", "reached", "recorded and open", "waits → D"),
     Row(
         "F7",
         "question",
         "reached",
-        "open on record with a model, now for a person",
+        "recorded and open for a model, now for a person",
         "waits → D",
         "superseded, inquiry_request",
     ),
@@ -389,7 +389,7 @@ FORM: Final = (
         "F8",
         "question",
         "reached",
-        "nothing on record",
+        "not recorded",
         "waits → D",
         "inquiry_request (the first one with the form)",
     ),
@@ -444,16 +444,16 @@ FORM: Final = (
         "next position",
         "inquiry_request, inquiry_response (default)",
     ),
-    Row("F17", "review", "reached", "approved on record", "complete"),
+    Row("F17", "review", "reached", "recorded as approved", "complete"),
     Row(
         "F18",
         "review",
         "reached",
-        "Back on record: an unused recorded question revises an answer of this run",
+        "recorded Back: an unmatched question repeats a question of this run",
         "previous question",
     ),
-    Row("F19", "review", "reached", "reply or deadline on record", "as F4, F5 and F12"),
-    Row("F20", "review", "reached", "nothing decided on record", "waits → D"),
+    Row("F19", "review", "reached", "recorded reply or deadline", "as F4, F5 and F12"),
+    Row("F20", "review", "reached", "no recorded decision", "waits → D"),
     Row("F21", "waits at review", "`SubmitForm`", "-", "complete"),
     Row(
         "F22",

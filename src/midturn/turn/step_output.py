@@ -1,4 +1,6 @@
-"""Output of one step of the machine: the events to record and the other effects."""
+"""Collects the output of one step of the state machine: the events to record, and the other
+effects.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ E = TypeVar("E", bound=Event)
 class StepOutput:
     """Collects the events and effects of the current step.
 
-    `write` is the only way to write events, and `want` the only way to request other effects.
+    Events are written only with `write`, and other effects are requested only with `want`.
 
-    It also holds the settings and the record, which all parts of a turn share.
+    The object also contains the settings and the turn record, which all parts of a turn share.
     """
 
     def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
@@ -31,21 +33,21 @@ class StepOutput:
         self.record = TurnRecord(settings.limits)
         self.record.memory.recall(settings.standing)
         self.now = ""
-        """The last reported time (RFC 3339). New deadlines count from this time. Empty if no time
-        was reported.
+        """The last reported time (RFC 3339), from which new deadlines are computed. Empty if no
+        time was reported.
         """
         self.deadlines_until = ""
-        """Deadlines up to this time have passed; empty if no trusted time was reported."""
+        """Deadlines up to this time have passed. Empty if no trusted time was reported."""
         self.drafts: dict[str, dict[str, Json]] = {}
-        """Answers that people entered in a form before they left it, by tool and question id."""
+        """Answers that people entered in a form before they cancelled it, by tool and question id.
+        """
         self.previewing: set[str] = set()
-        """Approvals of calls whose tools are asked for a preview.
-
-        The ids of these approvals are in use, although the approvals are not recorded yet.
+        """Ids of approvals that wait for a preview of the tool's question. They are in use although
+        the approvals are not recorded yet.
         """
         self.written = 0
-        """Number of events written by this process. If it is unchanged, a decision need not be
-        routed again.
+        """Number of events written by this process. If it has not changed since a decision was
+        routed, the decision does not have to be routed again.
         """
         self._ids = ids
         self._warned: set[tuple[str, str | None]] = set()
@@ -59,26 +61,26 @@ class StepOutput:
         identified = replace(event, event_id=next(self._ids))
         self.record.apply(
             identified
-        )  # applied before it is durable: later events of this step depend on it, and a crash loses both
+        )  # before it is durable: later events of this step depend on it, and a crash loses both
         self._events.append(identified)
         self.written += 1
         return identified
 
     def want(self, effect: Effect) -> None:
-        """Request an effect. It is performed after all events of this step are durable."""
+        """Request an effect. The driver performs it after all events of this step are durable."""
         self._effects.append(effect)
 
     def warn(self, about: str, what: str, event: str | None = None) -> None:
-        """Show a warning to the user, once per process; `event` is the recorded event that it is
-        about.
+        """Show a warning to the user, once per process. `event` is the recorded event that caused
+        it.
         """
         if (about, event) not in self._warned:
             self._warned.add((about, event))
             self.want(Warn(f"{about}: {what}", event))
 
     def drain(self) -> tuple[Effect, ...]:
-        """Return the effects of this step, and begin the next one. Events come first: they are
-        one batch.
+        """Return the effects of this step, and begin the next step. The events come first, as one
+        batch.
         """
         if not self._events and not self._effects:
             return ()
@@ -92,14 +94,14 @@ class StepOutput:
             self.write(event)
 
     def barred_from_ending(self, who: AnsweredBy) -> str:
-        """Return why a person may not end this turn together with its outer and nested turns;
-        empty if the person may end them.
+        """Return why a person may not end this turn together with its outer and nested turns. Empty
+        if the person may end them.
         """
         family = [turn for turn in self.settings.family.values() if turn is not self.record]
         return ending_barred((self.record, *family), who, self.settings.known_people)
 
     def supersede(self, request: InquiryRequest) -> None:
-        """Close a question whose answer is not needed any more."""
+        """Close a question whose answer is no longer needed."""
         self.write(InquiryCancelled(id=request.id, reason="superseded"))
 
     def supersede_questions(self, call: CallRecord) -> None:

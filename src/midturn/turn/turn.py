@@ -1,53 +1,53 @@
-"""The state machine of a turn: inputs are values, effects are values, in order.
+"""The state machine of a turn. Inputs and effects are values.
 
 Theory of operation
 ===================
 
-A turn begins with a message of the user and ends with the model's last reply to it. `Turn.step`
-takes one input and returns the effects (`turn/inputs.py` has both). It never waits and never
-fails halfway, so the state between two steps is always consistent, and the process may be killed
-between any two.
+A turn begins with a user message and ends with the model's last reply to it. `Turn.step` takes one
+input and returns the effects (both are defined in `turn/inputs.py`). It never waits and never fails
+halfway, so the state between two steps is always consistent, and the process can be killed between
+any two steps.
 
-**States.** A turn is moving (the model, a tool or an attached person is busy), resting (every
-call waits for an absent person), or over. This state is not stored: it is computed from the calls
-and the queue of decisions. "Over" in memory means that this run is done with the turn. Its log
-ends with a `TurnEnd` only if the turn itself has ended. A turn that was suspended, or left open
-because the model was unavailable, has no `TurnEnd` and is resumed from its events. All transitions
-are in `turn/state_table.py`.
+**States.** A turn is moving (the model, a tool or an attached person is busy), resting (every call
+waits for an absent person), or over. This state is not stored, but computed from the calls and the
+decision queue. "Over" means that this run of the turn is done. The log contains a `TurnEnd` only if
+the turn itself has ended. A turn that was suspended, or left open because the model was
+unavailable, has no `TurnEnd` and can be resumed from its events. All transitions are listed in
+`turn/state_table.py`.
 
 **One step.** `_apply` processes the input. `_settle` then continues until the turn waits for
-another input: calls use answers on record, prompts open up to the maximum number, and once every
-call has its response, the model is asked. `_settle` is a loop and not a recursion, because a form
-with many recorded answers would otherwise exceed the recursion limit.
+another input: calls use recorded answers, prompts are opened up to the maximum number, and the
+model is asked once every call has its response. `_settle` is a loop, because with recursion a form
+with many recorded answers would exceed the recursion limit.
 
-**Ownership.** Each fact has one writer:
+**Ownership.** Each part of the state has one writer:
 
 - recorded state: `TurnRecord.apply`, called by `StepOutput.write` for new events
-- the recorded attempts that a run of a call has used: `Replay`, one for each run
+- the recorded questions that a run of a call has matched: `Replay`, one for each run
 - the open decisions and their states: `DecisionQueue`
 - the position in a form and its answers: `FormRun`
 - the stage of a call and its list of form runs: `Call`
-- the list of calls, requests to the model, and the end of the turn: `Turn`
+- the list of calls, the model requests, and the end of the turn: `Turn`
 
-Imports have one direction: `turn → call → form_run → queue → decisions → record`. Lower layers
-return instructions to their callers: the queue returns a next action to the call, or an `TurnEnding`
+Imports go in one direction: `turn → call → form_run → queue → decisions → record`. A lower layer
+returns instructions to its caller: the queue returns a next action to the call, or a `TurnEnding`
 to the turn.
 
 **Guarantees.**
 
-1. The events of a step are one batch, before all other effects. The driver makes the batch durable
-   before it begins the rest.
+1. The events of a step are one batch and come before all other effects. The driver makes the batch
+   durable before it performs the other effects.
 2. Every request gets exactly one response, however the turn ends: see `_finish`, `_end`,
    `Call._respond`.
-3. An input that comes too late is dropped and is never an error, because a person, a model and
-   another process may answer at the same moment.
+3. An input that comes too late is dropped without an error, because a person, a model and another
+   process can answer at the same moment.
 4. From every prefix of the events, `resume` leads to the same results and the same answers, and no
    question with a durable answer is asked again.
-5. The machine reads no clock, no file and no random number; ids come from an iterator that is
-   passed in.
+5. The machine does not read a clock, a file or random numbers. Ids come from an iterator that the
+   caller passes in.
 
 **Why `rest` is not part of `step`.** A tool that asks several questions concurrently sends them as
-separate inputs. A turn that suspended itself in the step of the first question would never
+separate inputs. If the turn suspended itself in the step of the first question, it would never
 receive the second. Only the driver knows that no further input is coming.
 """
 
@@ -75,14 +75,14 @@ if TYPE_CHECKING:
 
 
 _AGENT = "agent"
-"""Key in the metadata of a call that a loop with several agents makes."""
+"""Metadata key for the agent that made a call, in an agent loop that runs several agents."""
 
 
 class Turn:
-    """The machine of one turn.
+    """The state machine of one turn.
 
     `step` takes one input and returns the effects: the events to record come first, as one batch,
-    and have to be durable before the other effects begin. `resume` continues from recorded
+    and must be durable before the other effects are performed. `resume` continues from recorded
     events.
 
     Args:
@@ -94,7 +94,8 @@ class Turn:
         self._output = StepOutput(settings, ids)
         self._queue = DecisionQueue(self._output)
         self._calls: dict[str, Call] = {}
-        """The calls that this run has begun and that are not done, by event."""
+        """The calls that this run began and that are not done, by the `event_id` of their requests.
+        """
         self.record = self._output.record
         """The recorded state of the turn."""
         self._model_requested = False
@@ -105,15 +106,15 @@ class Turn:
     def resume(
         cls, events: Sequence[ev.Event], settings: TurnSettings, ids: Iterator[str]
     ) -> tuple[Turn, tuple[steps.Effect, ...]]:
-        """Load an open turn and return the effects that continue it. For a turn that has ended
-        there are none.
+        """Load an open turn and return the effects that continue it. For a turn that has ended, no
+        effects are returned.
         """
         turn = cls.load(events, settings, ids)
         return turn, turn.step(steps.TurnResumed())
 
     @classmethod
     def load(cls, events: Sequence[ev.Event], settings: TurnSettings, ids: Iterator[str]) -> Turn:
-        """Load a turn from its events; nothing continues yet."""
+        """Load a turn from its events without continuing it."""
         turn = cls(settings, ids)
         for event in events:
             turn.record.apply(event)
@@ -122,11 +123,13 @@ class Turn:
 
     @property
     def is_over(self) -> bool:
-        """Whether the turn is suspended, left open, or ended: no input changes it any more."""
+        """Whether this run is done: the turn is suspended, left open or ended, and ignores further
+        inputs.
+        """
         return self._is_over
 
     def step(self, happened: steps.Happened) -> tuple[steps.Effect, ...]:
-        """Process one input; return the effects, in order. An input that comes too late is
+        """Process one input and return the effects, in order. An input that comes too late is
         dropped.
         """
         if self._is_over:
@@ -136,8 +139,7 @@ class Turn:
         return self._output.drain()
 
     def rest(self) -> tuple[steps.Effect, ...]:
-        """Suspend the turn if it can continue only after an answer of absent people; return the
-        effects.
+        """Suspend the turn if only answers from absent people can continue it. Return the effects.
 
         Call this method when no other input is coming.
         """
@@ -156,15 +158,15 @@ class Turn:
         )
 
     def _is_held_up(self, call: Call) -> bool:
-        """Return whether the tool of a call has to wait for the tool of another call, and that
-        tool waits for an absent person.
+        """Return whether the tool of a call must wait for the tool of another call, which in turn
+        waits for an absent person.
         """
         return any(
             ahead in self._calls and self._calls[ahead].is_resting_inside for ahead in call.ahead
         )
 
     def _waits_inside(self, call: Call) -> bool:
-        """Return whether the function of a call has made nested calls that all wait for an absent
+        """Return whether the function of a call made nested calls, all of which wait for an absent
         person.
         """
         inner = [other for other in self._calls.values() if other.outer == call.event]
@@ -173,8 +175,8 @@ class Turn:
         )
 
     def needs_time(self, happened: steps.Happened) -> bool:
-        """Return whether an input opens something with a deadline, so that the turn has to know
-        the time.
+        """Return whether processing an input can set a deadline, so that the current time must be
+        reported first.
         """
         match happened:
             case steps.ToolAwaits() | steps.ToolReturned():
@@ -203,8 +205,8 @@ class Turn:
         return policy is not None and policy.deadline is not None
 
     def content_of(self, call: str, outcome: Success | ToolError) -> str:
-        """Return the text that the model would read about a running call if its tool ended now;
-        empty if there is no such call.
+        """Return the text that the model would read if the tool of a running call ended now. Empty
+        if there is no such call.
         """
         live = self._calls.get(call)
         return live.content_of(outcome) if live else ""
@@ -307,9 +309,7 @@ class Turn:
                 self._end(ending)
 
     def _answered_as_map(self, happened: steps.AnsweredElsewhere) -> bool:
-        """Process an answer that is a map for a whole form; return False if the answer is not a
-        map.
-        """
+        """Process a map of answers to a whole form. Return False if the answer is no such map."""
         each = self._queue.waiting_for(happened.event_id)
         if each is None:
             return False
@@ -324,7 +324,7 @@ class Turn:
         return True
 
     def _time_passed(self, now: str) -> None:
-        """Take the current time and expire every decision whose deadline has passed."""
+        """Store the current time, and expire every decision whose deadline has passed."""
         self._output.now = self._output.deadlines_until = now
         for call in tuple(self._calls.values()):
             call.expire(now)
@@ -366,8 +366,8 @@ class Turn:
             self._begin(record)
 
     def _call_begun(self, begun: steps.CallBegun) -> None:
-        """Begin a call of another program's loop. An equal call that was left unfinished begins
-        again and is replayed.
+        """Begin a call that another program's agent loop makes. If the same call was left
+        unfinished, it begins again and is replayed.
         """
         if not self.record.started:
             self._output.write(self._output.settings.start)
@@ -412,16 +412,16 @@ class Turn:
     # ----------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Continue until the turn waits for another input: use answers on record, open prompts, ask
-        the model.
+        """Continue until the turn waits for another input: use recorded answers, open prompts, and
+        ask the model.
         """
         moved = True
         while moved and not self._is_over:
-            for event, call in tuple(self._calls.items()):  # a copy: a call that is done is removed
+            for event, call in tuple(self._calls.items()):  # a copy: done calls are removed
                 call.advance()
                 if (
                     self._output.deadlines_until
-                ):  # the time may have been reported before the call opened its decisions
+                ):  # the time may have been reported before the call requested its decisions
                     call.expire(self._output.deadlines_until)
                 if call.stage is Stage.DONE:
                     self._calls.pop(event, None)
@@ -432,13 +432,13 @@ class Turn:
             self._ask_model()
 
     def _open_prompts(self) -> bool:
-        """Open as many prompts as allowed. Return True if a decision was closed instead, so that
-        its call can continue.
+        """Open as many prompts as are allowed. Return True if a decision was closed instead, so
+        that its call can continue.
         """
         while each := self._queue.next_in_line():
             if (
                 each.routed_at != self._output.written
-            ):  # the answer to an equal question may have been remembered in the meantime
+            ):  # an answer to the same question may have been remembered in the meantime
                 self._calls[each.call].route(each.decision, each.screen)
                 again = self._queue.find(each.id)
                 if again is None or again.place != "line":
@@ -453,7 +453,7 @@ class Turn:
         if policy is None:
             self._output.supersede_questions(
                 record
-            )  # these questions were asked when the tool still existed
+            )  # the tool existed when these questions were asked
             content = messages.unknown_tool(name, list(self._output.settings.tools))
             self._output.write(
                 ev.ToolCallResponse(
@@ -485,7 +485,7 @@ class Turn:
     def _finish(self) -> None:
         """End a turn that is complete.
 
-        Requests that are still open belong to no call: they were written by another program.
+        Requests that are still open do not belong to a call: another program wrote them.
         """
         for request in self.record.open_requests:
             self._output.supersede(request)
@@ -501,16 +501,16 @@ class Turn:
         self._leave(steps.EndTurn(ending.status, ending.error))
 
     def _leave_to_others(self, why: str) -> None:
-        """Leave the turn open, because a person wants to end it but other people have to decide
-        questions of it.
+        """Leave the turn open, because a person wants to end it but other people must decide some
+        of its questions.
         """
         self._output.want(steps.Warn(f"The turn stays open. {why}"))
         self._stop_model()
         self._suspend()
 
     def _suspend(self) -> None:
-        """Suspend the turn until absent people answer. If the recorded events would make the turn
-        ready, record that this run has processed every answer.
+        """Suspend the turn until absent people answer. If the turn would count as ready, record
+        that this run processed every answer.
         """
         if self.record.is_ready:
             self._output.write(ev.Suspended(through=self.record.last))
@@ -529,15 +529,16 @@ class Turn:
 
 
 def agent_of(request: ev.ToolCallRequest) -> str:
-    """Return the name of the agent that made a call; empty if it is not recorded."""
+    """Return the name of the agent that made a call. Empty if it is not recorded."""
     agent = (request.metadata or {}).get(_AGENT, "")
     return agent if isinstance(agent, str) else ""
 
 
 def is_call(request: ev.ToolCallRequest, begun: steps.CallBegun) -> bool:
-    """Return whether a recorded call has the agent, tool, id and arguments of the loop's call.
+    """Return whether a recorded call has the same agent, tool, id and arguments as a call of an
+    agent loop.
 
-    A recorded call without an agent was written by an older version and matches any agent.
+    A recorded call without an agent was written by an older version, and matches any agent.
     """
     agent = (request.metadata or {}).get(_AGENT, begun.agent)
     same = (request.id, request.name, agent) == (begun.id, begun.name, begun.agent)

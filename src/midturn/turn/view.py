@@ -1,8 +1,8 @@
-"""A turn for readers outside of the machine: open questions, answers, deadlines, and whether it can
+"""A read-only view of a turn: open questions, answers, deadlines, and whether the turn can
 continue.
 
-A view reads the machine's own record (`turn/record.py`), so a list, a page, a hook and a worker
-see the same state as a run that resumes the turn.
+A view uses the state machine's own record (`turn/record.py`), so a list, a page, a hook and a
+worker see the same state as a run that resumes the turn.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _NO_TURN: Final = Window(())
 
 
 class TurnView:
-    """A view of an open or finished turn. A view without a turn has no open questions."""
+    """A view of an open or finished turn. It may be empty; an empty view has no open questions."""
 
     def __init__(self, window: Window | None, record: TurnRecord | None = None) -> None:
-        """Create a view of the events of one turn; `record` is the state of the turn, if it is
-        already known.
+        """Create a view of the events of one turn. `record` is the recorded state, if it is already
+        computed.
         """
         self.events = (window or _NO_TURN).events
         self.is_open = window is not None and window.open
@@ -48,12 +48,12 @@ class TurnView:
 
     @classmethod
     def last(cls, events: Sequence[ev.Event]) -> TurnView:
-        """Return a view of the last turn. The events may begin anywhere before its start."""
+        """Return a view of the last turn. `events` may start anywhere before that turn."""
         return cls(last_turn(events))
 
     @classmethod
     def of(cls, events: Sequence[ev.Event], event_id: str) -> TurnView:
-        """Return a view of the turn that contains an event; an empty one if no turn does."""
+        """Return a view of the turn that contains an event. The view is empty if no turn does."""
         holding = (
             window
             for window in reversed(turns(events))
@@ -71,7 +71,7 @@ class TurnView:
 
     @cached_property
     def asker(self) -> AskingAgent | None:
-        """The other agent that asks; None in a turn of midturn."""
+        """The external agent that asks. None if midturn runs the turn."""
         return asker_of(self.events)
 
     # Continuing the turn
@@ -79,19 +79,19 @@ class TurnView:
 
     @property
     def goes_on_here(self) -> bool:
-        """Whether the turn is open and a run of midturn may continue it. A call of another agent
-        continues in that agent.
+        """Whether the turn is open and midturn can continue it. False for a turn of an external
+        agent, which continues in that agent.
         """
         return self.is_open and self.asker is None
 
     @property
     def is_ready(self) -> bool:
-        """Whether the turn can continue without an absent person."""
+        """Whether a person's decision lets the turn continue, and no run has processed it yet."""
         return self.goes_on_here and self.record.is_ready
 
     @property
     def is_due(self) -> bool:
-        """Whether the turn can continue without people."""
+        """Whether the turn can continue without people, for example because its process died."""
         return self.goes_on_here and self.record.is_due
 
     # Open questions
@@ -109,10 +109,10 @@ class TurnView:
 
     @property
     def deadlines(self) -> Mapping[str, str]:
-        """The deadline of each open question, permission and review that has one, by its
-        `event_id`.
+        """The deadlines of open questions, permissions and reviews, by `event_id`. Requests without
+        a deadline are not included.
 
-        The deadline of another agent's question is the time at which the agent opens its own
+        The deadline of an external agent's question is the time at which the agent asks in its own
         dialog instead.
         """
         if self.is_open and self.asker:
@@ -127,14 +127,14 @@ class TurnView:
 
     @property
     def first_deadline(self) -> str:
-        """The earliest deadline; empty if no open question has a deadline, or if no worker would
-        continue the turn.
+        """The earliest deadline. Empty if no open question has a deadline, or if an external agent
+        runs the turn.
         """
         return min(self.deadlines.values(), default="") if self.goes_on_here else ""
 
     def on_record(self, event: E) -> E:
-        """Return the recorded version of an event. Events that a run itself wrote have no
-        timestamp in the state of the run.
+        """Return an event as it is in the log. In the state of a run, the events that the run wrote
+        have no timestamp.
         """
         if event.timestamp:
             return event
@@ -155,11 +155,11 @@ class TurnView:
         )
 
     def attempt(self, event_id: str) -> Exchange | None:
-        """Return a question with its response."""
+        """Return a question with its response. None if there is no such question."""
         return next((pair for pair in self.inquiries if pair.request.event_id == event_id), None)
 
     def decision(self, event_id: str) -> ev.InquiryResponse | ev.Approval | None:
-        """Return the event that closed a question; None if it is open or does not exist."""
+        """Return the event that closed a question. None if it is open or does not exist."""
         if found := self.attempt(event_id):
             return found[1]
         waiting = next(
@@ -169,8 +169,8 @@ class TurnView:
         return None if waiting is None else _decided(self.record.approvals, waiting)
 
     def answer(self, event_id: str) -> ev.InquiryAnswered | ev.InquiryRedacted | ev.Approval | None:
-        """Return the answer to a question; None if it is open, was closed without an answer, or
-        was answered in another agent.
+        """Return the answer to a question. None if it is open, was closed without an answer, or was
+        answered in an external agent.
         """
         match self.decision(event_id):
             case ev.Approval() as decision if (
@@ -198,8 +198,8 @@ class TurnView:
 
     @property
     def answerers(self) -> list[ev.AnsweredBy | None]:
-        """The responders to the questions of the turn, in order, without models that a person has
-        overruled.
+        """The responders to the questions in the turn, in order, without models whose answers a
+        person reviewed.
         """
         found = [
             (request, given)
@@ -213,8 +213,8 @@ class TurnView:
     def decided(
         self,
     ) -> Iterator[tuple[ev.InquiryRequest | ev.Approval, ev.InquiryResponse | ev.Approval]]:
-        """Every closed question and approval that people were asked, with the event that closed
-        it; questions come first.
+        """Every closed question and every approval that people were asked for, each with the event
+        that closed it. Questions come first.
         """
         yield from (
             (request, response) for request, response in self.inquiries if response is not None
@@ -232,7 +232,7 @@ class TurnView:
 
     @property
     def cancel_reasons(self) -> set[str]:
-        """The reasons for which questions were closed without an answer."""
+        """The reasons why questions were closed without an answer."""
         return {
             response.reason
             for _, response in self.inquiries
@@ -241,12 +241,12 @@ class TurnView:
 
     @property
     def permissions(self) -> list[ev.Approval]:
-        """The approvals of permissions, in order."""
+        """The approval events of permissions, in order."""
         return [approval for approval in self.record.approvals if approval.kind == "run"]
 
     @property
     def result(self) -> str | None:
-        """The result of the first call that is done; None if no call is done."""
+        """The result of the first call that has a response, or None."""
         return next((response.content for _, response in self.calls if response), None)
 
     @property
@@ -259,14 +259,14 @@ class TurnView:
 
     @property
     def open_children(self) -> list[ev.Child]:
-        """The turns inside of open calls. Only the conversations of these turns record whether
-        they are over.
+        """The nested turns in open calls. Whether they have ended is recorded only in their own
+        conversations.
         """
         return [child.began for child in self._children()]
 
     @property
     def awaited_children(self) -> list[ev.Child]:
-        """The open children whose end this turn has not recorded."""
+        """The nested turns in open calls whose end this turn did not record."""
         return [child.began for child in self._children() if child.state != "done"]
 
     def _children(self) -> Iterator[ChildRecord]:
@@ -293,12 +293,12 @@ def views(events: Iterable[ev.Event]) -> list[TurnView]:
 
 
 def pairs(events: Iterable[ev.Event]) -> list[Exchange]:
-    """Return every inquiry of a turn or a log, with its response (None if it is open)."""
+    """Return every question in a turn or a log, with its response (None if it is open)."""
     return [pair for view in views(events) for pair in view.inquiries]
 
 
 def calls(events: Iterable[ev.Event]) -> list[CallPair]:
-    """Return every tool call of a turn or a log, with its response (None if it has none)."""
+    """Return every tool call in a turn or a log, with its response (None if it has none)."""
     return [pair for view in views(events) for pair in view.calls]
 
 
@@ -307,17 +307,15 @@ def calls(events: Iterable[ev.Event]) -> list[CallPair]:
 
 
 def waiting_until(call: CallRecord) -> Iterator[tuple[str, str]]:
-    """Yield the `event_id` and the deadline of each open question, permission and review of a
-    call.
-    """
+    """Yield the `event_id` and the deadline of each open question and approval in a call."""
     for each in _waiting(call):
         if each.deadline:
             yield each.event_id, each.deadline
 
 
 def expired_requests(turn: TurnView, now: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
-    """Return the events that close questions whose deadline has passed; their calls continue when
-    the turn continues.
+    """Return the events that close questions whose deadline has passed. Their calls continue when
+    the turn is resumed.
     """
     over = {event_id for event_id, deadline in turn.deadlines.items() if deadline <= now}
     if not over:
@@ -337,8 +335,8 @@ def expired_requests(turn: TurnView, now: str, ids: Iterator[str]) -> tuple[ev.E
 
 
 def closed_call(turn: TurnView, content: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
-    """Return the events that end the call of another agent: open questions are superseded, and
-    the agent reads `content`.
+    """Return the events that end an external agent's call: they supersede its open questions, and
+    record `content` as the result.
     """
     call = next(iter(turn.record.calls.values()), None)
     if call is None or not turn.is_open:
@@ -376,7 +374,7 @@ def _expired(waiting: ev.InquiryRequest | ev.Approval, event_id: str) -> ev.Even
 
 
 # --------------------------------------------------------------------------------------------------
-# Errors for answers that come too late, with the same words in every interface
+# Errors for answers that come too late. All interfaces use the same texts
 
 
 _CANCELLED: Final[Mapping[str, str]] = {
@@ -389,13 +387,13 @@ _CANCELLED: Final[Mapping[str, str]] = {
 
 
 def why_closed(events: Sequence[ev.Event], at: Address, now: str = "") -> AlreadyAnswered | NotOpen:
-    """Return the error for an answer that comes too late, or to a question that does not exist.
+    """Return the error for an answer that comes too late, or whose question does not exist.
 
     Args:
         events: The events of the conversation, or of the turn.
         at: The address of the question.
-        now: The current time (RFC 3339). A passed deadline counts even if its expiry is not
-            recorded. Empty to ignore deadlines.
+        now: The current time (RFC 3339). Used to detect a passed deadline that is not recorded yet.
+            Empty to ignore deadlines.
     """
     turn = TurnView.of(events, at.event_id)
     deadline = turn.deadlines.get(at.event_id) if now else None
@@ -421,9 +419,7 @@ def past_deadline(at: Address, deadline: str) -> DeadlinePassed:
 
 
 def _passed(turn: TurnView, event_id: str) -> str:
-    """Return the recorded deadline that has closed a question; empty if no deadline has closed
-    it.
-    """
+    """Return the recorded deadline that closed a question. Empty if no deadline closed it."""
     decision = turn.decision(event_id)
     expired = isinstance(decision, ev.InquiryCancelled) and decision.reason == "deadline"
     if decision is None or (
@@ -447,7 +443,7 @@ def no_question(id: str) -> NoSuchQuestion:
 
 
 def answered_before(at: Address, by: ev.AnsweredBy | None, when: str) -> AlreadyAnswered:
-    """Return the error for a question that `by` has answered before."""
+    """Return the error for a question that `by` already answered."""
     who = describe(by)
     answerer = Answerer(
         by.user or by.model or by.name or by.by if by else "", by.via if by else None, when
@@ -461,7 +457,7 @@ def answered_before(at: Address, by: ev.AnsweredBy | None, when: str) -> Already
 
 
 def describe(by: ev.AnsweredBy | None) -> str:
-    """Return the responder as a phrase; empty if it is not recorded."""
+    """Return a phrase that names the responder. Empty if it is not recorded."""
     match by:
         case None:
             return ""
@@ -505,11 +501,11 @@ def why_unanswered(turn: TurnView, event_id: str) -> str:
 
 
 def why_superseded(turn: TurnView, event_id: str) -> str:
-    """Return the reason why a question of another agent was closed without an answer here; empty
-    if the question is open, or does not belong to another agent.
+    """Return why an external agent's question was closed without an answer through midturn. Empty
+    if the question is open, or if no external agent asked it.
 
-    The question may be closed without an event: after the time limit of its hook, the agent opens
-    its own dialog.
+    The question can be closed without an event: after the hook's time limit, the agent asks in its
+    own dialog.
     """
     if turn.asker is None or not turn.was_asked(event_id):
         return ""

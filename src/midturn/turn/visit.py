@@ -1,5 +1,5 @@
-"""Answers to an open turn from outside a run: the open decisions, and the events that record an
-answer.
+"""Answers an open turn without running it: returns the open decisions, and the events that record
+an answer.
 """
 
 from __future__ import annotations
@@ -61,26 +61,26 @@ _EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
 class Visit:
     """One call of an open turn, replayed up to its open decision.
 
-    No tool runs, and other calls are not changed.
+    Tools are not run, and other calls are not changed.
 
     `prompt` returns the prompt for a person, and `take` returns the batch to append for a reply.
-    After a reply, `prompt` returns the next question of the form, also after Back. The request for
-    the next question is not part of this batch, because the settings of the next run may answer
-    it. It is part of the batch for the next reply. In two cases the batch contains it: after a map
-    of answers, because the unanswered questions have to stay open, and after Back at a review,
-    because only this request records that the person chose Back.
+    After a reply, including Back, `prompt` returns the next question to show. The request for the
+    next question is usually not part of this batch, but of the batch for the next reply, because
+    the settings of the next run may answer the question. There are two exceptions: after a map of
+    answers, because the unanswered questions must stay open, and after Back at a review, because
+    only this request records that the person chose Back.
 
     Args:
         window: The events of the last turn.
         event_id: The request to answer.
-        ids: Gives the new events their ids.
+        ids: Ids for the new events.
         conversation: The conversation, for prompts and their ids.
         directory: The configured people of the process that receives the answer, or None.
-        rules: Returns the ruling on other arguments of the call, if this process knows the rules.
-            Without this function, the process that runs the turn checks edits.
+        rules: Evaluates the tool's permission rules for edited arguments. None if this process does
+            not have the rules; the process that runs the turn then checks edits.
 
     Raises:
-        NotOpen: No such request waits in this turn.
+        NotOpen: The turn has no such open request.
         AlreadyAnswered: Another answer came first.
     """
 
@@ -100,8 +100,8 @@ class Visit:
         self._directory = directory
         self._rules = rules
         self._form: tuple[int, FormWanted] | None = None
-        """The form of the request, with the number of threads before it; None for a permission
-        or a delivery.
+        """The form of the request, after the index of its first question thread in the call. None
+        for a permission or a delivery.
         """
         request = next(
             (asked for asked in put_to_people(window) if asked.event_id == event_id), None
@@ -125,7 +125,7 @@ class Visit:
 
     @property
     def form(self) -> Form | None:
-        """The form that the question belongs to; None for a permission or a delivery."""
+        """The form that the question belongs to. None for a permission or a delivery."""
         return self._form[1].form if self._form else None
 
     @property
@@ -147,22 +147,20 @@ class Visit:
 
     @property
     def barred_for_programs(self) -> str:
-        """The reason why only people may decide; empty if a program may answer on its own
-        behalf.
-        """
+        """Why only people may decide. Empty if a program may answer on its own behalf."""
         each = self._open()
         return not_for_agents(each.decision, Answered(None)) if each else ""
 
     @property
     def secrets(self) -> frozenset[str]:
-        """The ids of the questions that were answered with a secret so far."""
+        """The ids of the questions that have been answered with a secret so far."""
         each = self._open()
         run = self._call.form_run(each.id) if each else None
         known = run.walker.collected if run else self._call.answers
         return frozenset(key for key, value in known.items() if isinstance(value, SecretValue))
 
     def prompt(self) -> Prompt | None:
-        """Return the prompt for a person; None if the visit is over."""
+        """Return the prompt for a person, or None if no decision is open."""
         each = self._open()
         prompt = each.decision.prompt() if each else None
         asker = asker_of(self._window)
@@ -172,27 +170,27 @@ class Visit:
         scopes: tuple[Scope, ...] = tuple(scope for scope in prompt.scopes if scope == "project")
         return replace(
             prompt, may_remember=bool(always), always=always, scopes=scopes
-        )  # a call of another agent is its own turn, so the scope `conversation` is not offered
+        )  # a call of an external agent is a separate turn: `conversation` is not offered
 
     def checked(self) -> tuple[Event, ...]:
-        """Return the events for an edit that was recorded unchecked, given `rules`; none if
-        there is no such edit.
+        """Check an unchecked edit with `rules`, and return the events to append. Empty if there is
+        no such edit.
         """
         batch, self._held = self._held, ()
         return batch
 
     def take(self, reply: Reply, who: AnsweredBy, digest: str = "") -> tuple[Event, ...]:
-        """Return the batch to append for a reply. It has to be durable before the next question is
+        """Return the batch to append for a reply. It must be durable before the next question is
         shown.
 
         Args:
-            reply: The reply. For a form of several questions, `Answered` may hold a map of answers
-                by question id: every answer is recorded, and the form counts as reviewed.
+            reply: The reply. For a form of several questions, `Answered` may contain a map of
+                answers by question id: every answer is recorded, and the form counts as reviewed.
             who: The person or program that replied.
             digest: Digest of the subject that was shown (see `OpenQuestion.digest`).
 
         Raises:
-            AnswerError: The reply is invalid; nothing has changed.
+            AnswerError: The reply is invalid. Nothing was changed.
             NotAllowed: This person may not answer.
         """
         each = self._open()
@@ -226,8 +224,7 @@ class Visit:
         return batch
 
     def _with_kept_choice(self, reply: Reply) -> Reply:
-        """Return an approval with the name of the permission that the other agent should
-        remember.
+        """Return an approval that names the permission which the external agent must remember.
 
         Raises:
             AnswerError: The reply names an unknown permission, or several permissions are offered
@@ -241,8 +238,8 @@ class Visit:
                 [
                     Problem(
                         "",
-                        "This agent offers no permission to remember, so `remember` cannot name"
-                        " one.",
+                        "`remember` must be true or false: this agent has no standing permissions"
+                        " to choose from.",
                     )
                 ]
             )
@@ -253,8 +250,7 @@ class Visit:
                 [
                     Problem(
                         "",
-                        "Only the answer yes can be remembered: this agent does not offer to"
-                        " remember a refusal.",
+                        "Only an approval can be remembered: this agent cannot remember a refusal.",
                     )
                 ]
             )
@@ -276,7 +272,7 @@ class Visit:
         return replace(reply, remember=kept)
 
     def _check_scope(self, reply: Reply) -> None:
-        """Raise an `AnswerError` if the reply has a scope that is not offered."""
+        """Raise an `AnswerError` if the reply has a scope that the prompt does not offer."""
         prompt = self.prompt()
         if (
             prompt is None
@@ -289,14 +285,13 @@ class Visit:
             raise AnswerError([Problem("", why)])
 
     def catch_up(self, window: Sequence[Event]) -> None:
-        """Replay the same call again, because another process has written to the turn since the
-        visit began.
+        """Replay the call again, because another process wrote to the turn after the visit began.
 
         Raises:
             AlreadyAnswered: The shown question was answered.
             NotOpen: The call is waiting for another decision now.
             DigestMismatch: The call was edited after it was shown. The permission is still open,
-                and the prompt shows the edited call.
+                and `prompt` returns the edited call.
         """
         shown, waited = self.prompt(), self._call.waiting
         self._window = window
@@ -324,9 +319,9 @@ class Visit:
             raise self._closed(waited)
 
     def _closed(self, waited: Sequence[str]) -> AlreadyAnswered | NotOpen:
-        """Return the error for a question that is not open any more.
+        """Return the error for a question that is no longer open.
 
-        Requests that were not written yet are not in the log.
+        Ids of requests that were not written yet are ignored.
         """
         turn = TurnView.last(self._window)
         asked = next(
@@ -348,7 +343,7 @@ class Visit:
         if invalid is not None:
             raise invalid.error
         if (still := self._queue.find(each.id)) is not None and still.decision is each.decision:
-            self._queue.withdraw(each.id)  # a vote was recorded: the next voter needs a new `Visit`
+            self._queue.withdraw(each.id)  # a vote was recorded; the next voter needs a new `Visit`
 
     def _open(self) -> OpenDecision | None:
         waiting = self._call.waiting
@@ -361,7 +356,7 @@ class Visit:
     # ----------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """Load the record of the turn, with settings under which a person makes every decision."""
+        """Load the turn record, with settings that leave every decision to a person."""
         names = {call.name for call in call_requests(self._window)}
         policies = {
             name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names
@@ -380,10 +375,10 @@ class Visit:
             self._output.record.apply(event)
 
     def _at_question(self, request: InquiryRequest) -> Call:
-        """Replay the form of a question up to this question.
+        """Replay a form until the requested question is open.
 
-        If a tool has asked an equal question in a form and also alone, the request may belong to
-        either of them. Replay determines the right one.
+        If the tool asked the same question both in a form and alone, the request can belong to
+        either. Replay determines which.
         """
         record, thread = self._open_thread(request)
         for first, form in _forms(record, thread):
@@ -391,11 +386,11 @@ class Visit:
             call = self._replayed(self._output.record.calls[record.request.event_id])
             if request.event_id in call.waiting:
                 return call
-            self._load()  # the form run did not reach the question and has changed the record
+            self._load()  # replay changed the record without reaching the question, so reload it
         raise self._closed([request.event_id])
 
     def _open_thread(self, request: InquiryRequest) -> tuple[CallRecord, QuestionThread]:
-        """Return the call and the thread that a request belongs to, if the request still waits."""
+        """Return the call and the question thread of a request that is still open."""
         entry = self._output.record.inquiries[request.id]
         if (
             entry.attempt.response
@@ -419,7 +414,7 @@ class Visit:
         return self._replayed(call)
 
     def _reviewed(self, call: CallRecord, request: Approval) -> tuple[int, FormWanted]:
-        """Return the form that a review is about, with the number of threads before it."""
+        """Return the form under review, after the index of its first question thread."""
         first = next(
             (
                 thread
@@ -434,8 +429,8 @@ class Visit:
         return first.place, _wanted(form, first.asked)
 
     def _replayed(self, record: CallRecord) -> Call:
-        """Return the call, replayed up to its open decision: an approval, or a question of a
-        form.
+        """Replay a call until a decision is open: an approval, or a question of a form. Return the
+        call.
         """
         first, asking = self._form or (0, None)
         policy = self._output.settings.tools[record.request.name]
@@ -451,8 +446,8 @@ class Visit:
 def reviewed_answers(turn: Sequence[Event], call: CallRecord, review: Approval) -> str:
     """Return the answers of a form under review as a list in Markdown, without secrets.
 
-    If another program or another version asked, so that the form cannot be replayed, the recorded
-    answers are listed.
+    If the form cannot be replayed, because another program or another version asked it, the
+    recorded answers are listed.
     """
     try:
         prompt = Visit(turn, review.event_id, map(str, count())).prompt()
@@ -468,8 +463,8 @@ def reviewed_answers(turn: Sequence[Event], call: CallRecord, review: Approval) 
 
 
 def review_digest(turn: Sequence[Event], review: Approval) -> str:
-    """Return the digest of the answers under review; empty if another program or another version
-    asked.
+    """Return the digest of the answers under review. Empty if the form cannot be replayed, because
+    another program or another version asked it.
     """
     try:
         prompt = Visit(turn, review.event_id, map(str, count())).prompt()
@@ -494,24 +489,24 @@ def _recorded(call: CallRecord) -> FormSubject:
 
 
 def _forms(call: CallRecord, thread: QuestionThread) -> Iterator[tuple[int, Form]]:
-    """Yield the forms that a question may belong to, each with the number of threads before it;
-    the question alone comes last.
+    """Yield the forms that a question may belong to, each after the index of its first question
+    thread. A form of the question alone comes last.
     """
     question_id = (
         thread.asked.question_id or "answer"
-    )  # requests of other programs may have no question id
+    )  # requests from other programs may have no question id
     for first in range(thread.place, -1, -1):
         asked = call.threads[first].asked.form
         if asked and any(question.get("id") == question_id for question in asked.questions):
             yield (
                 first,
                 Form.from_record(list(asked.questions), review=asked.review),
-            )  # an earlier one of several concurrent forms
+            )  # an earlier form among several concurrent ones
     yield thread.place, Form((thread.asked.question.asked(question_id),))
 
 
 def _wanted(form: Form, request: InquiryRequest) -> FormWanted:
-    """Return a form as the tool asked it."""
+    """Return a form with the options that the tool asked it with."""
     source = request.source
     agent = source.name if source.source == "other" else None
     return FormWanted(form, source, _on_failure(request), on_behalf_of=agent)

@@ -1,10 +1,9 @@
-"""People of an open request: the people who are asked and may answer, and the valid votes.
+"""The people of an open request: who is asked, who may answer, and who has voted. Computed from the
+request and its notes.
 
-Computed from the request and its notes.
-
-A decision uses its `Poll` twice: before it is shown to an attached person (may this person decide
-it?), and for each reply (may the responder decide, and is this the last yes that is needed?). All
-interfaces use these rules.
+A decision uses its `Poll` twice: before it is shown, to check whether the attached person may
+decide it, and for each reply, to check whether the responder may decide and whether more votes are
+needed. All interfaces follow these rules.
 """
 
 from __future__ import annotations
@@ -40,33 +39,33 @@ from midturn.turn.view import TurnView, why_closed
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
 """Values of `AnsweredBy.via` for the command line. In a local store, all answers from the command
-line count as the answers of one person, whatever name is given.
+line count as answers from one person, whatever name is given.
 """
 OWNER: Final = "owner"
-"""Tag of `answered_by.by`: the turn was ended by the operating-system user who owns the local
-store. Only this ownership gave the right to end it.
+"""Value of `AnsweredBy.by` if the operating-system user who owns the local store ended the turn,
+and only as its owner was allowed to.
 """
 TOLD_ABOUT: Final = ("asked", "reassigned", "reminded", "escalated", "sent")
 """Values of `Notified.about`."""
 _ADD_LOGIN: Final = (
-    "Add the login to its person: `[people.NAME] logins`, or `logins` of `People` in a program."
+    "add the login to its person: `[people.NAME] logins`, or `logins` of `People` in a program."
 )
 _UNKNOWN: Final = (
-    "Users cannot be told apart here, and {what}. Answer in an interface that identifies users."
+    "This interface does not identify users, and {what}. Answer in an interface that does."
 )
 
 
 class Poll(Struct, frozen=True):
-    """The people of one request, and their votes so far.
+    """The people assigned to a request, and their votes so far.
 
     Args:
-        request: The id of the inquiry or approval.
+        request: The id of the request or approval.
         people: The people whom the request names.
         notes: The notes on the request.
-        needed: Number of people who have to approve.
+        needed: Number of people who must approve.
         directory: The configured people of the process that receives the answer, or None.
-        configured: Whether a configuration names the people. These people have to be in
-            `directory` when they answer.
+        configured: Whether the configuration names the people. They must be in `directory` when
+            they answer.
     """
 
     request: str
@@ -76,7 +75,7 @@ class Poll(Struct, frozen=True):
     directory: Directory | None = None
     configured: bool = False
     proposed: Json | UnsetType = UNSET
-    """The arguments of the proposal that people decide on, if there is one."""
+    """The arguments of the proposal that people must decide, or UNSET."""
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -95,17 +94,17 @@ class Poll(Struct, frozen=True):
         return asked
 
     def escalated_to(self, note: Escalated) -> tuple[str, ...]:
-        """Return the people of an escalation, as the question defines them; the people in the
-        note are ignored.
+        """Return the people of an escalation, as defined by the question. The people in the note
+        are ignored.
         """
         escalations = self.people.escalate
         return escalations[note.number - 1].to if 1 <= note.number <= len(escalations) else ()
 
     @property
     def eligible(self) -> frozenset[str] | None:
-        """The people who may decide; None if anybody may decide.
+        """The people who may decide. None if anybody may decide.
 
-        An escalation adds people; a reassignment does not.
+        An escalation adds people to this set; a reassignment does not.
         """
         if not self.people.only:
             return None
@@ -119,8 +118,8 @@ class Poll(Struct, frozen=True):
 
     @property
     def why_never(self) -> str:
-        """The message that the needed number of yes votes can never be reached, because too few
-        people may answer; empty if enough people may answer.
+        """The message that there can never be enough yes votes, because too few people may answer.
+        Empty if enough people may answer.
         """
         if not self.people.only:
             return ""
@@ -133,7 +132,7 @@ class Poll(Struct, frozen=True):
 
     @property
     def votes(self) -> tuple[Vote, ...]:
-        """The valid yes votes for the present subject, one for each person."""
+        """The valid yes votes for the current subject, at most one from each person."""
         standing: list[Vote] = []
         for note in self.notes:
             if not isinstance(note, Vote) or note.answered_by is None:
@@ -154,26 +153,26 @@ class Poll(Struct, frozen=True):
 
     @property
     def arguments(self) -> Json | UnsetType:
-        """The arguments that are voted on, if a person has edited them."""
+        """The edited arguments that people vote on. UNSET if the arguments were not edited."""
         return next(
             (vote.arguments for vote in self.votes if vote.arguments is not UNSET), self.proposed
         )
 
     @property
     def editor(self) -> AnsweredBy | None:
-        """The voter who has edited the arguments that are voted on."""
+        """The voter who edited the arguments that people vote on, or None."""
         return next((vote.answered_by for vote in self.votes if vote.arguments is not UNSET), None)
 
     @property
     def tally(self) -> str:
-        """The number of yes votes so far and the number needed, such as `1 of 2`; empty if one
-        vote is enough.
+        """The number of yes votes so far and the number needed, such as `1 of 2`. Empty if one vote
+        is enough.
         """
         return f"{len(self.votes)} of {self.needed}" if self.needed > 1 else ""
 
     @property
     def whose(self) -> AssignedTo:
-        """The people and votes, in the form that interfaces show."""
+        """The people and votes, as interfaces show them."""
         voters = tuple(vote.answered_by.user or "" for vote in self.votes if vote.answered_by)
         failed = _failed_notice(self.notes)
         return AssignedTo(
@@ -186,8 +185,8 @@ class Poll(Struct, frozen=True):
         )
 
     def named(self, who: AnsweredBy) -> AnsweredBy:
-        """Return a responder with the name of the person, and with the login if the login differs
-        from that name.
+        """Return a responder with the person's name, and with the login if it differs from the
+        name.
         """
         if not who.user:
             return who
@@ -196,8 +195,8 @@ class Poll(Struct, frozen=True):
         return who if login is None else replace(who, user=person, login=login)
 
     def person(self, login: str) -> str:
-        """Return the person with a login, according to the question or the directory; otherwise
-        the login itself.
+        """Return the person with a login, according to the question or the directory, or else the
+        login itself.
         """
         if self.directory is None:
             return self.people.person(login)
@@ -209,11 +208,11 @@ class Poll(Struct, frozen=True):
         return self.people.person(login) if self.people.identifies(login) else configured
 
     def why_unknown(self, who: AnsweredBy) -> str:
-        """Return the reason why a responder is not a known person with the right to decide; empty
-        if the responder is such a person, or if anybody may decide.
+        """Return why a responder is not a known person who may decide. Empty if the responder is
+        one, or if anybody may decide.
 
-        An unknown login counts as a person only if anybody may decide and one approval is enough. A
-        person who was removed from the configuration may no longer decide earlier questions.
+        An unknown login is accepted only if anybody may decide and one approval is enough. A person
+        who was removed from the configuration may no longer decide questions asked earlier.
         """
         person, directory = self.person(who.user or ""), self.directory
         if self.configured and directory is not None and directory.people:
@@ -231,23 +230,23 @@ class Poll(Struct, frozen=True):
         return self._not_known(person)
 
     def _not_known(self, login: str) -> str:
-        """Return the message that a login is not a known person, and what to do about it."""
+        """Return the message that a login does not belong to a known person."""
         if self.eligible is None:
             return (
                 f"{login} is not a known person, and {self.needed} different people have to say"
-                f" yes. {_ADD_LOGIN}"
+                f" yes. To fix this, {_ADD_LOGIN}"
             )
         return (
-            f"{login} may not answer this: only {listed(sorted(self.eligible))} may. If it is a"
-            f" login of theirs: {_ADD_LOGIN}"
+            f"{login} may not answer this: only {listed(sorted(self.eligible))} may. If this is a"
+            f" login of one of them, {_ADD_LOGIN}"
         )
 
     def voted(self, who: AnsweredBy) -> Vote | None:
-        """Return the valid yes vote of a person; None if there is none."""
+        """Return the valid yes vote of a person, or None."""
         return next((vote for vote in self.votes if self._is_same(vote.answered_by, who)), None)
 
     def barred(self, who: AnsweredBy) -> str:
-        """Return the reason why a responder may not decide; empty if the responder may decide."""
+        """Return why a responder may not decide. Empty if the responder may."""
         if who.by != "user":
             return "Only people may decide this, not a policy of a program."
         eligible, told_apart = self.eligible, bool(who.user)
@@ -263,12 +262,12 @@ class Poll(Struct, frozen=True):
         return ""
 
     def why_no_vote(self, who: AnsweredBy) -> str:
-        """Return the reason why a responder may not vote yes again; empty if the vote counts."""
+        """Return why a further yes vote of a responder does not count. Empty if it counts."""
         if self.needed == 1 or (vote := self.voted(who)) is None:
             return ""
         name = vote.answered_by.user if vote.answered_by else None
         is_own = is_same_name(name or "", self.person(who.user or ""))
-        whose = f"{name}" if is_own else "The command line is one person, and"
+        whose = f"{name}" if is_own else "The command line counts as one person and"
         return f"{whose} has said yes already: {self.tally}. Another person has to say yes."
 
     def check(self, who: AnsweredBy) -> None:
@@ -281,8 +280,7 @@ class Poll(Struct, frozen=True):
             raise NotAllowed(why)
 
     def check_noting(self, note: Vote | Reassigned) -> None:
-        """Check that all new people of a reassignment may answer, and that a withdrawn vote was
-        valid.
+        """Check that all people of a reassignment may answer, and that a withdrawn vote exists.
 
         Raises:
             NotAllowed: One of the people may not answer, or there is no such vote.
@@ -312,7 +310,7 @@ class Poll(Struct, frozen=True):
                 )
 
     def accepted(self, note: Note) -> Note:
-        """Return a note as it is recorded.
+        """Check a note, and return it as it must be recorded.
 
         An escalation goes only to the people whom the question names for it.
 
@@ -329,13 +327,11 @@ class Poll(Struct, frozen=True):
                 self.check_noting(note)
             case Reminded() | Escalated() | Notified():
                 if _is_recorded(self.notes, note):
-                    raise NotAllowed(
-                        "The same note is recorded already: another process has sent it."
-                    )
+                    raise NotAllowed("The same note is already recorded: another process sent it.")
                 note = self._system_event(note)
             case Proposal():
                 raise NotAllowed(
-                    "An edit is an answer: give it with `store.answer(id, arguments=…)`."
+                    "An edit is an answer: submit it with `store.answer(id, arguments=…)`."
                 )
             case _ as other:
                 assert_never(other)
@@ -353,21 +349,21 @@ class Poll(Struct, frozen=True):
             case Reminded(number=number):
                 if self.people.remind_after is None or not 1 <= number <= MOST_REMINDERS:
                     raise NotAllowed(
-                        f"The question has no reminder {number}: `remind_after` says whether there"
-                        " are any."
+                        f"The question has no reminder {number}. `remind_after` determines whether"
+                        " there are any."
                     )
                 return note
             case Notified(about=about):
                 if about not in TOLD_ABOUT:
                     raise NotAllowed(
-                        f"People are not notified of {about!r}. `about` must be one of"
+                        f"Unknown kind of notification: {about!r}. `about` must be one of"
                         f" {', '.join(TOLD_ABOUT)}."
                     )
                 return note
 
     def _is_same(self, one: AnsweredBy | None, other: AnsweredBy) -> bool:
-        """Return whether two votes are from the same person, for example on two devices. Two
-        votes from the command line are always from the same person.
+        """Return whether two votes are from the same person, who may use several devices. All votes
+        from the command line count as votes from one person.
         """
         if one is None or not one.user:
             return False
@@ -377,8 +373,8 @@ class Poll(Struct, frozen=True):
 
 
 def needs_digest(poll: Poll | None, *, was_changed: bool) -> bool:
-    """Return whether an approval needs the digest of the subject that the person saw. This is the
-    case if several people have to approve, or after an edit.
+    """Return whether an approval needs the digest of the subject that the person saw: if several
+    people must approve, or after an edit.
     """
     return was_changed or (poll is not None and poll.needed > 1)
 
@@ -386,11 +382,11 @@ def needs_digest(poll: Poll | None, *, was_changed: bool) -> bool:
 def ending_barred(
     turns: Iterable[TurnRecord], who: AnsweredBy, directory: Directory | None = None
 ) -> str:
-    """Return the reason why a person may not end these turns, which end together; empty if the
-    person may end them.
+    """Return why a person may not end these turns, which can only end together. Empty if the person
+    may.
 
-    A person who may not decide an open question may not close it by ending the turn either. The
-    owner of the store may always end turns.
+    A person who may not decide an open question may not close it by ending the turn. The owner of
+    the store may always end turns.
     """
     if who.by == OWNER:
         return ""
@@ -408,15 +404,15 @@ def ending_barred(
                         else asked.question.text
                     )
                     return (
-                        f"The turn waits for others, too ({shown(what)}), so you cannot end it"
-                        f" without them. {why}"
+                        f"The turn also waits for other people ({shown(what)}), so you cannot end"
+                        f" it without them. {why}"
                     )
     return ""
 
 
 def is_for_certain_people(turn: Iterable[Event]) -> bool:
-    """Return whether only certain people may decide a question or approval of a turn, because its
-    request names them, or because it was edited or reassigned.
+    """Return whether only certain people may decide some question or approval in a turn, because
+    its request names them, or because it was edited or reassigned.
     """
     asked = (
         event
@@ -433,7 +429,7 @@ def poll_of(
     is_yes_or_no: bool,
     directory: Directory | None = None,
 ) -> Poll | None:
-    """Return the poll about a request; None if anybody may decide."""
+    """Return the poll for a request. None if anybody may decide."""
     # fast path: no people are named, and there are no votes or reassignments
     if not notes and request.people is None:
         return None
@@ -458,9 +454,7 @@ def open_poll(
     notes: Mapping[str, Sequence[Note]],
     directory: Directory | None = None,
 ) -> Poll | None:
-    """Return the poll about a request of a turn, given the notes of the turn; None if anybody may
-    decide.
-    """
+    """Return the poll for a request, given the notes of its turn. None if anybody may decide."""
     is_yes_or_no = isinstance(request, Approval) or isinstance(
         request.question.answer_type, BooleanType
     )
@@ -472,9 +466,7 @@ def open_poll(
 def poll_about(
     request: InquiryRequest | Approval, turn: Sequence[Event], directory: Directory | None = None
 ) -> Poll | None:
-    """Return the poll about a request of a turn, given the events of the turn; None if anybody
-    may decide.
-    """
+    """Return the poll for a request, given the events of its turn. None if anybody may decide."""
     return open_poll(request, TurnView.last(turn).record.notes, directory)
 
 
@@ -483,28 +475,24 @@ def notes_on(events: Iterable[Event], id: str) -> tuple[Note, ...]:
     return tuple(event for event in events if isinstance(event, Note) and event.id == id)
 
 
-# Notes from outside
+# Notes that other processes submitted
 # --------------------------------------------------------------------------------------------------
 
 HANDED: Final = "handed"
-"""Key in the metadata of a vote or note that was queued; its value is the key of the queued
-answer.
-"""
+"""Metadata key of a vote or note that was queued. The value is the key of the queued answer."""
 
 
 E = TypeVar("E", bound=Event)
 
 
 def under_key(event: E, key: str) -> E:
-    """Return a vote or a note with the key of the queued answer; other events are returned
-    unchanged.
-    """
+    """Add the key of the queued answer to a vote or a note. Other events are returned unchanged."""
     is_note = isinstance(event, Note)
     return replace(event, metadata={**(event.metadata or {}), HANDED: key}) if is_note else event
 
 
 def handed_as(events: Iterable[Event]) -> frozenset[str]:
-    """Return the keys of the queued votes and notes among events."""
+    """Return the keys of the votes and notes among these events that were queued."""
     return frozenset(
         str(event.metadata[HANDED])
         for event in events
@@ -513,11 +501,11 @@ def handed_as(events: Iterable[Event]) -> frozenset[str]:
 
 
 def poll_in(turn: Sequence[Event], at: Address, directory: Directory | None = None) -> Poll:
-    """Return the poll about the open question at an address.
+    """Return the poll for the open question at an address.
 
     Raises:
         NotOpen: No question is open at this address.
-        AlreadyAnswered: The question was answered before.
+        AlreadyAnswered: The question was already answered.
     """
     view = TurnView.last(turn)
     request = next(
@@ -541,7 +529,7 @@ def note_batch(
     ids: Iterator[str],
     directory: Directory | None = None,
 ) -> tuple[Event, ...]:
-    """Return the batch to append for a note, with the id of its request.
+    """Return the batch to append for a note. The note gets the id of its request.
 
     Raises:
         NotOpen: The question is not open.
@@ -551,7 +539,7 @@ def note_batch(
 
 
 def not_notified(notice: Notified) -> str:
-    """Return the message that a notice did not reach people, with the reason."""
+    """Return the message that people could not be notified, with the reason."""
     return (
         f"{listed(notice.to) or 'The people who are asked'} could not be notified:"
         f" {notice.error or 'no reason is known'}"
@@ -564,7 +552,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _failed_notice(notes: Sequence[Note]) -> Notified | None:
-    """Return the last notice that did not reach its people, unless a later notice reached them."""
+    """Return the last notification that failed, unless a later one reached the people."""
     failed: dict[tuple[str, ...], Notified] = {}
     for note in notes:
         if isinstance(note, Notified):
@@ -575,7 +563,7 @@ def _failed_notice(notes: Sequence[Note]) -> Notified | None:
 
 
 def _is_recorded(notes: Sequence[Note], note: Note) -> bool:
-    """Return whether a note that may be recorded only once is on record."""
+    """Return whether a note that may be recorded only once is already recorded."""
     match note:
         case Reminded(number=number) | Escalated(number=number):
             return any(
