@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 import midturn as mt
+from midturn.events.types import InquiryAnswered
 from midturn.integrations import agui
+from midturn.integrations.agui.entries import EntryResults, EntryTaker
+from midturn.integrations.agui.run_input import ResumeEntry
 from midturn.stores.store import ConversationStore
 from support.agui import (
     FrontEnd,
@@ -174,6 +178,55 @@ def test_turns_of_other_programs_are_left_alone(store: ConversationStore) -> Non
 
     with served(deploying(store)) as url:
         asyncio.run(scene(url))
+
+
+def test_answer_is_recorded_although_the_connection_breaks_at_once(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The front end closes the connection when the request is sent. The store is slow, so that the
+    server notices this before it has recorded the answer.
+    """
+    take = EntryTaker.take
+
+    async def take_slowly(taker: EntryTaker, entries: Sequence[ResumeEntry]) -> EntryResults:
+        await asyncio.sleep(0.5)
+        return await take(taker, entries)
+
+    monkeypatch.setattr(EntryTaker, "take", take_slowly)
+
+    async def scene(url: str) -> None:
+        async with connected(url) as client:
+            front_end = FrontEnd(client)
+            asked = await front_end.say("Go.")
+            body = json.dumps(front_end.body(resume=[resolved(asked.interrupt, "mars")])).encode()
+            await _send_and_close(url, body)
+            await eventually(lambda: _is_answered(store))
+            (question,) = [
+                event
+                for id in await store.ids()
+                for event in (await store.read(id)).events
+                if isinstance(event, InquiryAnswered)
+            ]
+            assert question.answer == "mars"
+
+    with served(deploying(store), work=False) as url:
+        asyncio.run(scene(url))
+
+
+async def _send_and_close(url: str, body: bytes) -> None:
+    parts = urlsplit(url)
+    _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    head = (
+        f"POST {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nX-User: ada\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    await writer.drain()
+    writer.close()
+
+
+async def _is_answered(store: ConversationStore) -> bool:
+    return not await store.pending()
 
 
 def test_waiting_browser_is_told_who_answered(store: ConversationStore) -> None:

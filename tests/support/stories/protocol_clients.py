@@ -62,7 +62,7 @@ class AguiThread:
     def send(self, *entries: agui.Event) -> str:
         """Send entries. Return the first reason why an entry was not taken; empty if all were."""
         run = self._request(lambda front_end: front_end.resume(*entries))
-        return str(run.not_taken[0]["message"]) if run.not_taken else ""
+        return str(run.not_taken[0]["text"]) if run.not_taken else ""
 
     def _request(self, send: Callable[[agui.FrontEnd], Awaitable[T]]) -> T:
         async def work() -> T:

@@ -195,7 +195,7 @@ def _refusal(asked: AskedQuestion, entry: ResumeEntry) -> dict[str, Any]:
 
 def _not_taken(entry_id: str, error: MidturnError) -> dict[str, Json]:
     why = next(why for kind, why in _REASONS if isinstance(error, kind))
-    found: dict[str, Json] = {"interruptId": entry_id, "why": why, "message": str(error)}
+    found: dict[str, Json] = {"interruptId": entry_id, "why": why, "text": str(error)}
     if isinstance(error, AlreadyAnswered) and error.answered_by is not None:
         by, via, when = error.answered_by
         optional = {"by": by, "via": via, "when": when}

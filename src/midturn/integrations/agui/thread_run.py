@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -52,7 +52,12 @@ _FAILED: Final = "The server cannot continue this conversation. The error was lo
 _MODEL_FAILED: Final = (
     "The model is unavailable. The turn stays open. Send a run without new messages to try again."
 )
+_BUSY: Final = "Another program runs the turn and cannot take a secret. Send the secret again."
 _OPEN: Final = "The turn is open and continues later. Send a run without new messages to follow it."
+
+
+_Beginning: TypeAlias = tuple[str | None, Sequence[Event]]
+"""The conversation of a thread, if it has one, and its events before the run."""
 
 
 def thread_key(user: str, thread: str) -> str:
@@ -76,6 +81,9 @@ class RunSettings(Struct, frozen=True, kw_only=True):
 
 class ThreadRun:
     """One run. Iterate over `events` once.
+
+    The entries of `resume` are recorded in a task that begins at once, so that an answer is not lost
+    if the connection breaks before the first event is sent.
 
     Args:
         turns: The turns that run in this application.
@@ -103,6 +111,7 @@ class ThreadRun:
         self._conversation = ""
         self._result: RunResult[object] | None = None
         self._entries = EntryResults()
+        self._beginning = turns.in_background(self._record_entries())
 
     async def events(self) -> AsyncGenerator[AguiEvent]:
         """Yield the events of the run. The last one ends the run."""
@@ -128,24 +137,21 @@ class ThreadRun:
     # ----------------------------------------------------------------------------------------------
 
     async def _run(self) -> AsyncIterator[AguiEvent]:
-        key = thread_key(self._user, self._given.thread)
-        found = await self._store.find(key)
-        recorded = await self._read(found)
+        found, recorded = await asyncio.shield(self._beginning)
         words = self._given.new_messages(frozenset(self._thread.ids))
         for event in self._first_events(words, is_new=not recorded):
             yield event
+        for value in self._entries.not_taken:
+            yield protocol.custom("not_taken", value)
         words = tuple(message for message in words if message.text)
         if found is None and not words:
-            for event in await self._take_entries(None):
-                yield event
             yield protocol.snapshot(own_messages(self._given.messages))
             yield self._finished({"type": "success"})
             return
+        key = thread_key(self._user, self._given.thread)
         self._conversation = found or await self._store.new(words[0].text, key=key)
         self._turns.reserve(self._conversation)
         try:
-            for event in await self._take_entries(self._conversation):
-                yield event
             driver = TurnDriver(
                 self._turns,
                 self._store,
@@ -218,14 +224,15 @@ class ThreadRun:
             yield protocol.snapshot([])  # so that the front end takes the order of the next one
         yield protocol.snapshot(messages)
 
-    async def _take_entries(self, conversation: str | None) -> list[AguiEvent]:
-        """Record the entries of `resume`. Return the reports of entries that were not taken."""
-        if not self._given.entries:
-            return []
-        asked = [] if conversation is None else await self._asked(conversation)
-        taker = EntryTaker(self._store, conversation, self._user, asked)
-        self._entries = await taker.take(self._given.entries)
-        return [protocol.custom("not_taken", value) for value in self._entries.not_taken]
+    async def _record_entries(self) -> _Beginning:
+        """Read the thread, and record the entries of `resume` as answers."""
+        found = await self._store.find(thread_key(self._user, self._given.thread))
+        recorded = await self._read(found)
+        if self._given.entries:
+            asked = [] if found is None else await self._asked(found)
+            taker = EntryTaker(self._store, found, self._user, asked)
+            self._entries = await taker.take(self._given.entries)
+        return found, recorded
 
     async def _asked(self, conversation: str) -> list[AskedQuestion]:
         return await asked_questions(
@@ -310,7 +317,8 @@ class ThreadRun:
         turn.
         """
         for address in self._entries.secrets:
-            yield protocol.custom("not_taken", {"interruptId": address, "why": "busy"})
+            value: dict[str, Json] = {"interruptId": address, "why": "busy", "text": _BUSY}
+            yield protocol.custom("not_taken", value)
 
     async def _end(self, driver: TurnDriver) -> AsyncIterator[AguiEvent]:
         """Yield the messages of the thread, and the end of the run."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from midturn.agent.agent import Agent
 from midturn.agent.given_secrets import GivenSecrets
@@ -24,6 +24,8 @@ from midturn.inbox.ready_search import continue_ready_turns, stop_tasks
 from midturn.integrations.agui.thread_messages import is_agui_turn
 from midturn.question.json_value import JsonObject
 from midturn.stores.store import ConversationStore
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _RETRY_DELAY: Final = 1.0  # seconds before the first retry of a turn that failed; doubles each time
@@ -182,6 +184,14 @@ class RunningTurns:
         self._working: asyncio.Task[None] | None = None
         self._retries: dict[str, tuple[float, float]] = {}
         self._is_stopped = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def in_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a coroutine in a task that ends before the application stops."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def reserve(self, conversation: str) -> None:
         """Reserve a conversation for a request that runs its turn."""
@@ -235,7 +245,8 @@ class RunningTurns:
     async def stop(self) -> None:
         """Wait a moment for the running turns, then cancel them. They stay open in the store."""
         self._is_stopped = True
-        await stop_tasks(self._working, [running.task for running in self._running.values()])
+        running = [each.task for each in self._running.values()]
+        await stop_tasks(self._working, [*running, *self._tasks])
 
     async def _continue(self, conversation: str) -> None:
         """Continue a ready turn, if a front end has started it and no request runs it."""
