@@ -36,7 +36,7 @@ class Journal(Protocol):
         """Record a batch of events atomically. The events are durable when this returns.
 
         Raises:
-            StoreLocked: Another process has taken over the conversation. No event of the batch is
+            StoreLocked: Another process took over the conversation. No event of the batch is
                 recorded.
             StoreError: The store rejected the batch. No event of the batch is recorded.
         """
@@ -57,7 +57,7 @@ class Journal(Protocol):
 
 
 class QueuedReply(Protocol):
-    """An answer submitted outside of the prompts of this process, not recorded yet."""
+    """An answer that was not given at a prompt of this process, and is not recorded yet."""
 
     @property
     def event_id(self) -> str:
@@ -83,7 +83,7 @@ class QueuedReply(Protocol):
 
     @property
     def note(self) -> Note | None:
-        """A note on the request instead of an answer; there is no reply then."""
+        """A note on the request, submitted instead of an answer. If set, there is no `reply`."""
         ...
 
     @property

@@ -3,8 +3,8 @@
 Real servers send more than the Model Context Protocol allows: optional values as `anyOf` with
 `null`, lists of strings, custom formats, options that differ in one capital letter. Each property
 gets the simplest control that can hold its value. If no control fits, the property is asked as
-JSON, with its schema shown next to it, so that a person can answer or decline. A form that is
-hard to display is still shown: midturn never answers it in place of the person.
+JSON, with its schema shown next to it, so that a person can answer or decline. A form that is hard
+to display is still shown: midturn never answers it instead of the person.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ KINDS: Final = ("string", "number", "integer", "boolean")
 TEXT_BOUNDS: Final = ("format", "minLength", "maxLength", "pattern")
 NUMBER_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _MAX_SCHEMA_LENGTH: Final = 4_000
-"""Maximum number of characters of a schema that is shown with a question."""
+"""Maximum length of a schema shown with a question, in characters."""
 _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 """Formats that the protocol defines. Other formats are annotations and are not validated."""
 Sending: TypeAlias = Literal["as is", "by label", "lines"]
 
 
 class ElicitedField(Struct, frozen=True):
-    """A property, the question that asks for it, and how its answer is sent back.
+    """A property, the question that asks for its value, and the conversion of the answer.
 
     `sending` selects the conversion: unchanged, the value of the selected label (`labels`), or a
     list with one item per line. A skipped answer is omitted, or sent as null if the property is
@@ -314,8 +314,8 @@ def _control(asked: JsonObject, definitions: JsonObject) -> _Control:
 
 
 def _scalar(kind: str, asked: JsonObject) -> _Control:
-    """Return a text or number control. Bounds that midturn cannot check are shown, and left to
-    the other program.
+    """Return a text or number control. Bounds that midturn cannot check are shown to the person,
+    and the other program must check them.
     """
     bounds = TEXT_BOUNDS if kind == "string" else NUMBER_BOUNDS
     kept: dict[str, Json] = {}
@@ -420,7 +420,7 @@ def _unique(choices: Sequence[_Choice]) -> list[_Choice]:
 
 
 _MAX_LABEL_LENGTH: Final = 2_000
-"""Maximum number of characters shown of an option."""
+"""Maximum length of the label of an option, in characters."""
 
 
 def _shortened(label: str) -> str:
