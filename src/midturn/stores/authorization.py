@@ -42,9 +42,7 @@ class Authorizer:
         return self.people if is_for_certain_people(turn) else None
 
     def with_people(self, people: CurrentPeople) -> Authorizer:
-        """Return a copy with a configuration of people, which is read at the time of each
-        answer.
-        """
+        """Return a copy that uses the configured people, which are read for each answer."""
         return Authorizer(*self._rules, people=people)
 
     def __bool__(self) -> bool:
@@ -55,7 +53,7 @@ class Authorizer:
         return Authorizer(*self._rules, rule, people=self._people)
 
     async def admits(self, question: OpenQuestion, user: str | None) -> bool:
-        """Return whether `user` may answer. Exceptions of rules are passed on."""
+        """Return whether `user` may answer. Exceptions raised by rules propagate."""
         for rule in self._rules:
             said = rule(question, user)
             if not (await said if isinstance(said, Awaitable) else said):
@@ -63,7 +61,7 @@ class Authorizer:
         return True
 
     async def check(self, question: OpenQuestion, user: str | None) -> None:
-        """Refuse an answer from a user who may not give it.
+        """Refuse an answer from a user who may not answer the question.
 
         Raises:
             NotAllowed: `user` may not answer this question; it stays open.

@@ -47,7 +47,7 @@ class Conversation:
         metadata: Metadata | None = None,
         problems: Sequence[str] = (),
     ) -> None:
-        """Create a conversation from values; `problems` are the problems of files other than the
+        """Create a conversation from values. `problems` describes errors in files other than the
         log.
         """
         self.id = id
@@ -115,12 +115,12 @@ class Conversation:
         return tuple(turns(self.events))
 
     def pairs(self) -> list[Exchange]:
-        """Return every inquiry with its response (None if there is none)."""
+        """Return every question with its response, or with None if it has no response."""
         return pairs(self.events)
 
     def provider_view(self) -> list[VisibleEvent]:
-        """Return the events for a model: each call with exactly one result, without inquiries
-        and approvals.
+        """Return the events for a model: each call with exactly one result, without questions and
+        approvals.
         """
         return provider_view(self.events)
 
@@ -135,8 +135,8 @@ class Conversation:
 
 
 def turns_in(parts: Iterable[Part]) -> Iterator[Window]:
-    """Yield the turns of a conversation read in parts. Only one part, and a turn that is not
-    complete yet, are in memory.
+    """Yield the turns of a conversation that is read in parts. At any time, only one part and one
+    incomplete turn are in memory.
     """
     left: Sequence[Event] = ()
     for part in parts:
@@ -163,7 +163,7 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 
 class HistoryCache:
-    """Histories of the conversations that were opened last, by directory.
+    """Histories of the most recently opened conversations, by directory.
 
     Each history is compared with the file, byte by byte, before it is used.
     """
@@ -276,8 +276,8 @@ class TurnCache:
         self._turns.pop(id, None)
 
     def make_room(self, ids: Collection[str]) -> None:
-        """Remove all conversations except `ids` if the cache contains many others. The turns of the
-        removed conversations have ended.
+        """Remove all conversations except `ids` if the cache contains many others. Pass all
+        conversations with an open turn as `ids`.
         """
         if len(self._turns) >= min(_MOST_TURNS, len(ids) + _MOST_OVER):
             for id in self._turns.keys() - set(ids):  # noqa: A001  the common name of IDs

@@ -319,8 +319,8 @@ class Directories:
 
 @cache
 def _real_path(path: Path) -> str:
-    """Resolve a path once in a process, because each store asks for the user's data directory,
-    which does not move.
+    """Resolve a path, and cache the result for the whole process: each store resolves the user's
+    data directory, which does not move.
     """
     return os.path.realpath(path)
 
@@ -366,8 +366,8 @@ def _names(folder: Path) -> list[str]:
 
 
 def _sweep(folder: Path, left: os.DirEntry[str]) -> None:
-    """Remove an unfinished directory that did not change for an hour, and its link if the target of
-    the link does not exist.
+    """Remove an unfinished directory that has not changed for an hour, and its link if the target
+    of the link does not exist.
     """
     with suppress(OSError):
         if (

@@ -91,8 +91,8 @@ _ADVICE = {
 
 
 class Folder:
-    """A directory, by descriptor. Its files are 0600, and opened without following a link in the
-    last component.
+    """An open directory, identified by its descriptor. Its files have mode 0600, and are opened
+    without following a link in the last path component.
     """
 
     def __init__(self, path: Path, fd: int, name: str = "") -> None:
@@ -133,7 +133,7 @@ class Folder:
 
     @property
     def place(self) -> str:
-        """Path of the directory, as a text."""
+        """Path of the directory, as a string."""
         return f"{self._path}/{self._name}" if self._name else str(self._path)
 
     @classmethod
@@ -197,7 +197,7 @@ class Folder:
         return self.opened(name, flags)[0]
 
     def opened(self, name: str, flags: int) -> tuple[int, os.stat_result]:
-        """Open a regular file as `open` does; return the status of the file, too."""
+        """Open a regular file as `open` does, and also return its status."""
         fd = self.unchecked(name, flags)
         try:
             found = os.fstat(fd)
@@ -234,8 +234,8 @@ class Folder:
         return b"".join(parts)
 
     def write_new(self, name: str, content: bytes) -> None:
-        """Create a file with this content, and wait until it is on the disk; an existing file is
-        an error.
+        """Create a file with this content, and wait until it is on the disk. The file must not
+        exist.
         """
         with self._created(name, content) as fd:
             sync(fd)
@@ -272,7 +272,7 @@ class Folder:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise refusal("look at", self.path / name, error) from error
+            raise refusal("access", self.path / name, error) from error
         return True
 
     def names(self) -> list[str]:

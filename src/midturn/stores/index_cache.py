@@ -1,11 +1,11 @@
 """Caches computed from logs, so that the next process need not read all conversations: the files
 `index/<name>-<host>`.
 
-A cache can be deleted at any time. A cache that is missing, broken, of another version, or from
-before the last boot is computed again. An entry for a conversation counts only while the
+A cache can be deleted at any time. A cache is computed again if it is missing, broken, from another
+version, or from before the last boot. An entry for a conversation is valid only while the
 conversation's files are unchanged. The file is replaced atomically by rename, so concurrent and
-killed writers do no harm. The file is never synced, and write errors are ignored. Each host has
-its own file, because time stamps of hosts differ.
+killed writers do no harm. The file is never synced, and write errors are ignored. Each host has its
+own file, because time stamps of hosts differ.
 
 Why no database: SQLite loads 100,000 such rows in 100 ms and writes them in 120 ms, after 14 ms for
 its module; this file is loaded in 40 ms and written in 10 ms. SQLite changes a single row faster,
@@ -36,7 +36,7 @@ _VERSION: Final = 2
 _CLOCK_STEP: Final = 2_000_000_000
 _MANY: Final = 1_000  # minimum number of names for which the list is saved
 _PAUSE: Final = 60.0  # minimum seconds between two saves of the same list by one process
-_MOST_STEPS: Final = 100_000  # number of bytes above which the file of steps gets no more steps
+_MOST_STEPS: Final = 100_000  # size in bytes above which no more steps are recorded
 _T = TypeVar("_T")
 
 
@@ -155,8 +155,8 @@ class IndexCache(Generic[_T]):
 
 
 def _sweep(folder: Folder, beginning: str) -> None:
-    """Remove temporary files of killed processes. A running process whose file is removed writes
-    the file again the next time.
+    """Remove temporary files of killed processes. If the file of a running process is removed, the
+    process writes it again the next time.
     """
     for left in folder.names():
         if left.startswith(beginning):
@@ -219,8 +219,8 @@ class Step(Struct, frozen=True, array_like=True):
 class IdList(Struct, dict=True):
     """IDs, oldest first, and the states of the folders when they were listed.
 
-    The IDs are stored as the lines of one text, so that a command that needs the newest of
-    100,000 reads only its end.
+    The IDs are stored as lines of one string, so that a command that needs only the newest of
+    100,000 IDs reads only the end of the string.
     """
 
     states: list[FolderState]
@@ -247,7 +247,7 @@ class IdList(Struct, dict=True):
             end = begin
 
     def grown(self, states: list[FolderState], made: Sequence[str]) -> IdList:
-        """Return a list with more ids. Usually all new ids are newer than the present ids."""
+        """Return a list with more ids. Usually all new ids are newer than the existing ids."""
         if made and min(made) > next(self.newest_first(), ""):
             return IdList(states, "\n".join([*filter(None, [self.lines]), *sorted(made)]))
         return IdList.of(states, sorted([*self.ids, *made]))
@@ -306,8 +306,8 @@ class ConversationList(CachedList):
     """The IDs of all conversations in folders. If the recorded steps explain every change of the
     first folder since the list was saved, the IDs of the steps are added to the saved list.
 
-    So a new conversation does not cause a new listing. After any other change, the folders are
-    listed.
+    Therefore, the folders are not listed again for a new conversation. They are listed again after
+    any other change.
     """
 
     def _followed(self, kept: IdList, states: list[FolderState]) -> IdList | None:

@@ -1,6 +1,4 @@
-"""Conversations of `jp`, a command-line tool with a similar log: read as they are, imported, and
-exported for it.
-"""
+"""Reads, imports and exports conversations of `jp`, a command-line tool with a similar log."""
 
 from __future__ import annotations
 
@@ -125,10 +123,9 @@ _OBJECT: Final = msgspec.json.Decoder(JsonObject)
 class Imported(Struct, frozen=True, omit_defaults=True):
     """The `imported` field of a line: the information needed to export the entry unchanged.
 
-    `plain` has the numbers of the strings in the hidden field that were not encoded.
+    `plain` contains the numbers of the strings in the hidden field that were not encoded.
     `tool_answers` is the argument of that name, as JSON, and `tool_answers_at` its position among
-    the arguments. `wraps_delta` is true if `delta` was moved to `delta.imported`
-    (`disarm_delta`).
+    the arguments. `wraps_delta` is true if `delta` was moved to `delta.imported` (`disarm_delta`).
     """
 
     source: str = msgspec.field(default_factory=lambda: "jp")
@@ -141,9 +138,9 @@ class Imported(Struct, frozen=True, omit_defaults=True):
 class JpConversation(Struct, frozen=True):
     """A conversation of `jp`.
 
-    `id` is empty if the folder's name has none. `lines` are the lines for our `events.jsonl`; the
-    last one is `base_config.json`, if there is such a file. `metadata` is `metadata.json` as it was
-    read.
+    `id` is empty if the folder's name contains no ID. `lines` contains the lines for midturn's
+    `events.jsonl`; the last one is `base_config.json`, if there is such a file. `metadata` is
+    `metadata.json` as it was read.
     """
 
     id: str
@@ -327,8 +324,8 @@ def _read(path: Path) -> bytes:
 
 # --------------------------------------------------------------------------------------------------
 # Export a conversation in the format of `jp`: imported entries are unchanged, other entries have
-# the older form. Of midturn's own events, `jp` gets only the types and keys that it knows: no
-# `turn_end` events, approvals, configuration or names of responders.
+# the older form. Of midturn's own events, only the types and keys that `jp` supports are exported:
+# no `turn_end` events, approvals, configuration or names of responders.
 
 
 _KEYS: Final = {
@@ -385,7 +382,7 @@ _LEAST_CONFIG: Final = {
 
 
 def _file_in(line: bytes) -> tuple[str, bytes] | None:
-    """Return the name and the content of a file that a line holds; None for other lines."""
+    """Return the name and the content of a file that a line contains; None for other lines."""
     fields = _fields_of(line) if FILE_LINE.encode() in line else {}
     if text_of(fields, "type") != FILE_LINE or _imported(fields) is None:
         return None
@@ -563,7 +560,7 @@ def _ours(line: bytes) -> bytes | None:
         fields["question"] = {
             **question,
             "persistence": "turn",
-        }  # the nearest value that `jp` knows
+        }  # the nearest value that `jp` supports
     for hidden in ("metadata", HIDDEN.get(event.type, "")):
         if hidden in values:
             fields[hidden] = Raw(hide(msgspec.json.encode(values[hidden])))

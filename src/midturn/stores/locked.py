@@ -22,7 +22,7 @@ _LOG = logging.getLogger("midturn.store")
 
 
 class LockedConversation:
-    """The only writer of a conversation, until its `async with` block is left."""
+    """The only writer of a conversation, until its `async with` block exits."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class LockedConversation:
         self.events: Sequence[Event] = journal.events
         """Everything recorded so far, oldest first."""
         self.append = journal.append
-        """Writes a batch atomically; when it returns, the batch is durable. Raises `StoreLocked`
-        if another process has taken over.
+        """Writes a batch atomically; when it returns, the batch is durable. Raises `StoreLocked` if
+        another process took over the conversation.
         """
 
     async def __aenter__(self) -> Self:
@@ -70,7 +70,11 @@ class LockedConversation:
                 ):
                     self._journal.mark_ready()
         except StoreError as refused:
-            _LOG.warning("answers wait in conversation %s: %r", self.conversation, str(refused))
+            _LOG.warning(
+                "cannot record the queued answers of conversation %s: %r",
+                self.conversation,
+                str(refused),
+            )
         finally:
             await self._journal.__aexit__(kind, error, trace)
 

@@ -97,7 +97,7 @@ class MemoryFeed:
 
 
 class MemoryConversation:
-    """The content of a conversation's directory on disk: events, metadata, lock, queued answers."""
+    """Equivalent of a conversation's directory on disk: events, metadata, lock, queued answers."""
 
     def __init__(
         self, id: str, events: Sequence[Event], metadata: Metadata, limits: Limits = DEFAULT_LIMITS
@@ -107,7 +107,7 @@ class MemoryConversation:
         self.metadata = metadata
         self.answers = MemoryFeed()
         self.mutex = threading.Lock()
-        """Taken for a moment by readers and writers in any thread."""
+        """Held briefly by readers and writers in any thread."""
         self.since = ""
         """Time at which the conversation was locked for a turn; empty if it is free."""
         self.tries = Tries()
@@ -178,7 +178,7 @@ class MemoryJournal:
         self.events: Sequence[Event] = EventLog(held.events)
         """Everything recorded so far, oldest first."""
         self.answers = held.answers
-        """Answers that other tasks have queued."""
+        """Answers that other tasks queued."""
 
     @property
     def conversation(self) -> str:
@@ -272,7 +272,7 @@ class MemoryKeyValueStore:
 
 
 class MemoryConversations:
-    """A `StorePort` whose conversations end with the process."""
+    """A `StorePort` whose conversations are lost when the process ends."""
 
     needs_loop = False
     is_for_people = False
@@ -354,11 +354,11 @@ class MemoryConversations:
             return CommittedBatch(turn)
 
     async def look(self, id: str) -> CommittedBatch | LockedBy:
-        """Return the last turn, and the task that has the conversation locked."""
+        """Return the last turn, and the task that locked the conversation, if any."""
         return await self.settle(id, lambda _: ())
 
     async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
-        """Queue an answer for the task that has the conversation locked."""
+        """Queue an answer for the task that locked the conversation."""
         kept = self._get(held.conversation)
         with kept.mutex:
             return kept.is_held and kept.answers.put(answer)
@@ -413,7 +413,7 @@ class MemoryConversations:
         ]
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
-        """Return the newest conversations in which anything is recorded, the newest first."""
+        """Return the newest conversations that contain events, the newest first."""
         return [
             kept.id
             for kept in reversed(list(self._kept.values()))
@@ -517,7 +517,8 @@ class MemoryConversations:
 
 
 class MemoryStore(ConversationStore):
-    """Conversations that end with the process, for tests and for programs that store nothing.
+    """Conversations that are lost when the process ends, for tests and for programs without
+    storage.
 
     Args:
         limits: Limits for the nesting of answers and the size of a batch.

@@ -101,12 +101,12 @@ class StoreChange(Struct, frozen=True, kw_only=True):
 def happened(
     conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]
 ) -> Iterator[StoreChange]:
-    """Yield the changes that each batch after the first `seen` events has made.
+    """Yield the changes that each batch after the first `seen` events made.
 
     Args:
         conversation: ID of the conversation.
         events: All events of the conversation.
-        seen: Number of events that were seen.
+        seen: Number of events whose changes were already reported.
         known: The open questions that were reported, by ID.
     """
     seen, told = min(seen, len(events)), dict(known)
@@ -383,7 +383,7 @@ class Watch:
 
 
 async def times_to_look(growing: ChangeFeed) -> AsyncGenerator[None]:
-    """Yield each time a store has to be examined: at once, and then after each possible change.
+    """Yield each time a store has to be examined: immediately, and then after each possible change.
 
     After each later examination, wait four times as long as it took, to limit the load. The first
     examination may read the whole store, but no pause follows it.

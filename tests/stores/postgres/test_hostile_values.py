@@ -63,7 +63,7 @@ def test_no_value_is_part_of_a_statement(url: str, use: str) -> None:
 @pytest.mark.parametrize("name", VALUES)
 def test_schema_name_is_quoted(cluster: Cluster, name: str) -> None:
     value = VALUES[name].encode("utf-8", "replace").decode()
-    with pytest.raises(mt.ConfigError, match="names no schema"):
+    with pytest.raises(mt.ConfigError, match="is not a valid schema name"):
         PostgresStore(f"{cluster.url}&midturn_schema={quote(value)}")
 
     with psycopg.connect(cluster.url) as connection:

@@ -1,4 +1,4 @@
-"""The database of one process.
+"""The connections of one process to its database.
 
 Statements run through a connection pool. One more session receives notifications and holds the
 process's advisory lock.
@@ -40,7 +40,7 @@ that it does not have in memory.
 PING = 20.0
 """Seconds between two pings of the session that otherwise only receives notifications."""
 SPARE = 10.0
-"""Seconds without use after which a connection of the pool is closed, because the server has few
+"""Seconds without use after which a connection of the pool is closed, because the server allows few
 connections.
 """
 HUNG = "60s"
@@ -50,7 +50,7 @@ over its work.
 _NAMES = 4
 """Maximum number of named locks of a process.
 
-Each lock keeps a connection of the pool, and its holder needs another one.
+Each lock occupies a connection of the pool, and its holder needs another one.
 """
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
@@ -83,7 +83,7 @@ _REMOVALS = 10_000  # maximum number of stored IDs of removed conversations
 
 class _PoolMessages(logging.Filter):
     """Logs messages of the connection pools at debug level, because midturn's own errors and
-    warnings report the same problems.
+    warnings report the same failures.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -155,18 +155,18 @@ class Database:
 
     @property
     def due_channel(self) -> str:
-        """Channel that is notified when a conversation may be due."""
+        """Channel for notifications that a conversation may be due."""
         return f"midturn.{self.address.schema}.due"
 
     @property
     def stirred_channel(self) -> str:
-        """Channel that is notified when a question was asked or closed, or a turn began or
+        """Channel for notifications that a question was asked or closed, or that a turn began or
         ended.
         """
         return f"midturn.{self.address.schema}.stirred"
 
     def channel(self, holder: int) -> str:
-        """Return the channel that is notified when an answer is queued for a holder."""
+        """Return the channel for notifications that an answer was queued for a holder."""
         return f"midturn.{self.address.schema}.{holder}"
 
     async def holder(self) -> int:
@@ -188,8 +188,8 @@ class Database:
         return cast("int", self._holder)
 
     async def due(self, since: int) -> int:
-        """Wait until the number of notifications of ready turns differs from `since`, for at
-        most a second; return the number.
+        """Wait until the number of notifications about ready turns differs from `since`, for at
+        most one second; return the number.
         """
         await self.holder()  # without a session there are no notifications
         if self.bells.rung[DUE] == since:
@@ -197,12 +197,12 @@ class Database:
         return self.bells.rung[DUE]
 
     async def wait_for_change(self, since: int) -> int:
-        """Wait until the number of notified changes differs from `since`, for at most five seconds;
-        return the number.
+        """Wait until the number of notifications about changes differs from `since`, for at most
+        five seconds; return the number.
         """
         self._wants_stirs = True
         holder = await self.holder()
-        if not self._hears_stirs:  # make the open session subscribe to this channel, too
+        if not self._hears_stirs:  # make the open session subscribe to this channel as well
             self.notify(self.channel(holder))
             await self.bells.wait(STIRRED, _LOOK_ANYWAY)
         if self.bells.rung[STIRRED] + 1 == since:
@@ -212,18 +212,18 @@ class Database:
     async def rows(self, statement: str, parameters: StatementParameters | None = None) -> Rows:
         """Run one statement and return its rows. If the database is unavailable, wait for it.
 
-        The statement may run twice if its acknowledgement was lost. If that would do harm, use
+        The statement may run twice if its acknowledgement was lost. If that would be harmful, use
         `once`.
 
         Raises:
-            StoreError: The database refuses, or cannot be reached for a minute.
+            StoreError: The database rejects the statement, or cannot be reached for a minute.
         """
         await self._started()
         return await self._patiently(lambda: self.run_one(statement, parameters or {}))
 
     async def taken(self, name: str) -> contextlib.AsyncExitStack | None:
-        """Take a named lock, which `left` releases; None if another session has the lock. The
-        server also releases it when the connection ends.
+        """Take a named lock. Return None if another session has the lock. `left` releases the lock;
+        the server also releases it when the connection ends.
 
         The lock belongs to a transaction, so it also works through a pooler in transaction mode.
         """
@@ -324,7 +324,7 @@ class Database:
     async def upgrade(self) -> tuple[int, int]:
         """Create or upgrade the tables; return the version before and after.
 
-        If they are up to date, this needs no right to change tables.
+        If they are up to date, no permission to change tables is needed.
 
         Raises:
             StoreError: The role may not change tables.
@@ -361,13 +361,13 @@ class Database:
     # ----------------------------------------------------------------------------------------------
 
     def notify(self, channel: str, payload: str = "") -> None:
-        """Notify other processes soon, without waiting. Notifications that come while one is being
-        sent are sent together.
+        """Notify other processes soon, without waiting. Notifications that are queued while one is
+        being sent are sent together.
 
         A notification may be lost if this process dies. Waiters therefore also poll.
         """
         self._notifications[channel, payload] = (
-            None  # a set in order: each notification is sent once
+            None  # an ordered set: each notification is sent once
         )
         if self._notifying is None:
             self._notifying = asyncio.create_task(self._send_notifications())
@@ -391,7 +391,7 @@ class Database:
             self._notifying = None
 
     async def _finish_notifying(self) -> None:
-        """Send the remaining notifications, but wait only a moment for the server."""
+        """Send the remaining notifications, but wait only briefly for the server."""
         while (notifying := self._notifying) is not None:
             if (await asyncio.wait([notifying], timeout=_LAST_NOTIFICATION))[1]:
                 await end_tasks([notifying])
@@ -472,7 +472,7 @@ class Database:
     def _text(self, statement: str) -> bytes:
         """Return a statement for this schema.
 
-        It is composed once, because the driver would compose it for every use.
+        The result is cached, because the driver would compose the statement for every use.
         """
         text = self._texts.get(statement)
         if text is None:
@@ -572,7 +572,7 @@ class Database:
         await self._hear_stirs(connection)
 
     async def _hear_stirs(self, connection: psycopg.AsyncConnection) -> None:
-        """Listen to changes of questions once a program watches them. Workers do not need that."""
+        """Subscribe to changes of questions if a program watches them. Workers do not need this."""
         if self._wants_stirs and not self._hears_stirs:
             await connection.execute(
                 sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel))
@@ -586,7 +586,7 @@ class Database:
         named = {self.due_channel: DUE, self.stirred_channel: STIRRED}
         while True:
             async for notification in connection.notifies(timeout=ORPHANED, stop_after=1):
-                # other users of the database can send notifications, too
+                # other users of the database can also send notifications
                 if notification.channel == self.stirred_channel and _ID.fullmatch(
                     notification.payload
                 ):

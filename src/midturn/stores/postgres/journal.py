@@ -67,7 +67,7 @@ class TurnRow:
         self.unfinished = window is not None and window.open
         self._view = TurnView(window)
         self.answered = self._view.is_ready
-        """Whether the turn can continue without an absent person."""
+        """Whether the turn can continue without waiting for a person."""
         self._parent = parent_of(turn) if self.unfinished else None
 
     @property
@@ -159,8 +159,8 @@ class PostgresFeed:
 
 
 class PostgresJournal:
-    """The only writer of a conversation, until its block is left or the conversation is taken
-    over.
+    """The only writer of a conversation, until its block exits or another process takes over the
+    conversation.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class PostgresJournal:
         self.events: Sequence[Event] = EventLog(self._events)
         """Everything recorded so far, oldest first."""
         self.answers = PostgresFeed(database, loop, held)
-        """Answers that other processes have queued."""
+        """Answers that other processes queued."""
 
     @property
     def conversation(self) -> str:
@@ -194,7 +194,7 @@ class PostgresJournal:
         """Record a batch in one statement.
 
         Raises:
-            StoreLocked: Another process has taken the conversation over; nothing of the batch is
+            StoreLocked: Another process took over the conversation; no event of the batch is
                 recorded.
             StoreError: The batch is larger than the limits allow, the journal is closed, or the
                 database cannot be reached.

@@ -3,7 +3,7 @@ loops.
 
 A program's loop may be short-lived (`asyncio.run` for each request, one in each thread),
 cancelled during a statement, or missing. The connections outlive it. If a caller is cancelled,
-its statement still runs to its end, so that its result is not lost.
+its statement still runs to completion, so that its result is not lost.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class OwnLoop:
         """Run `work` in the loop, and return its result.
 
         Args:
-            work: The coroutine. It runs to its end even if the caller is cancelled.
+            work: The coroutine. It runs to completion even if the caller is cancelled.
             unclaimed: Called with the result if the caller was cancelled.
         """
         running = asyncio.run_coroutine_threadsafe(work, self._running())
@@ -147,7 +147,7 @@ def _end_all() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Waiting for notifications of the database, by name
+# Waiting for notifications from the database, by name
 
 
 _LOOK = 1.0
@@ -167,7 +167,7 @@ class Bells:
         """Number of notifications by name."""
 
     async def wait(self, name: str, most: float = _LOOK) -> None:
-        """Wait until the name is notified, at most `most` seconds."""
+        """Wait until `ring` is called for the name, at most `most` seconds."""
         bell = asyncio.Event()
         self._waiting[name].add(bell)
         try:
@@ -206,8 +206,8 @@ them and have at most 63 characters.
 
 
 class DatabaseAddress(Struct, frozen=True):
-    """`url` is for the driver, `direct` is an address without a pooler, and `shown` is for
-    messages and has no password.
+    """`url` is for the driver, `direct` is an address without a pooler, and `shown` is for messages
+    and contains no password.
     """
 
     url: str
@@ -242,9 +242,10 @@ def parse_database_address(url: str) -> DatabaseAddress:
     }
     schema = own.get(_PARAMETER, "midturn")
     if not _SCHEMA.fullmatch(schema):
-        allowed = "1 to 40 of `a-z 0-9 _`, and not a digit first"
+        allowed = "1 to 40 of `a-z 0-9 _`, and does not start with a digit"
         raise ConfigError(
-            f"`{_PARAMETER}={schema}` in the store's address names no schema: a name is {allowed}."
+            f"`{_PARAMETER}={schema}` in the store's address is not a valid schema name. A name has"
+            f" {allowed}."
         )
     rest = "&".join(
         one for one in query if one.partition("=")[0] not in own
