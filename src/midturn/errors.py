@@ -86,7 +86,7 @@ class DepsMissing(ConfigError):  # noqa: N818  callers catch it as ConfigError
 
 
 class _ProblemsError(MidturnError):
-    """Base class of errors that list all problems at once."""
+    """Base class of errors that list all validation errors together."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

@@ -145,7 +145,7 @@ class Spent(Struct, frozen=True):
 
     @property
     def metadata(self) -> dict[str, Json]:
-        """Event metadata with the usage; empty if no tokens were counted."""
+        """Event metadata with the usage, or an empty dict if no tokens were counted."""
         return (
             {"usage": {**to_builtins(self.usage), "model": self.model}}
             if self.usage != Usage()
@@ -179,7 +179,7 @@ def spent_in(events: Iterable[Event]) -> Iterator[Spent]:
 
 
 def _recorded_usage(event: Event) -> Spent:
-    """Return the usage in the metadata of an event; zero tokens if it is invalid."""
+    """Return the usage in the metadata of an event, or zero tokens if it is invalid."""
     usage = (event.metadata or {}).get("usage", {})
     model = usage.get("model", "") if isinstance(usage, dict) else ""
     try:
@@ -367,7 +367,7 @@ _MAGIC_BYTES: Final = {
 
 
 def media_type_of(content: bytes) -> str | None:
-    """Return the media type of an image that models accept; None for other content."""
+    """Return the media type of an image that models accept, or None for other content."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next(

@@ -94,7 +94,7 @@ class Connection:
 
 
 def connection_of(scope: Scope) -> Connection | None:
-    """Return the connection of a request; None if another server runs the application."""
+    """Return the connection of a request, or None if another server runs the application."""
     return cast("Connection | None", scope.get("state", {}).get(_STATE_KEY))
 
 

@@ -394,8 +394,8 @@ class _Metrics:
             )
 
     def _open_question_ages(self) -> Sequence[float] | None:
-        """Return the ages of the open questions in seconds, ascending; None if the store is
-        unavailable or no longer measured.
+        """Return the ages of the open questions in seconds, in ascending order. Return None if the
+        store is unavailable or no longer measured.
         """
         store, now = self._store, time.monotonic()
         if store is None:

@@ -98,8 +98,8 @@ class ToolRun(Struct, frozen=True, kw_only=True):
         no_deps: Error message for a tool that needs `deps`, if the turn was started with
             dependencies and resumed without them.
         queued: Called with the `event` IDs of the calls that must end before this one can start.
-            If those calls wait for people, this call waits, too.
-        unanswered: Reasons for missing answers (`deadline`), by question ID, for tools that
+            If those calls wait for people, this call waits as well. unanswered: Reasons for missing
+        answers (`deadline`), by question ID, for tools that
             handle missing answers.
         keep: Records a value under a name for later runs of this call, and returns it as JSON.
             See `ToolContext.keep`.

@@ -67,7 +67,7 @@ class ElicitedField(Struct, frozen=True):
         return isinstance(kind, SchemaType) and kind.schema.get("type") not in KINDS
 
     def sent(self, answer: Json) -> Json | UnsetType:
-        """Return the value to send for an answer; `UNSET` if the property is omitted."""
+        """Return the value to send for an answer, or `UNSET` if the property is omitted."""
         if answer is None:
             return None if self.sends_null else UNSET
         match self.sending:
@@ -395,7 +395,7 @@ class _Choice(Struct, frozen=True):
 
 
 def _choices(asked: JsonObject) -> list[_Choice]:
-    """Return the options that a schema offers; an empty list if it offers none."""
+    """Return the options that a schema offers, or an empty list if it offers none."""
     if "const" in asked:
         return [_Choice(asked["const"], text(asked.get("title")))]
     values = items(asked.get("enum"))

@@ -97,7 +97,7 @@ def key_value(text: str, origin: str) -> Assignment | None:
 
 
 def static_answer(text: str) -> Assignment:
-    """Parse the `TOOL.QUESTION=VALUE` of `--answer`. The value is returned as typed.
+    """Parse the `TOOL.QUESTION=VALUE` of `--answer`. The value is returned as a string, unparsed.
 
     Raises:
         ConfigError: The text has another format.

@@ -22,7 +22,7 @@ from midturn.routing.rules import ABOUT_PEOPLE
 
 
 MAX_LABEL_LENGTH: Final = 64
-"""Maximum number of characters of an unapproved label."""
+"""Maximum length of an unapproved label, in characters."""
 
 
 class AllowedIf(Struct, frozen=True):
@@ -122,7 +122,7 @@ RULES: Final[Mapping[str, AllowedIf]] = {
     **{f"limits.{name}": _LIMIT for name in _LIMITS},
     **{f"assistant.model.parameters.{name}": _ANY for name in _MODEL_PARAMETERS},
 }
-"""Conditions under which an unapproved file may set a value, by key. `*` stands for a user-defined
+"""Conditions under which an unapproved file may set a value, by key. `*` matches a user-defined
 name.
 """
 
@@ -202,8 +202,8 @@ def needing_trust(tree: Tree, below: Tree) -> tuple[NeedsTrust, ...]:
 
 
 class _At(Struct, frozen=True):
-    """Position in a tree: the node, its path, the path with `*` in place of user-defined names,
-    and the effect inherited from its tables.
+    """Position in a tree: the node, its path, the path with `*` instead of user-defined names, and
+    the effect inherited from its tables.
     """
 
     node: Node

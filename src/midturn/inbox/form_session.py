@@ -235,7 +235,7 @@ def read_steps(carried: str) -> Sequence[Json]:
 
 _DRAFT_LIFETIME = 14 * 24 * 60 * 60
 _MAX_DRAFTS = 1_000
-_MAX_DRAFT_SIZE = 65_536  # maximum number of bytes of a stored draft
+_MAX_DRAFT_SIZE = 65_536  # maximum size of a stored draft, in bytes
 _KEY_PREFIX = "draft/"
 
 

@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 _START_TIMEOUT = 20.0  # maximum seconds for the server to start and respond
 _MAX_TOOLS = 1000
 _MAX_PAGES = 100
-# maximum number of bytes of the server's standard error in an error message
+# maximum number of bytes from the server's standard error in an error message
 _MAX_STDERR_SHOWN = 2000
 _CANCEL = types.ElicitResult(action="cancel")
 _SDK_MODES = {"auto": "auto", "2025-11-25": "legacy", "2026-07-28": "2026-07-28"}

@@ -257,8 +257,8 @@ async def _in_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop
 
 
 class McpServers:
-    """Connected servers. `problems` contains the error of each server that could not be reached.
-    The tools of such servers are missing.
+    """Connected servers. `problems` contains an error for each server that could not be reached.
+    The tools of these servers are missing.
     """
 
     def __init__(

@@ -267,8 +267,8 @@ def _hidden_prefixes(private: Iterable[str | Path]) -> tuple[str, ...]:
 
 
 def _without_hidden(paths: Iterable[str], hidden: tuple[str, ...]) -> Iterator[str]:
-    """Yield real paths without those that start with one of the `hidden` prefixes. A directory
-    that contains such a path is replaced by its other entries.
+    """Yield the real paths that do not start with one of the `hidden` prefixes. A directory that
+    contains a hidden path is replaced with its other entries.
 
     The paths are compared as strings. Hundreds of paths are compared before the first tool of a
     turn starts, and comparing `Path` objects would take most of that time.

@@ -158,7 +158,7 @@ class AnswerService:
             raise await too_late(self._port, at, self._clock) from None
         except (
             errors.NotAllowed
-        ) as refused:  # the code that raised it may not know the address and the user
+        ) as refused:  # the code that raised it may not have the address and the user
             refused.id, refused.user = (
                 refused.id or str(at),
                 refused.user or (given.user if (given := _giver(submission)) else None),
@@ -322,8 +322,8 @@ def _giver(given: IncomingAnswer) -> ev.AnsweredBy | None:
 
 
 def _tally(events: Sequence[ev.Event], at: Address) -> str:
-    """Return the count of approvals of an open question, such as `1 of 2`; empty if one approval
-    is enough, or if the question is closed.
+    """Return the count of approvals of an open question, such as `1 of 2`. Return an empty string
+    if one approval is enough, or if the question is closed.
     """
     if not any(isinstance(event, ev.Vote) for event in events):  # fast path: nobody has voted
         return ""

@@ -31,7 +31,7 @@ class Authorizer:
 
     @property
     def people(self) -> Directory | None:
-        """The people that are configured now; None if no configuration names people."""
+        """The currently configured people, or None if no people are configured."""
         return None if self._people is None else self._people()
 
     def people_of(self, turn: Sequence[Event]) -> Directory | None:

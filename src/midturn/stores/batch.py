@@ -134,8 +134,8 @@ def _is_enough(needed: str) -> bool:
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """Return the comparable parts of a version. An invalid version counts as the newest, because
-    a newer program wrote it.
+    """Return the comparable parts of a version. An invalid version is treated as the newest,
+    because a newer program wrote it.
     """
     if not re.match(_VERSION, version):
         return (maxsize,)

@@ -266,8 +266,8 @@ class TurnCache:
         return seen
 
     def unfinished(self, path: Path) -> Sequence[Event]:
-        """Return the open last turn of the conversation in a directory, without the cache; empty
-        if the turn has ended.
+        """Return the open last turn of the conversation in a directory, without the cache. Return
+        no events if the turn has ended.
         """
         return unfinished_turn(path)
 
@@ -285,8 +285,8 @@ class TurnCache:
 
 
 def unfinished_turn(path: Path) -> Sequence[Event]:
-    """Return the last turn of the conversation in `path`, read from the end of the log; empty if
-    the turn has ended.
+    """Return the last turn of the conversation in `path`, read from the end of the log. Return no
+    events if the turn has ended.
     """
     if is_jp(path):
         return ()

@@ -21,7 +21,7 @@ from midturn.stores.log_tail import NAME as LOG, is_jp
 from midturn.stores.metadata import NEW, REMOVED, conversation_id, conversation_number, slug
 from midturn.stores.open_index import OpenIndex
 
-# seconds without a change after which the unfinished directory of a conversation counts as
+# seconds without a change after which the unfinished directory of a conversation is considered
 # abandoned
 _LEFT = 3600.0
 _LIST = "ids"  # name of the saved list of all conversations
@@ -346,8 +346,8 @@ def _is_directory(path: str) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of the directories in a folder that may be conversations; none if the folder
-    does not exist.
+    """Return the names of the directories in a folder that may be conversations. Return no names if
+    the folder does not exist.
 
     Directories that a killed process has not finished creating or removing are removed.
     """

@@ -63,7 +63,7 @@ _WEIGHT: Final = 0.1
 _FAST: Final = 0.001
 """Maximum duration in seconds of a job on a fast disk."""
 _FAST_JOBS: Final = 32
-"""Number of fast jobs in a row after which a disk counts as fast."""
+"""Number of consecutive fast jobs after which a disk is considered fast."""
 
 
 def running_loop() -> AbstractEventLoop | None:
@@ -235,7 +235,7 @@ class _Inbox:
             self._is_woken = True
             try:
                 loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop is closed, so nobody waits
+            except RuntimeError:  # the loop is closed, so no caller waits
                 self._jobs.clear()
 
     def _deliver(self) -> None:

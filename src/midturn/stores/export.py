@@ -77,7 +77,7 @@ class _Page:
         self._speaker = ""
 
     def blocks(self, entry: Entry, *, is_open: bool) -> list[str]:  # noqa: PLR0911  one return for each kind of entry
-        """Return the paragraphs of one entry; none if the entry is not part of the dialog."""
+        """Return the paragraphs of one entry, or none if the entry is not part of the dialog."""
         match entry:
             case WordsEntry():
                 return [*self._speaks(_speaker(entry)), _said(entry)]

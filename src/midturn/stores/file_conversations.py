@@ -155,7 +155,7 @@ class FileConversations:
         return claimed
 
     async def _tried(self, id: str) -> FileJournal | None:
-        """Lock a due conversation; None if another process has the lock, or if the pause after a
+        """Lock a due conversation, or None if another process has the lock, or if the pause after a
         failure is not over.
         """
         with self.directories.open(id) as folder:

@@ -245,7 +245,7 @@ class FileChangeFeed:
             return len(events.lines(length))
 
     def _notified_since(self, count: int) -> set[str] | None:
-        """Return the conversations with a notification after the first `count` notifications;
+        """Return the conversations with a notification after the first `count` notifications, or
         None if notifications were lost. Callers hold the mutex.
         """
         names = self._watcher.notified()

@@ -49,7 +49,7 @@ class IndexCache(Generic[_T]):
         self._kind = kind
 
     def load(self) -> _T | None:
-        """Return the content of the file; None if it cannot be used."""
+        """Return the content of the file, or None if it cannot be used."""
         try:
             with (
                 Folder.at(self._conversations) as conversations,
@@ -142,7 +142,7 @@ class IndexCache(Generic[_T]):
         return -1
 
     def steps(self) -> list[Step]:
-        """Return all steps; none if one of them cannot be read."""
+        """Return all steps, or no steps if one of them cannot be read."""
         try:
             with (
                 Folder.at(self._conversations) as conversations,

@@ -3,7 +3,7 @@ Only whole batches are appended, and they are never changed.
 
 A batch is one `write` and one sync. After the first batch, the conversation's directory is synced
 once as well. On Linux, these two syncs also make the names of the new directories durable. On other
-systems the directory of the conversations is synced once, too.
+systems, the directory that contains the conversations is also synced once.
 """
 
 from __future__ import annotations

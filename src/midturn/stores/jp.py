@@ -74,7 +74,7 @@ def _each_string(field: bytes, change: Callable[[bytes, int], bytes]) -> bytes:
 
 
 def _decoded(token: bytes) -> str | None:
-    """Return the decoded base64 of a string; None if encoding it again would not give the same
+    """Return the decoded base64 of a string, or None if encoding it again would not give the same
     string.
     """
     text = _text(token)
@@ -86,7 +86,7 @@ def _decoded(token: bytes) -> str | None:
 
 
 def _text(token: bytes) -> str | None:
-    """Return the string of a JSON token; None if it contains a lone surrogate, which UTF-8
+    """Return the string of a JSON token, or None if it contains a lone surrogate, which UTF-8
     cannot encode.
     """
     try:
@@ -260,7 +260,7 @@ def disarm_delta(line: bytes) -> bytes | None:
 
 
 def _wrapped(delta: Raw) -> Raw | None:
-    """Return the configuration inside a moved delta; None if the delta was not moved."""
+    """Return the configuration inside a moved delta, or None if the delta was not moved."""
     inside = _fields_of(bytes(delta))
     return inside["imported"] if list(inside) == ["imported"] else None
 
@@ -301,8 +301,8 @@ def _line(entry: bytes) -> bytes:
 
 
 def text_of(fields: dict[str, Raw], name: str) -> str:
-    """Return a string field of an event that is split into its fields; empty if the field is
-    missing or not a string.
+    """Return a string field of an event that is split into its fields, or an empty string if the
+    field is missing or not a string.
     """
     try:
         return msgspec.json.decode(fields.get(name, b'""'), type=str)
@@ -496,7 +496,7 @@ def _texts(labels: Json | None) -> list[str]:
 
 
 def _entry(line: bytes) -> bytes | None:
-    """Return the entry of a line; None if `jp` has no such kind of entry."""
+    """Return the entry of a line, or None if `jp` has no such kind of entry."""
     fields = _fields_of(line)
     if not fields and _is_json(
         line

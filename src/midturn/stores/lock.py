@@ -231,8 +231,8 @@ def is_held(folder: Folder) -> bool:
 
 
 def holder_now(folder: Folder) -> Holder | None:
-    """Return the process that has the conversation locked for a turn; None if the conversation is
-    free, or locked for one append.
+    """Return the process that has the conversation locked for a turn, or None if the conversation
+    is free, or locked for one append.
     """
     if not is_held(folder):
         return None
@@ -316,7 +316,7 @@ def lives(process: ProcessMark | None) -> bool:
     """Return whether a process is running. A process of another machine, or from before the last
     boot, is not running.
 
-    A process in another container cannot be looked up, so it counts as running.
+    A process in another container cannot be looked up, so it is treated as running.
     """
     if process is None or process.boot != boot():
         return False
@@ -338,8 +338,8 @@ def _is_here(process: ProcessMark) -> bool:
 
 
 def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
-    """Return the question with the current state of the process that asks; None if its deadline has
-    passed, because the agent then shows its own dialog.
+    """Return the question with the current state of the process that asks, or None if its deadline
+    has passed, because the agent then shows its own dialog.
     """
     if question.deadline and question.deadline <= now:
         return None
@@ -352,7 +352,7 @@ def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
 
 
 def parent(pid: int) -> int:
-    """Return the parent of a process; 0 if it is unknown."""
+    """Return the parent of a process, or 0 if it is unknown."""
     fields = _stat(pid)
     if fields:
         return int(fields[_PARENT])
@@ -360,8 +360,8 @@ def parent(pid: int) -> int:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process; empty if it has ended, even if its parent has not read
-    its exit status yet.
+    """Return the start time of a process, or an empty string if it has ended, even if its parent
+    has not read its exit status yet.
     """
     fields = _stat(pid)
     state = fields[0] if fields else ps(pid, "stat")

@@ -142,8 +142,8 @@ def last_turn(file: FileEnd, end: int) -> list[WholeLine]:
 
 
 def unfinished_turn(file: FileEnd, end: int) -> list[WholeLine]:
-    """Return the lines of the last turn; none if it has a `turn_end`. A turn that an older version
-    wrote may have ended without this event.
+    """Return the lines of the last turn, or no lines if it has a `turn_end`. A turn that an older
+    version wrote may have ended without this event.
     """
     found: list[WholeLine] = []
     for line in lines_backwards(file, end):
@@ -167,7 +167,7 @@ def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[WholeLin
 
 
 def _last_newline(file: FileEnd) -> int:
-    """Return the offset after the last newline; 0 if there is none."""
+    """Return the offset after the last newline, or 0 if there is none."""
     position, block = file.size, FIRST_BLOCK
     while position > 0:
         length = min(block, position)

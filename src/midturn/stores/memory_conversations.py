@@ -172,7 +172,7 @@ class MemoryJournal:
     """The only writer of a conversation in memory, until `close`."""
 
     def __init__(self, held: MemoryConversation) -> None:
-        """Write to a conversation that the caller has locked."""
+        """Write to a conversation that the caller locked."""
         self._held = held
         self._closed = False
         self.events: Sequence[Event] = EventLog(held.events)

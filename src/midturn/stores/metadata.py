@@ -139,7 +139,7 @@ def conversation_number() -> int:
 
 
 def conversation_id(directory: str) -> str | None:
-    """Return the ID in the name of a conversation's directory; None if the name is not
+    """Return the ID in the name of a conversation's directory, or None if the name is not
     `<id>-<slug>`.
     """
     found = _DIRECTORY.fullmatch(directory)

@@ -296,7 +296,7 @@ class StorePort(Protocol):
         ...
 
     async def find_key(self, key: str) -> str | None:  # noqa: ARG002  a store overrides it
-        """Return the ID of the conversation that has this key; None if there is none.
+        """Return the ID of the conversation that has this key, or None if there is none.
 
         Raises:
             StoreError: The store does not support keys, or cannot be read.

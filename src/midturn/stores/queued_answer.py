@@ -204,7 +204,7 @@ class QueuedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the subject that the person saw; empty if unknown."""
+        """Digest of the subject that the person saw, or an empty string if it is unknown."""
         return self.submission.digest
 
     @property

@@ -193,7 +193,7 @@ def _put_to(about: ResponseTime, names: Iterable[str]) -> None:
 
 
 def _at(event: ev.Event) -> datetime | None:
-    """Return the time at which an event was recorded; None if the time cannot be read."""
+    """Return the time at which an event was recorded, or None if the time cannot be read."""
     try:
         return event.at.astimezone(UTC)
     except (ValueError, OverflowError):

@@ -107,7 +107,7 @@ _LEFT = 300.0
 """Seconds during which a worker ignores a conversation that needs a newer version, so that a newer
 worker can claim it.
 """
-_MAX_KEY = 1_000  # maximum number of characters of a key
+_MAX_KEY = 1_000  # maximum length of a key, in characters
 if TYPE_CHECKING:
     from midturn.stores.answer_service import AnswerService, IncomingAnswer, Receipt
 
@@ -243,7 +243,7 @@ class ConversationStore:
         return holder
 
     async def find(self, key: str) -> str | None:
-        """Return the ID of the conversation that was created with a key; None if there is none,
+        """Return the ID of the conversation that was created with a key, or None if there is none,
         or if the conversation was removed.
 
         Args:
@@ -527,10 +527,9 @@ class ConversationStore:
             back: Ask the previous question of a form or of its review again.
             cancel: End the turn.
             reason: Reason; recorded with a value or a decision.
-            remember: Remember the decision for the rest of the turn: for this question of the
-                tool, or for all calls of the tool. For a call of another agent, the permission
-                that the agent should remember: one of `asker.always`, or `True` if there is only
-                one.
+            remember: Remember the decision for the rest of the turn: for this question, or for all
+                calls of the tool. For a call by another agent, the permission that the agent should
+                remember: one of `asker.always`, or `True` if there is only one.
             user: The user who answers, as identified by the calling program.
             via: Interface: `inbox`, `web`, `api`, `mcp`.
             digest: `OpenQuestion.digest` of the question that the user saw. An approval or an edit

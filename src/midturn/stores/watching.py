@@ -218,7 +218,7 @@ def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuesti
 
 
 def _running(events: Sequence[Event]) -> str:
-    """Return the event ID of the start of the open turn; empty if there is none."""
+    """Return the event ID of the start of the open turn, or an empty string if there is none."""
     window = open_turn(events)
     return window.events[0].event_id if window else ""
 

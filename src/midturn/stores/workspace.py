@@ -87,8 +87,8 @@ class Workspace:
 
     @property
     def brought(self) -> Path | None:
-        """The folder of conversations inside the workspace, written by an older version or by a
-        colleague; None if there are none.
+        """The folder of conversations inside the workspace that an older version or a colleague
+        wrote. None if there is no such folder.
 
         These conversations can only be imported.
         """
@@ -150,8 +150,8 @@ SERVERS: Final = ("postgresql", "postgres")
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path | None:
-    """Return the path of a store on this machine, given its path or address; None if the store is
-    on a server.
+    """Return the path of a store on this machine, given its path or address. Return None if the
+    store is on a server.
 
     Stores of installed packages may use files, so the path in their addresses is returned as well.
     """

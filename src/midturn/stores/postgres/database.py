@@ -119,7 +119,9 @@ class Removals:
         self.session = 0
 
     def note(self, id: str) -> None:
-        """Record a removal. If there are too many IDs to store, notifications count as missing."""
+        """Record a removal. If there are too many IDs to store, notifications are treated as
+        missing.
+        """
         if len(self.ids) >= _REMOVALS:
             self.begin()
         self.ids.append(id)
@@ -132,7 +134,7 @@ class Database:
         self.address = address
         self.bells = Bells(DUE, STIRRED)
         self.held: dict[str, int] = {}
-        """Conversations that this process has locked, with their fences (see `statements.py`)."""
+        """Conversations that this process locked, with their fences (see `statements.py`)."""
         self.outage = outage
         """Seconds that a call waits for an unavailable database before it fails."""
         self._class = _signed(zlib.crc32(address.schema.encode()))
@@ -311,7 +313,7 @@ class Database:
         await self._patiently(attempt)
 
     async def version(self) -> int:
-        """Return the version of the tables; 0 if there are none."""
+        """Return the version of the tables, or 0 if there are none."""
         await self._opened()
         rows = await self._patiently(
             lambda: self.run_one(statements.EXISTS, {"table": f"{self.address.schema}.midturn"})
@@ -667,7 +669,7 @@ _REFUSALS = (
     "invalid connection option",
     "invalid URI",
 )
-"""Parts of error messages of the server and of libpq. A failed connection has no error code."""
+"""Parts of error messages from the server and from libpq. A failed connection has no error code."""
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -274,9 +274,9 @@ class PostgresJournal:
         self._is_ready_soon = True
 
     def _again(self, error: BaseException | None) -> Again:
-        """Return the time at which a worker must examine the turn: `now` after `mark_ready`, or if
-        the run was cancelled or needs a newer version; None if the turn waits for people; otherwise
-        `later`, because the run has failed.
+        """Return the time at which a worker must examine the turn. The time is `now` after
+        `mark_ready`, or if the run was cancelled or needs a newer version. It is None if the turn
+        waits for people. Otherwise, the run has failed, and the time is `later`.
         """
         turn = self._events[self._row.turn_at :]
         if self._is_ready_soon:

@@ -115,7 +115,7 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
             task.cancel()
         done, left = await asyncio.wait(left, timeout=_AGAIN)
         for task in done:
-            _ = task.cancelled() or task.exception()  # nobody waits for its result
+            _ = task.cancelled() or task.exception()  # no caller waits for its result
 
 
 def _run(loop: asyncio.AbstractEventLoop, ending: asyncio.Event, close: Close) -> None:
