@@ -42,8 +42,8 @@ from midturn.turn.view import (
 )
 from midturn.turn.votes import COMMAND_LINE, Poll, handed_as, note_batch, poll_in
 
-_STEP = 0.05  # seconds between two checks whether an answer was recorded
-_STEPS = 20
+_POLL_INTERVAL = 0.05  # seconds between two checks whether an answer was recorded
+_MAX_POLLS = 20
 _TRIES = 100
 
 
@@ -209,10 +209,10 @@ class AnswerService:
         parent = parent_of(turn)
         if parent is None:
             return False
-        for _ in range(_STEPS):
+        for _ in range(_MAX_POLLS):
             if not isinstance(await self._port.look(parent.root), LockedBy):
                 return False
-            await pause(_STEP)
+            await pause(_POLL_INTERVAL)
         return True
 
     async def _settle(self, at: Address, decision: _Decision) -> CommittedBatch | LockedBy:
@@ -231,7 +231,7 @@ class AnswerService:
         """Wait briefly for the process with the lock to record the queued answer. If that process
         has ended, record the answer in this process.
         """
-        for _ in range(_STEPS):
+        for _ in range(_MAX_POLLS):
             outcome = await self._port.look(at.conversation)
             turn = outcome.turn
             waits = any(handed.key == mine.key for handed in turn.handed)
@@ -250,7 +250,7 @@ class AnswerService:
                 )
             if isinstance(outcome, CommittedBatch):
                 await self._take_over(at.conversation)
-            await pause(_STEP)
+            await pause(_POLL_INTERVAL)
         return Receipt(at.conversation, str(at), held=True)
 
     async def _confirm(

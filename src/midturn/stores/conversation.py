@@ -158,8 +158,8 @@ def _id_of(directory: Path) -> str:
     return conversation_id(directory.name) or directory.name
 
 
-_MOST_PASTS = 16
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_HISTORIES = 16
+_MAX_CACHED_BYTES = 64 * 1024 * 1024
 
 
 class HistoryCache:
@@ -191,10 +191,10 @@ class HistoryCache:
             return
         with self._lock:
             self._bytes -= self._pasts.pop(place, NO_PAST).size
-            if 0 < past.size <= _MOST_BYTES:
+            if 0 < past.size <= _MAX_CACHED_BYTES:
                 self._pasts[place] = past
                 self._bytes += past.size
-            while len(self._pasts) > _MOST_PASTS or self._bytes > _MOST_BYTES:
+            while len(self._pasts) > _MAX_HISTORIES or self._bytes > _MAX_CACHED_BYTES:
                 self._bytes -= self._pasts.pop(next(iter(self._pasts))).size
 
 
@@ -204,8 +204,8 @@ PASTS = HistoryCache()
 A program that opens its store for each request reads each history only once.
 """
 
-_MOST_TURNS = 10_000
-_MOST_OVER = 100  # maximum number of finished turns in the cache
+_MAX_CACHED_TURNS = 10_000
+_MAX_FINISHED_TURNS = 100  # maximum number of finished turns in the cache
 _State: TypeAlias = tuple[int, int, int]
 
 
@@ -256,7 +256,7 @@ class TurnCache:
         window = open_turn(turn)
         seen = SeenTurn(path, id, turn, window)
         if state and window is not None:
-            if len(self._turns) >= _MOST_TURNS and id not in self._turns:
+            if len(self._turns) >= _MAX_CACHED_TURNS and id not in self._turns:
                 # removes the newest entry: conversations are examined in order, so the oldest is
                 # needed next
                 self._turns.popitem()
@@ -279,7 +279,7 @@ class TurnCache:
         """Remove all conversations except `ids` if the cache contains many others. Pass all
         conversations with an open turn as `ids`.
         """
-        if len(self._turns) >= min(_MOST_TURNS, len(ids) + _MOST_OVER):
+        if len(self._turns) >= min(_MAX_CACHED_TURNS, len(ids) + _MAX_FINISHED_TURNS):
             for id in self._turns.keys() - set(ids):  # noqa: A001  the common name of IDs
                 self._turns.pop(id, None)
 

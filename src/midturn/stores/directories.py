@@ -23,7 +23,7 @@ from midturn.stores.open_index import OpenIndex
 
 # seconds without a change after which the unfinished directory of a conversation is considered
 # abandoned
-_LEFT = 3600.0
+_ABANDONED_AFTER = 3600.0
 _LIST = "ids"  # name of the saved list of all conversations
 
 
@@ -372,7 +372,7 @@ def _sweep(folder: Path, left: os.DirEntry[str]) -> None:
     with suppress(OSError):
         if (
             not left.is_dir(follow_symlinks=False)
-            or left.stat(follow_symlinks=False).st_mtime > time.time() - _LEFT
+            or left.stat(follow_symlinks=False).st_mtime > time.time() - _ABANDONED_AFTER
         ):
             return
         _remove(folder / left.name)

@@ -22,7 +22,7 @@ from midturn.security.process_ancestry import boot as boot_id
 
 _BLOCK = 65_536
 # maximum size in bytes of a file that is not a log; the largest are queued answers with a few MiB
-_LARGEST = 64 * 1024 * 1024
+_MAX_FILE_SIZE = 64 * 1024 * 1024
 PRIVATE = 0o600
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a fifo that another user has put here must not block.
@@ -67,20 +67,20 @@ def refusal(doing: str, path: Path, error: OSError) -> StoreError:
     return StoreError(f"Cannot {doing} {path}: {_reason(error)}.")
 
 
-_ROOM = "Free some disk space, then try again; everything recorded before is safe"
-_RIGHTS = "Give yourself write permission, then try again"
+_DISK_FULL = "Free some disk space, then try again; everything recorded before is safe"
+_NO_WRITE_PERMISSION = "Give yourself write permission, then try again"
 _LOCKS = (
     "This file system has no locks, so two processes could write one conversation; use a file"
     " system with locks"
 )
 _ADVICE = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
+    errno.ENOSPC: _DISK_FULL,
+    errno.EDQUOT: _DISK_FULL,
     errno.EIO: (
         "The disk failed. Check the disk, then try again; everything recorded before is safe"
     ),
-    errno.EROFS: _RIGHTS,
-    errno.EACCES: _RIGHTS,
+    errno.EROFS: _NO_WRITE_PERMISSION,
+    errno.EACCES: _NO_WRITE_PERMISSION,
     errno.EMFILE: (
         "This process has reached its limit of open files. Raise the limit (`ulimit -n`), or run"
         " fewer turns in one process"
@@ -224,7 +224,7 @@ class Folder:
         """
         fd, found = self.opened(name, os.O_RDONLY)
         try:
-            if found.st_size > _LARGEST:
+            if found.st_size > _MAX_FILE_SIZE:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
             parts = [os.read(fd, _BLOCK)]
             while parts[-1]:

@@ -34,9 +34,9 @@ from midturn.stores.folder import KEPT, STEPS, Folder, boot, host
 _VERSION: Final = 2
 # nanoseconds: longer than the resolution of any file system's clock
 _CLOCK_STEP: Final = 2_000_000_000
-_MANY: Final = 1_000  # minimum number of names for which the list is saved
-_PAUSE: Final = 60.0  # minimum seconds between two saves of the same list by one process
-_MOST_STEPS: Final = 100_000  # size in bytes above which no more steps are recorded
+_MIN_SAVED_NAMES: Final = 1_000  # minimum number of names for which the list is saved
+_SAVE_INTERVAL: Final = 60.0  # minimum seconds between two saves of the same list by one process
+_MAX_STEPS_SIZE: Final = 100_000  # size in bytes above which no more steps are recorded
 _T = TypeVar("_T")
 
 
@@ -136,7 +136,7 @@ class IndexCache(Generic[_T]):
                 os.close(fd)
                 folder.remove(f"{self._file}{STEPS}")
                 return -1
-            if found.st_size < _MOST_STEPS:
+            if found.st_size < _MAX_STEPS_SIZE:
                 return fd
             os.close(fd)
         return -1
@@ -270,7 +270,7 @@ class CachedList:
         self._folders = folders
         self._listing = listing
         self._current: IdList | None = None
-        self._saved = -_PAUSE
+        self._saved = -_SAVE_INTERVAL
 
     def ids(self) -> list[str]:
         """Return the ids, the oldest first."""
@@ -289,7 +289,7 @@ class CachedList:
         if _NOWHERE in states or max(state[1] for state in states) + _CLOCK_STEP > began:
             return found  # a change in the same tick of the clock might not be noticed
         self._current = found
-        if len(found.ids) >= _MANY and time.monotonic() - self._saved >= _PAUSE:
+        if len(found.ids) >= _MIN_SAVED_NAMES and time.monotonic() - self._saved >= _SAVE_INTERVAL:
             self._saved = time.monotonic()
             self._save(found)
         return found

@@ -28,7 +28,7 @@ from midturn.security.process_ancestry import boot, namespace
 from midturn.stores.folder import PRIVATE, Folder, check_regular, refusal, reporting_os_errors
 
 NAME = "lock"
-_STEP = 0.005  # seconds between two tries while the conversation is locked for one append
+_RETRY_DELAY = 0.005  # seconds between two tries while the conversation is locked for one append
 _TRIES = 1_000
 # number of file descriptors that are reserved for logs that are opened for one append, and for
 # other uses
@@ -180,7 +180,7 @@ class Lock:
                 holder = self._read()
                 if holder.stays():
                     raise _locked(folder, holder) from None
-                await pause(_STEP)
+                await pause(_RETRY_DELAY)
             else:
                 return
         raise Busy(

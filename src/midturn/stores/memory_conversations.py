@@ -226,8 +226,8 @@ def holder_here() -> str:
     return f"pid {os.getpid()} on {os.uname().nodename}"
 
 
-_LOOK = 0.05  # seconds between two polls for due conversations
-_WATCHED = 0.25  # seconds between two polls for changes
+_POLL_INTERVAL = 0.05  # seconds between two polls for due conversations
+_CHANGE_POLL_INTERVAL = 0.25  # seconds between two polls for changes
 
 
 class MemoryChangeFeed:
@@ -239,7 +239,7 @@ class MemoryChangeFeed:
     async def wait_for_change(self, since: int) -> int:
         """Wait until the next poll."""
         if since:
-            await pause(_WATCHED)
+            await pause(_CHANGE_POLL_INTERVAL)
         return since + 1
 
     async def lengths(self, since: ChangeCursor | None = None) -> ChangeCursor:
@@ -341,7 +341,7 @@ class MemoryConversations:
 
     async def wait_for_work(self) -> None:
         """Wait until the next poll."""
-        await pause(_LOOK)
+        await pause(_POLL_INTERVAL)
 
     async def settle(self, id: str, decide: Decide) -> CommittedBatch | LockedBy:
         """Append the events that `decide` returns."""

@@ -103,7 +103,7 @@ from midturn.stores.watching import (
 from midturn.turn.ending import TurnEnding
 
 _LOG = logging.getLogger("midturn.store")
-_LEFT = 300.0
+_IGNORED_SECONDS = 300.0
 """Seconds during which a worker ignores a conversation that needs a newer version, so that a newer
 worker can claim it.
 """
@@ -821,7 +821,7 @@ class ConversationStore:
             except TooOld as error:
                 # ignored for a while, so that a newer worker can claim it and other conversations
                 # are not delayed
-                self._left[error.conversation] = now + _LEFT
+                self._left[error.conversation] = now + _IGNORED_SECONDS
                 _LOG.log(
                     logging.DEBUG if error.requires in self._told else logging.WARNING, "%s", error
                 )

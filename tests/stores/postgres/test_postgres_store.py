@@ -264,7 +264,7 @@ async def test_watcher_is_notified_by_the_database(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A notification is required, because the next poll would happen in an hour."""
-    monkeypatch.setattr(database, "_LOOK_ANYWAY", 3600.0)
+    monkeypatch.setattr(database, "_MAX_CHANGE_WAIT", 3600.0)
     here, elsewhere = PostgresStore(url), PostgresStore(url)
     journal = await here.create("Ship it")  # the session already listens, but not for questions
     agent = mt.Agent(

@@ -54,11 +54,11 @@ Each lock occupies a connection of the pool, and its holder needs another one.
 """
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
-_DEAF_AFTER = 20.0
+_SESSION_WARNING_DELAY = 20.0
 """Seconds without the listening session before a warning is logged. While the whole database is
 unavailable, only the outage is logged.
 """
-_SAID_AFTER = 1
+_LOG_AFTER_FAILURES = 1
 """Number of failed attempts before an outage is logged. A short restart is not logged."""
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
@@ -75,7 +75,7 @@ STIRRED = "stirred"
 """Name of the notification for questions that were asked or closed, and for turns that began or
 ended.
 """
-_LOOK_ANYWAY = 5.0
+_MAX_CHANGE_WAIT = 5.0
 """Maximum duration in seconds of a wait for the notification `STIRRED`, which may be lost."""
 _ID = re.compile("[0-9]{1,20}")
 _REMOVALS = 10_000  # maximum number of stored IDs of removed conversations
@@ -147,11 +147,11 @@ class Database:
         self._session: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._away = Outage(_AWAY, f"{address.shown} is back")
-        self._deaf = Outage(_LOG, f"the session with {address.shown} is back")
+        self._session_outage = Outage(_LOG, f"the session with {address.shown} is back")
         self._notifications: dict[tuple[str, str], None] = {}
         self._notifying: asyncio.Task[None] | None = None
         self._wants_stirs = False
-        self._hears_stirs = False
+        self._is_subscribed_to_changes = False
         self.removals = Removals()
         """The conversations that were removed while this process listens."""
 
@@ -204,11 +204,13 @@ class Database:
         """
         self._wants_stirs = True
         holder = await self.holder()
-        if not self._hears_stirs:  # make the open session subscribe to this channel as well
+        if (
+            not self._is_subscribed_to_changes
+        ):  # make the open session subscribe to this channel as well
             self.notify(self.channel(holder))
-            await self.bells.wait(STIRRED, _LOOK_ANYWAY)
+            await self.bells.wait(STIRRED, _MAX_CHANGE_WAIT)
         if self.bells.rung[STIRRED] + 1 == since:
-            await self.bells.wait(STIRRED, _LOOK_ANYWAY)
+            await self.bells.wait(STIRRED, _MAX_CHANGE_WAIT)
         return self.bells.rung[STIRRED] + 1
 
     async def rows(self, statement: str, parameters: StatementParameters | None = None) -> Rows:
@@ -502,7 +504,7 @@ class Database:
                     raise StoreError(
                         f"{self.address.shown} cannot be reached: {_words(error)}"
                     ) from error
-                if tries >= _SAID_AFTER or isinstance(
+                if tries >= _LOG_AFTER_FAILURES or isinstance(
                     gone, PoolTimeout
                 ):  # a pool timeout means several seconds without a connection
                     self._away.noticed(
@@ -542,7 +544,7 @@ class Database:
                 async with connection:
                     await self._announce(connection, holder)
                     tries = 0
-                    self._deaf.over()
+                    self._session_outage.over()
                     self._listening.set()
                     self.bells.ring_all()
                     await self._listen(connection)
@@ -554,9 +556,9 @@ class Database:
                 )
                 ended = time.monotonic() if tries == 0 else ended
                 if (
-                    time.monotonic() - ended > _DEAF_AFTER and not self._away.is_on
+                    time.monotonic() - ended > _SESSION_WARNING_DELAY and not self._away.is_on
                 ):  # an outage of the whole database is reported elsewhere
-                    self._deaf.noticed(
+                    self._session_outage.noticed(
                         "the session with %s cannot be started: %s",
                         self.address.shown,
                         _words(error),
@@ -567,19 +569,19 @@ class Database:
     async def _announce(self, connection: psycopg.AsyncConnection, holder: int) -> None:
         await connection.execute(f"set idle_session_timeout = '{HUNG}'")
         await connection.execute("select pg_advisory_lock(%s, %s)", [self._class, holder])
-        self._hears_stirs = False
+        self._is_subscribed_to_changes = False
         self.removals.lose()
         for channel in (self.due_channel, self.channel(holder)):
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-        await self._hear_stirs(connection)
+        await self._subscribe_to_changes(connection)
 
-    async def _hear_stirs(self, connection: psycopg.AsyncConnection) -> None:
+    async def _subscribe_to_changes(self, connection: psycopg.AsyncConnection) -> None:
         """Subscribe to changes of questions if a program watches them. Workers do not need this."""
-        if self._wants_stirs and not self._hears_stirs:
+        if self._wants_stirs and not self._is_subscribed_to_changes:
             await connection.execute(
                 sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel))
             )
-            self._hears_stirs = True
+            self._is_subscribed_to_changes = True
             self.removals.begin()
             self.bells.ring(STIRRED)
 
@@ -594,7 +596,7 @@ class Database:
                 ):
                     self.removals.note(notification.payload)
                 self.bells.ring(named.get(notification.channel, notification.payload))
-            await self._hear_stirs(connection)
+            await self._subscribe_to_changes(connection)
             now = time.monotonic()
             if now - pinged >= PING:
                 await connection.execute("select 1")

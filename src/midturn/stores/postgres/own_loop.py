@@ -27,11 +27,11 @@ from midturn.errors import ConfigError
 
 T = TypeVar("T")
 Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-_PATIENCE = 0.9
+_CLOSE_TIMEOUT = 0.9
 """Seconds that an ending process waits until its sessions are closed. After that, the server closes
 them.
 """
-_AGAIN = 0.05
+_CANCEL_INTERVAL = 0.05
 """Seconds between two cancellations of the same task."""
 _RUNNING: dict[threading.Thread, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
 
@@ -113,7 +113,7 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     while left:
         for task in left:
             task.cancel()
-        done, left = await asyncio.wait(left, timeout=_AGAIN)
+        done, left = await asyncio.wait(left, timeout=_CANCEL_INTERVAL)
         for task in done:
             _ = task.cancelled() or task.exception()  # no caller waits for its result
 
@@ -141,7 +141,7 @@ def _end_all() -> None:
     running = dict(_RUNNING)
     for loop, ending in running.values():
         _end(loop, ending)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _CLOSE_TIMEOUT
     for thread in running:
         thread.join(max(0.0, deadline - time.monotonic()))
 
@@ -150,7 +150,7 @@ def _end_all() -> None:
 # Waiting for notifications from the database, by name
 
 
-_LOOK = 1.0
+_MAX_WAIT = 1.0
 """Maximum duration in seconds of a wait for a notification, which may be lost with its connection.
 """
 
@@ -166,7 +166,7 @@ class Bells:
         self.rung = dict.fromkeys(counted, 0)
         """Number of notifications by name."""
 
-    async def wait(self, name: str, most: float = _LOOK) -> None:
+    async def wait(self, name: str, most: float = _MAX_WAIT) -> None:
         """Wait until `ring` is called for the name, at most `most` seconds."""
         bell = asyncio.Event()
         self._waiting[name].add(bell)

@@ -32,7 +32,7 @@ from midturn.turn.view import TurnView
 
 TRIES = 100
 """Maximum number of attempts to write a decision while other processes write the conversation."""
-_MOST_LINES = 10_000  # maximum number of lines of a part of a conversation
+_MAX_LINES = 10_000  # maximum number of lines of a part of a conversation
 
 
 class ConversationRows:
@@ -61,7 +61,7 @@ class ConversationRows:
             StoreError: There is no such conversation.
         """
         return await self._row(
-            statements.PART, id, position=position, most=_MOST_LINES, bytes=LARGEST_BLOCK
+            statements.PART, id, position=position, most=_MAX_LINES, bytes=LARGEST_BLOCK
         )
 
     async def last_turn(self, id: str) -> dict[str, object]:
