@@ -34,7 +34,7 @@ DEFAULT_RETRIES: Final = 4
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A tool as it is described to a model.
+    """Description of a tool for a model.
 
     Args:
         name: Name with which the model calls the tool.
@@ -100,7 +100,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Token counts of a response.
+    """Token counts for a response.
 
     Args:
         input_tokens: Tokens of the prompt, including those read from and written to the provider's

@@ -1,4 +1,4 @@
-"""Serves an application over HTTP to clients that have a token."""
+"""Serves an ASGI application to HTTP clients that send a token."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _refused(status: int, error: str, message: str) -> Response:
 
 
 class TokenServer:
-    """Listens at an address, and serves clients that have the token.
+    """Listens on an address, and serves clients that send the token.
 
     Args:
         listening: The address.

@@ -61,7 +61,7 @@ class QueuedReply(Protocol):
 
     @property
     def event_id(self) -> str:
-        """The `event_id` of the request that is answered."""
+        """The `event_id` of the request that this answers."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class QueuedReply(Protocol):
 
     @property
     def by(self) -> AnsweredBy:
-        """The person who answered, and how."""
+        """The person who answered, and the interface."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class AnswerQueue(Protocol):
         ...
 
     async def changed(self) -> None:
-        """Wait until an answer may have been queued."""
+        """Wait until another answer may be queued."""
         ...
 
     async def refuse(self, key: str) -> None:

@@ -1,5 +1,5 @@
-"""OpenTelemetry (extra `otel`): spans of turns, model requests, tool calls and questions; metrics
-of answers and turns.
+"""OpenTelemetry (extra `otel`): spans for turns, model requests, tool calls and questions; metrics
+for answers and turns.
 
 ```python
 import midturn.otel

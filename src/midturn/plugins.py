@@ -1,4 +1,4 @@
-"""Plug-ins: stores, agents, commands, tools and channels of other packages, found by their entry
+"""Plug-ins: stores, agents, commands, tools and channels from other packages, found by their entry
 points.
 
 A package declares them in its `pyproject.toml`, as `docs/howto/plug-ins.md` shows:
@@ -66,7 +66,7 @@ class Registry(Struct, Generic[T], frozen=True, kw_only=True):
         kind: The kind of plug-in, as named in messages.
         built_in: The built-in names.
         fits: Returns whether a loaded object can be used under a name.
-        ought: Description of a valid object, for the error message if an object does not fit.
+        ought: Description of a valid object, for the error message about an invalid object.
         shown: Format for names in messages.
         besides: Further advice for the error message about an unknown name.
         names: Regular expression for valid names.

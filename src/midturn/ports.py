@@ -95,13 +95,12 @@ class ToolRun(Struct, frozen=True, kw_only=True):
         root: The workspace.
         limits: The limits of the turn.
         deps: The value that the program passed to `Agent.run`.
-        no_deps: Error message for a tool that needs `deps`, if the turn was started with
+        no_deps: Error message for tools that use `deps`. Set if the turn was started with
             dependencies and resumed without them.
         queued: Called with the `event` IDs of the calls that must end before this one can start.
-            If those calls wait for people, this call waits as well. unanswered: Reasons for missing
-        answers (`deadline`), by question ID, for tools that
-            handle missing answers.
-        keep: Records a value under a name for later runs of this call, and returns it as JSON.
+            If those calls wait for people, this call waits as well. unanswered: Why answers are
+        missing (`deadline`), by question ID. Set for tools that handle missing answers. keep:
+        Records a value under a name for later runs of this call, and returns it as JSON.
             See `ToolContext.keep`.
         kept: The values that earlier runs of this call recorded with `keep`, by name.
     """
@@ -292,7 +291,7 @@ class RunObservation(Protocol):
         ...
 
     def end(self, status: str) -> None:
-        """Called when the run has ended."""
+        """Called when the run ends."""
         ...
 
 
@@ -324,7 +323,7 @@ class Observer(Protocol):
         ...
 
     def refused(self, error: Exception) -> None:
-        """Called when an answer from another process was rejected."""
+        """Called when an answer from another process is rejected."""
         ...
 
     def claimed(self, events: Sequence[Event]) -> None:

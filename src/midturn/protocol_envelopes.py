@@ -1,4 +1,4 @@
-"""Envelopes of open questions for front ends of other protocols.
+"""Envelopes of open questions for front ends that use other protocols.
 
 An envelope is a JSON Schema of an object that a front end fills in, and the conversion of the
 filled object, the payload, to the arguments of `store.answer`. The schema is always an object,
@@ -61,7 +61,7 @@ class EnvelopeAnswer(Struct, frozen=True, kw_only=True):
         approve: The decision about a call, a result or the answers of a form.
         arguments: Edited arguments of an approved call.
         content: Edited content of an approved result.
-        back: Whether to go back to the last question of a form under review.
+        back: Whether to go back from the review of a form to its last question.
         reason: The reason, if one was given.
         remember: Whether to remember the decision for the rest of the turn.
         problems: The validation errors in the payload.

@@ -135,7 +135,7 @@ class AuthorizedAnswerQueue:
         known = (answer.key, answer.at)
         if (
             question is None or known in self._admitted
-        ):  # an answer to a closed question is dropped by the turn
+        ):  # the turn drops answers to closed questions
             return True
         try:
             asked = question if answer.note is not None else as_decided(question, answer.submission)

@@ -1,5 +1,5 @@
-"""Computes the events that an answer adds to a stored conversation, with the state machine of the
-turn.
+"""Computes the events that an answer adds to a stored conversation, using the state machine of
+turns.
 """
 
 from __future__ import annotations

@@ -318,7 +318,7 @@ def check_regular(found: os.stat_result) -> None:
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write all bytes. After a partial write, the next write raises the reason."""
+    """Write all bytes. A partial write reports no error; the next write raises it."""
     written = os.write(fd, content)
     while written < len(content):
         written += os.write(fd, memoryview(content)[written:])

@@ -181,8 +181,8 @@ _NOWHERE: Final = (0, 0, 0, 0)
 
 
 def folder_state(folder: Path) -> FolderState:
-    """Return a state that changes when a name is added to a folder or removed from it; zeros if
-    there is no folder.
+    """Return a state that changes when a name is added to a folder or removed from it. Return zeros
+    if the folder does not exist.
 
     Two changes in one tick of the clock are detected as well, because most file systems count
     subdirectories in the number of links, or the bytes of the names in the size.

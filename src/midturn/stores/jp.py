@@ -180,7 +180,7 @@ def read_jp(folder: Path) -> JpConversation:
     """Read a conversation of `jp`, without changing it.
 
     Raises:
-        StoreError: A file cannot be read, or has another format; the message names the file.
+        StoreError: A file cannot be read, or has the wrong format. The message names the file.
     """
     metadata = _read(folder / METADATA) if (folder / METADATA).exists() else b"{}"
     files = [
@@ -234,7 +234,7 @@ def _file_line(name: str, content: bytes, file: str) -> bytes:
 
 
 def _fields_of(line: bytes) -> dict[str, Raw]:
-    """Return the fields of a line; none if it is not a JSON object."""
+    """Return the fields of a line, or no fields if it is not a JSON object."""
     try:
         return _FIELDS.decode(line)
     except (ValueError, RecursionError):

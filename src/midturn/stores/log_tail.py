@@ -236,7 +236,7 @@ def _plain_ending(file: FileEnd) -> LogEnd | None:
     while begin and not start:
         if file.size - begin > LARGEST_BLOCK:
             return None
-        # the block that is read doubles each time
+        # the size of the block is doubled each time
         begin = max(2 * begin - file.size - FIRST_BLOCK, 0)
         data = file.read(begin, file.size)
         if not data.endswith(b"\n"):

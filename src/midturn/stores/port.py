@@ -158,15 +158,16 @@ class ChangeFeed(Protocol):
     """Changes of conversations, made by any process on any machine."""
 
     async def wait_for_change(self, since: int) -> int:
-        """Wait until a question or a turn may have changed after an earlier call returned `since`.
+        """Wait until a question or a turn may have changed since an earlier call, which returned
+        `since`.
 
         With 0 it returns immediately. A store without notifications waits until the next poll.
         """
         ...
 
     async def lengths(self, since: ChangeCursor | None = None) -> ChangeCursor:
-        """Return the lengths of the conversations that may have changed since an earlier call
-        returned `since`; of all conversations if `since` is None.
+        """Return the lengths of the conversations that may have changed since an earlier call,
+        which returned `since`. If `since` is None, return the lengths of all conversations.
         """
         ...
 

@@ -473,8 +473,8 @@ class ConversationStore:
         return await self.port.ids(which="ready_or_interrupted" if interrupted else "ready")
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return the conversations whose last turn is open: of all conversations, or only the
-        given one.
+        """Return the conversations whose last turn is open. With `conversation`, check only that
+        one.
 
         Args:
             conversation: ID of the conversation; None for all.
@@ -643,7 +643,7 @@ class ConversationStore:
             via: Interface: `inbox`, `web`, `api`, `mcp`.
 
         Raises:
-            NotAllowed: There is no such approval.
+            NotAllowed: The user has not approved the question.
             NotOpen: There is no such question, or the question was closed.
             StoreError: The conversation cannot be read or written.
         """

@@ -43,11 +43,13 @@ class Store(Protocol):
     """A store that is watched."""
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
-        """Return the open questions of one conversation, or of all."""
+        """Return the open questions of one conversation, or of all conversations."""
         ...
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return the conversations that have an open turn, of one conversation or of all."""
+        """Return the conversations that have an open turn. With `conversation`, check only that
+        one.
+        """
         ...
 
     async def read(self, id: str) -> Conversation:
