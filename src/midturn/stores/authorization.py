@@ -67,7 +67,7 @@ class Authorizer:
             NotAllowed: `user` may not answer this question; it stays open.
         """
         if not await self.admits(question, user):
-            who = f"{user!r} may" if user else "An answerer without a name may"
+            who = f"{user!r} may" if user else "An unnamed user may"
             raise NotAllowed(
                 f"{who} not answer the question {question.id}; it stays open.",
                 id=question.id,

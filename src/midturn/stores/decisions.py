@@ -40,10 +40,10 @@ _WHAT: Mapping[PromptKind, str] = {
     "review": "A review of answers",
 }
 _INSTEAD: Mapping[PromptKind, str] = {
-    "tool": "Give its `value`; a yes/no question takes true or false.",
-    "run": "Give `approve`, or the `arguments` to run with instead.",
-    "deliver": "Give `approve`, or the `content` to deliver instead.",
-    "review": "Give `approve`.",
+    "tool": "Pass its `value`, which is true or false for a yes/no question.",
+    "run": "Pass `approve`, or the `arguments` to run with instead.",
+    "deliver": "Pass `approve`, or the `content` to deliver instead.",
+    "review": "Pass `approve`.",
 }
 
 
@@ -168,7 +168,7 @@ def _check_way(visit: Visit, submission: SubmittedAnswer) -> None:
             [
                 Problem(
                     "",
-                    f"{_WHAT[prompt.kind]} is not answered with {' and '.join(wrong)}."
+                    f"{_WHAT[prompt.kind]} cannot be answered with {' and '.join(wrong)}."
                     f" {_INSTEAD[prompt.kind]}",
                 )
             ]

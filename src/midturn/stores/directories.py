@@ -93,8 +93,8 @@ class Directories:
         if len(found) > 1:
             listed = ", ".join(str(path) for path in found)
             raise StoreError(
-                f"Several directories hold a conversation {id!r}: {listed}. Give the directory's"
-                " whole name."
+                f"Several directories have the conversation ID {id!r}: {listed}. Use the full name"
+                " of the directory."
             )
         return found[0]
 

@@ -141,7 +141,7 @@ class SubmittedAnswer(Struct, frozen=True, omit_defaults=True):
                 [
                     Problem(
                         "",
-                        f"Give exactly one of {ways}, not {' and '.join(given) or 'none of them'}.",
+                        f"Pass exactly one of {ways}, not {' and '.join(given) or 'none of them'}.",
                     )
                 ]
             )

@@ -681,7 +681,7 @@ class ConversationStore:
         """
         if after is not None and conversation is None:
             raise ValueError(
-                "`after` is a position in one conversation: name the conversation, too."
+                "`after` is a position in one conversation: pass the conversation as well."
             )
         return changes(
             Watch(
