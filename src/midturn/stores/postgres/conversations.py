@@ -387,7 +387,7 @@ class PostgresConversations:
                 partial(_added, self.database, id, lines),
             ):
                 self.database.notify(self.database.due_channel, id)
-                self.database.notify(self.database.stirred_channel)
+                self.database.notify(self.database.change_channel)
                 return id
         raise AssertionError("numbers do not end")
 
@@ -422,7 +422,7 @@ class PostgresConversations:
     async def _remove(self, id: str) -> bool:
         if not await self.database.rows(
             statements.REMOVE,
-            {"id": id, "fence": None, "head": None, "stirred": self.database.stirred_channel},
+            {"id": id, "fence": None, "head": None, "stirred": self.database.change_channel},
         ):
             raise await self._rows.refusal(id)
         return True

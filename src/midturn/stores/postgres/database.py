@@ -24,7 +24,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from midturn.clock import Outage
 from midturn.errors import StoreAway, StoreError
 from midturn.stores.postgres import statements
-from midturn.stores.postgres.own_loop import Bells, DatabaseAddress, end_tasks, in_own_loop
+from midturn.stores.postgres.own_loop import (
+    DatabaseAddress,
+    NotificationWaiters,
+    end_tasks,
+    in_own_loop,
+)
 
 T = TypeVar("T")
 StatementParameters: TypeAlias = Mapping[str, object]
@@ -71,12 +76,12 @@ _LAST_NOTIFICATION = 0.3
 
 DUE = "due"
 """Name of the notification for conversations that may be due."""
-STIRRED = "stirred"
+CHANGED = "stirred"
 """Name of the notification for questions that were asked or closed, and for turns that began or
 ended.
 """
 _MAX_CHANGE_WAIT = 5.0
-"""Maximum duration in seconds of a wait for the notification `STIRRED`, which may be lost."""
+"""Maximum duration in seconds of a wait for the notification `CHANGED`, which may be lost."""
 _ID = re.compile("[0-9]{1,20}")
 _REMOVALS = 10_000  # maximum number of stored IDs of removed conversations
 
@@ -132,7 +137,7 @@ class Database:
 
     def __init__(self, address: DatabaseAddress, outage: float = OUTAGE) -> None:
         self.address = address
-        self.bells = Bells(DUE, STIRRED)
+        self.notifications = NotificationWaiters(DUE, CHANGED)
         self.held: dict[str, int] = {}
         """Conversations that this process locked, with their fences (see `statements.py`)."""
         self.outage = outage
@@ -161,7 +166,7 @@ class Database:
         return f"midturn.{self.address.schema}.due"
 
     @property
-    def stirred_channel(self) -> str:
+    def change_channel(self) -> str:
         """Channel for notifications that a question was asked or closed, or that a turn began or
         ended.
         """
@@ -194,9 +199,9 @@ class Database:
         most one second; return the number.
         """
         await self.holder()  # without a session there are no notifications
-        if self.bells.rung[DUE] == since:
-            await self.bells.wait(DUE)
-        return self.bells.rung[DUE]
+        if self.notifications.counts[DUE] == since:
+            await self.notifications.wait(DUE)
+        return self.notifications.counts[DUE]
 
     async def wait_for_change(self, since: int) -> int:
         """Wait until the number of notifications about changes differs from `since`, for at most
@@ -208,10 +213,10 @@ class Database:
             not self._is_subscribed_to_changes
         ):  # make the open session subscribe to this channel as well
             self.notify(self.channel(holder))
-            await self.bells.wait(STIRRED, _MAX_CHANGE_WAIT)
-        if self.bells.rung[STIRRED] + 1 == since:
-            await self.bells.wait(STIRRED, _MAX_CHANGE_WAIT)
-        return self.bells.rung[STIRRED] + 1
+            await self.notifications.wait(CHANGED, _MAX_CHANGE_WAIT)
+        if self.notifications.counts[CHANGED] + 1 == since:
+            await self.notifications.wait(CHANGED, _MAX_CHANGE_WAIT)
+        return self.notifications.counts[CHANGED] + 1
 
     async def rows(self, statement: str, parameters: StatementParameters | None = None) -> Rows:
         """Run one statement and return its rows. If the database is unavailable, wait for it.
@@ -546,7 +551,7 @@ class Database:
                     tries = 0
                     self._session_outage.over()
                     self._listening.set()
-                    self.bells.ring_all()
+                    self.notifications.notify_all()
                     await self._listen(connection)
             except (psycopg.Error, PoolTimeout, StoreError) as error:
                 _LOG.debug(
@@ -579,23 +584,23 @@ class Database:
         """Subscribe to changes of questions if a program watches them. Workers do not need this."""
         if self._wants_stirs and not self._is_subscribed_to_changes:
             await connection.execute(
-                sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel))
+                sql.SQL("listen {}").format(sql.Identifier(self.change_channel))
             )
             self._is_subscribed_to_changes = True
             self.removals.begin()
-            self.bells.ring(STIRRED)
+            self.notifications.notify(CHANGED)
 
     async def _listen(self, connection: psycopg.AsyncConnection) -> None:
         pinged = looked = time.monotonic()
-        named = {self.due_channel: DUE, self.stirred_channel: STIRRED}
+        named = {self.due_channel: DUE, self.change_channel: CHANGED}
         while True:
             async for notification in connection.notifies(timeout=ORPHANED, stop_after=1):
                 # other users of the database can also send notifications
-                if notification.channel == self.stirred_channel and _ID.fullmatch(
+                if notification.channel == self.change_channel and _ID.fullmatch(
                     notification.payload
                 ):
                     self.removals.note(notification.payload)
-                self.bells.ring(named.get(notification.channel, notification.payload))
+                self.notifications.notify(named.get(notification.channel, notification.payload))
             await self._subscribe_to_changes(connection)
             now = time.monotonic()
             if now - pinged >= PING:

@@ -149,7 +149,7 @@ class PostgresFeed:
 
     async def changed(self) -> None:
         """Wait until another answer may be queued."""
-        await self._loop.run(self._database.bells.wait(self._held.id))
+        await self._loop.run(self._database.notifications.wait(self._held.id))
 
     async def refuse(self, key: str) -> None:
         """Refuse a queued answer."""
@@ -220,7 +220,7 @@ class PostgresJournal:
                     self._row.given(self._held.head, batch),
                 )
                 if any(isinstance(event, _STIRRING) for event in batch):
-                    self._database.notify(self._database.stirred_channel)
+                    self._database.notify(self._database.change_channel)
             except BaseException:  # the batch was not recorded
                 self._row = TurnRow(self._events)
                 raise

@@ -155,19 +155,19 @@ _MAX_WAIT = 1.0
 """
 
 
-class Bells:
-    """Wakes waiters by name: `ring` wakes the waiters for one name, `ring_all` wakes all."""
+class NotificationWaiters:
+    """Wakes waiters by name: `notify` wakes the waiters for one name, `notify_all` wakes all."""
 
     def __init__(self, *counted: str) -> None:
         """Notifications of the names in `counted` are counted. Other names are not counted, because
         any user of the database can send any name, and the counts would use more and more memory.
         """
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
-        self.rung = dict.fromkeys(counted, 0)
+        self.counts = dict.fromkeys(counted, 0)
         """Number of notifications by name."""
 
     async def wait(self, name: str, most: float = _MAX_WAIT) -> None:
-        """Wait until `ring` is called for the name, at most `most` seconds."""
+        """Wait until `notify` is called for the name, at most `most` seconds."""
         bell = asyncio.Event()
         self._waiting[name].add(bell)
         try:
@@ -180,17 +180,17 @@ class Bells:
             if not self._waiting[name]:
                 del self._waiting[name]
 
-    def ring(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         """Wake the waiters for a name."""
-        if name in self.rung:
-            self.rung[name] += 1
+        if name in self.counts:
+            self.counts[name] += 1
         for bell in self._waiting.get(name, ()):
             bell.set()
 
-    def ring_all(self) -> None:
+    def notify_all(self) -> None:
         """Wake all waiters, because notifications may have been lost."""
-        for name in {*self._waiting, *self.rung}:
-            self.ring(name)
+        for name in {*self._waiting, *self.counts}:
+            self.notify(name)
 
 
 # --------------------------------------------------------------------------------------------------

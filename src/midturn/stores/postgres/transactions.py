@@ -191,7 +191,7 @@ class Settling:
                     "id": id,
                     "fence": row["fence"],
                     "head": row["head"],
-                    "stirred": self._database.stirred_channel,
+                    "stirred": self._database.change_channel,
                 },
             ):
                 return True
@@ -218,7 +218,7 @@ class Settling:
         is_written = bool(await self._database.once(statements.SETTLE, given, written))
         if is_written:
             self._database.notify(self._database.due_channel, id)
-            self._database.notify(self._database.stirred_channel)
+            self._database.notify(self._database.change_channel)
         return is_written
 
     async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
