@@ -322,13 +322,13 @@ def built_in_layer() -> Tree:
     checker = Checker(BUILT_IN)
     tree = checker.read(
         {
-            "assistant": _given(AssistantSettings()),
+            "assistant": _as_table(AssistantSettings()),
             "conversation": {"tools": {"*": _ANY_TOOL, **BUILT_IN_SETTINGS}},
-            "limits": _given(DEFAULT_LIMITS),
-            "prompt": _given(ScreenSettings()),
-            "display": _given(DisplaySettings()),
-            "user": _given(UserSettings()),
-            "web": _given(WebSettings()),
+            "limits": _as_table(DEFAULT_LIMITS),
+            "prompt": _as_table(ScreenSettings()),
+            "display": _as_table(DisplaySettings()),
+            "user": _as_table(UserSettings()),
+            "web": _as_table(WebSettings()),
         }
     )
     if checker.problems:
@@ -336,7 +336,7 @@ def built_in_layer() -> Tree:
     return tree
 
 
-def _given(settings: msgspec.Struct) -> dict[str, Any]:
+def _as_table(settings: msgspec.Struct) -> dict[str, Any]:
     return _without_none(msgspec.to_builtins(settings))
 
 

@@ -135,7 +135,7 @@ class StoredVisit:
         """Queue a reply for the process that holds the lock, wait until it is recorded, and load
         the next question.
         """
-        how = _as_given(reply, self._question.kind)
+        how = _answer_arguments(reply, self._question.kind)
         await self._store.answer(
             self._question.id, via=self._who.via or "api", user=self._who.user, digest=digest, **how
         )
@@ -180,7 +180,7 @@ def _asked_next(turn: Sequence[Event], answered: OpenQuestion) -> OpenQuestion |
     return next((replace(question, form=answered.form) for question in same), None)
 
 
-def _as_given(reply: Reply, kind: str) -> dict[str, Any]:
+def _answer_arguments(reply: Reply, kind: str) -> dict[str, Any]:
     """Return a reply as keyword arguments of `store.answer`."""
     match reply:
         case Answered(value, reason=reason, remember=remember, scope=scope, rule=rule):

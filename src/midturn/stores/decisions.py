@@ -286,7 +286,7 @@ def is_ready(turn: LastTurn, find: FindTurn | None = None) -> bool:
     """
     view = TurnView.last(turn.events)
     return view.goes_on_here and (
-        _has_answers(turn) or view.is_ready or _goes_on_inside(turn, find, is_ready)
+        _has_answers(turn) or view.is_ready or _nested_turn_can_continue(turn, find, is_ready)
     )
 
 
@@ -300,11 +300,11 @@ def is_due(turn: LastTurn, find: FindTurn | None = None, now: str | None = None)
         _has_answers(turn)
         or is_over
         or view.is_due
-        or _goes_on_inside(turn, find, partial(is_due, now=now))
+        or _nested_turn_can_continue(turn, find, partial(is_due, now=now))
     )
 
 
-def _goes_on_inside(
+def _nested_turn_can_continue(
     turn: LastTurn, find: FindTurn | None, judged: Callable[[LastTurn, FindTurn | None], bool]
 ) -> bool:
     """Return whether a turn inside a tool can continue, has ended, or was never started.

@@ -34,7 +34,7 @@ class LockedConversation:
         self._journal = journal
         self._is_answered_inside = is_answered_inside
         self._clock = clock
-        self._taken_over = 0
+        self._event_count_after_drain = 0
         self.answers: AuthorizedAnswerQueue | PortAnswerQueue = (
             AuthorizedAnswerQueue(journal, admission) if admission else journal.answers
         )
@@ -62,11 +62,11 @@ class LockedConversation:
                 error is None or isinstance(error, Exception)
             ):  # otherwise this process is ending, and the next process that opens the conversation records them
                 await self.drain_answer_queue()
-                is_left_to_others = (
-                    len(self.events) == self._taken_over
+                has_no_new_events = (
+                    len(self.events) == self._event_count_after_drain
                 )  # no turn has continued since the queued answers were recorded
                 if error is None and (
-                    is_left_to_others or await self._is_answered_inside(self.events)
+                    has_no_new_events or await self._is_answered_inside(self.events)
                 ):
                     self._journal.mark_ready()
         except StoreError as refused:
@@ -80,10 +80,10 @@ class LockedConversation:
 
     async def drain_answer_queue(self) -> None:
         """Record the remaining queued answers. Answers to closed questions are dropped."""
-        handed_over = await self.answers.collect()
-        if not handed_over:
+        queued_answers = await self.answers.collect()
+        if not queued_answers:
             return
-        for handed in handed_over:
+        for handed in queued_answers:
             window = last_turn(self.events)
             try:
                 batch = handed_batch(window.events if window else (), self.conversation, handed)
@@ -94,4 +94,4 @@ class LockedConversation:
                 await self.answers.refuse(handed.key)
             else:
                 await self.append(stamped(batch, self._clock))
-                self._taken_over = len(self.events)
+                self._event_count_after_drain = len(self.events)

@@ -387,9 +387,9 @@ class MemoryConversations:
             case "open":
                 found = [kept.id for kept in self._open()]
             case "ready":
-                found = [kept.id for kept in self._open() if self._goes_on(kept, is_ready)]
+                found = [kept.id for kept in self._open() if self._can_continue(kept, is_ready)]
             case "ready_or_interrupted":
-                found = [kept.id for kept in self._open() if self._goes_on(kept, is_due)]
+                found = [kept.id for kept in self._open() if self._can_continue(kept, is_due)]
         return list(islice((number for number in found if after is None or number > after), limit))
 
     async def find_key(self, key: str) -> str | None:
@@ -486,7 +486,7 @@ class MemoryConversations:
     def _open(self) -> list[MemoryConversation]:
         return [kept for kept in list(self._kept.values()) if open_turn(kept.events)]
 
-    def _goes_on(
+    def _can_continue(
         self, kept: MemoryConversation, judged: Callable[[LastTurn, FindTurn], bool]
     ) -> bool:
         turn = kept.last_turn()

@@ -175,7 +175,7 @@ class Pruning:
             return None
         looked = await self._port.look(id)
         turn = looked.turn
-        if isinstance(looked, LockedBy) or await self._goes_with_another(turn):
+        if isinstance(looked, LockedBy) or await self._is_nested(turn):
             return None
         if _is_damaged(turn):
             self._leave(
@@ -209,7 +209,7 @@ class Pruning:
             else made(id) < self._now - EMPTY
         )
 
-    async def _goes_with_another(self, turn: LastTurn) -> bool:
+    async def _is_nested(self, turn: LastTurn) -> bool:
         """Return whether a conversation is nested in another conversation that still exists."""
         parent = parent_of(turn.events)
         if parent is None:

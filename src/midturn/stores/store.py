@@ -786,7 +786,7 @@ class ConversationStore:
             StoreError: There is no such conversation, or the conversation cannot be read or
                 written.
         """
-        return await self._taken_over(await self.port.open(id))
+        return await self._with_drained_queue(await self.port.open(id))
 
     async def open_root(self, id: str) -> LockedConversation:
         """Lock the conversation in which a turn continues: its own conversation, or the outermost
@@ -817,7 +817,7 @@ class ConversationStore:
         self._left = {id: until for id, until in self._left.items() if until > now}  # noqa: A001  the common name of IDs
         for journal in await self.port.claim(limit, self._left):
             try:
-                claimed.append(await self._taken_over(journal))
+                claimed.append(await self._with_drained_queue(journal))
             except TooOld as error:
                 # ignored for a while, so that a newer worker can claim it and other conversations
                 # are not delayed
@@ -828,7 +828,7 @@ class ConversationStore:
                 self._told.add(error.requires)
         return claimed
 
-    async def _taken_over(self, journal: PortJournal) -> LockedConversation:
+    async def _with_drained_queue(self, journal: PortJournal) -> LockedConversation:
         held = LockedConversation(
             journal, self.admission, self._clock, partial(is_answered_inside, self.port)
         )

@@ -306,7 +306,7 @@ class Watch:
         changes: list[StoreChange] = []
         read: set[str] = set()
         for id in (  # noqa: A001  the common name of IDs
-            *sorted(await self._gone(grown)),
+            *sorted(await self._removed(grown)),
             *lengths,
         ):
             if self._lengths.get(id) != lengths.get(id):
@@ -328,7 +328,7 @@ class Watch:
                 self._events.pop(id, None)
         self._read_last = read
 
-    async def _gone(self, grown: ChangeCursor) -> Iterable[str]:
+    async def _removed(self, grown: ChangeCursor) -> Iterable[str]:
         """Return the removed conversations that had an open turn."""
         if grown.is_whole:
             return [

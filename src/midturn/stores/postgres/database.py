@@ -182,7 +182,7 @@ class Database:
         async with self._starting:
             if self._session is None:
                 row = (
-                    await self._patiently(
+                    await self._retry(
                         lambda: self.run_one("select nextval('{s}.holder') as number", {})
                     )
                 )[0]
@@ -228,7 +228,7 @@ class Database:
             StoreError: The database rejects the statement, or cannot be reached for a minute.
         """
         await self._started()
-        return await self._patiently(lambda: self.run_one(statement, parameters or {}))
+        return await self._retry(lambda: self.run_one(statement, parameters or {}))
 
     async def taken(self, name: str) -> contextlib.AsyncExitStack | None:
         """Take a named lock. Return None if another session has the lock. `left` releases the lock;
@@ -241,7 +241,7 @@ class Database:
             sha256(f"{self.address.schema} {name}".encode("utf-8", "surrogatepass")).digest()[:8],
             signed=True,
         )
-        return await self._patiently(lambda: self._taken(number))
+        return await self._retry(lambda: self._taken(number))
 
     async def _taken(self, number: int) -> contextlib.AsyncExitStack | None:
         async with contextlib.AsyncExitStack() as taking:
@@ -286,7 +286,7 @@ class Database:
                 return rows
             return await self.run_one(statement, parameters)
 
-        return await self._patiently(attempt)
+        return await self._retry(attempt)
 
     async def together(self, statements: Sequence[str], parameters: StatementParameters) -> bool:
         """Run several statements as one transaction. If the first statement finds no row, return
@@ -302,7 +302,7 @@ class Database:
                         return False
             return True
 
-        return await self._patiently(attempt)
+        return await self._retry(attempt)
 
     async def change_tables(self, statement: str) -> None:
         """Run a statement that creates a table of this schema."""
@@ -317,17 +317,17 @@ class Database:
                 await connection.execute("select pg_advisory_xact_lock(%s, 0)", [self._class])
                 await connection.execute(script)
 
-        await self._patiently(attempt)
+        await self._retry(attempt)
 
     async def version(self) -> int:
         """Return the version of the tables, or 0 if there are none."""
         await self._opened()
-        rows = await self._patiently(
+        rows = await self._retry(
             lambda: self.run_one(statements.EXISTS, {"table": f"{self.address.schema}.midturn"})
         )
         if not next(iter(rows[0].values())):
             return 0
-        found = await self._patiently(lambda: self.run_one(statements.CURRENT, {}))
+        found = await self._retry(lambda: self.run_one(statements.CURRENT, {}))
         return int(found[0]["version"]) if found else 0
 
     async def upgrade(self) -> tuple[int, int]:
@@ -452,7 +452,7 @@ class Database:
     async def _check_version(self) -> None:
         version = await self.version()
         if version == 0:
-            await self._patiently(self.upgrade)
+            await self._retry(self.upgrade)
         elif version != statements.VERSION:
             where = f"The schema `{self.address.schema}` at {self.address.shown}"
             remedy = (
@@ -494,7 +494,7 @@ class Database:
             text = self._texts[statement] = named.as_bytes(None)
         return text
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Retry while the database is unavailable, because it may be restarting."""
         began = time.monotonic()
         tries = 0
