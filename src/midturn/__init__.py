@@ -102,6 +102,6 @@ def _advice(name: str) -> str:
     from midturn.question.text import did_you_mean  # needed only for a wrong name
 
     if name in _APART:
-        return f"`midturn.{name}` is a module of its own: `import midturn.{name}`."
+        return f"`midturn.{name}` is a separate module. Import it with `import midturn.{name}`."
     near = "" if name.startswith("_") else did_you_mean(name, _HOME_OF)
     return f"module 'midturn' has no attribute {name!r}.{near}"

@@ -53,8 +53,8 @@ def _exit(status: int) -> None:
 def _exit_quickly() -> None:
     """End the process without freeing its memory, which would take several milliseconds.
 
-    This function was registered first, so it runs after all other functions that run at exit, and
-    after all threads have ended.
+    This function was registered first, so it runs after all other exit handlers, and after all
+    threads have ended.
     """
     if _exit_status is None:  # an exception ends the process, and the interpreter reports it
         return

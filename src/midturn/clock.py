@@ -65,8 +65,8 @@ class SystemClock:
 
 
 SYSTEM = SystemClock()
-# maximum difference in seconds between the wall clock and the elapsed-time clock; above it, the time
-# is not trusted
+# maximum difference in seconds between the wall clock and the elapsed-time clock; above it, the
+# time is not trusted
 _MAX_DRIFT = 60.0
 # maximum seconds between two readings of the clock, because the machine may have been suspended
 _MAX_SLEEP = 3600.0
@@ -74,9 +74,9 @@ _MIN_SLEEP = 0.01
 
 
 class TrustedTime:
-    """The current time, if it is safe to expire deadlines by it.
+    """The current time, unless it is unsafe to expire deadlines.
 
-    Expiring deadlines is not safe after the clock was set, or if the clock is behind the recorded
+    Expiring deadlines is unsafe after the wall clock was set, or if it is behind the recorded
     events.
     """
 
@@ -128,13 +128,13 @@ def now() -> str:
 
 
 def now_in_a_name() -> str:
-    """Return the current time in a form for file names, with microseconds."""
+    """Return the current time with microseconds, formatted for file names."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
 async def pause(seconds: float) -> None:
-    """Sleep. In a running event loop the loop continues; in a command or a plain thread the
-    thread blocks.
+    """Sleep without blocking a running event loop. If the thread has no running event loop, block
+    the thread.
     """
     asyncio = sys.modules.get(
         "asyncio"

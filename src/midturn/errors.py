@@ -5,12 +5,12 @@ MidturnError
 ├── ConfigError        a configuration value, file or flag is wrong
 ├── QuestionError      a question or form is invalid; `problems` lists every problem
 ├── AnswerError        a value is not a valid answer to its question; `problems` lists why
-│   └── DigestMismatch the answer refers to an earlier version of what is decided
-├── NotOpen            the question is not open, or no longer
+│   └── DigestMismatch the answer refers to an earlier version of the call or result
+├── NotOpen            the question is unknown or closed
 │   ├── NoSuchQuestion no question has this id
 │   └── DeadlinePassed its deadline has passed, so it accepts no answer
 ├── AlreadyAnswered    another answer came first
-├── NotAnswered        in a tool: the question has no answer, and why
+├── NotAnswered        in a tool: the question has no answer; `reason` says why
 ├── NotAllowed         this user may not answer the question; it stays open
 ├── StoreError         a conversation cannot be read or written
 │   ├── TooLarge       a batch of events is over the size limit
@@ -34,10 +34,10 @@ from typing import Any, NamedTuple, cast
 
 
 class Problem(NamedTuple):
-    """One invalid place in a document.
+    """A validation error in a document.
 
     Args:
-        pointer: JSON pointer to the place; `""` for the whole document.
+        pointer: JSON Pointer to the invalid value; `""` for the whole document.
         message: Description of the problem, and how to fix it.
     """
 
@@ -74,7 +74,7 @@ def _as_json(value: object) -> object:
 
 
 class ConfigError(MidturnError):
-    """A configuration value, file or flag is wrong. The message names the place and the allowed
+    """A configuration value, file or flag is wrong. The message names its location and the allowed
     values.
     """
 
@@ -86,7 +86,7 @@ class DepsMissing(ConfigError):  # noqa: N818  callers catch it as ConfigError
 
 
 class _ProblemsError(MidturnError):
-    """Base class of errors that list all problems at once."""
+    """Base class of errors that list all validation errors together."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -94,7 +94,7 @@ class _ProblemsError(MidturnError):
 
 
 class QuestionError(_ProblemsError):
-    """A question or form is invalid. Each problem in `problems` has a JSON pointer and a remedy."""
+    """A question or form is invalid. Each entry of `problems` has a JSON Pointer and a remedy."""
 
 
 class AnswerError(_ProblemsError):
@@ -104,8 +104,8 @@ class AnswerError(_ProblemsError):
 
 
 class DigestMismatch(AnswerError):  # noqa: N818
-    """An approval or edit refers to an earlier version. `digest` identifies the current version.
-    The question stays open.
+    """An approval or edit refers to an earlier version of the call or result. `digest` identifies
+    the current version. The question stays open.
     """
 
     def __init__(self, problems: Sequence[Problem], *, digest: str = "") -> None:
@@ -135,10 +135,10 @@ class DeadlinePassed(NotOpen):
 
 
 class NotAnswered(MidturnError):  # noqa: N818
-    """In a tool: a question has no answer. `reason` is `deadline`. This is not a refusal.
+    """In a tool: a question was not answered before its deadline (`reason` is `deadline`).
 
-    For a form, `answers` contains the answers given before. If the tool does not catch this
-    exception, the call fails with its message.
+    This is not a refusal. For a form, `answers` contains the answers given before the deadline. If
+    the tool does not catch this exception, the call fails with its message.
     """
 
     def __init__(self, message: str, *, reason: str, answers: Any = None) -> None:

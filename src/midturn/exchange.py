@@ -34,10 +34,10 @@ DEFAULT_RETRIES: Final = 4
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A tool as it is described to a model.
+    """Description of a tool for a model.
 
     Args:
-        name: Name that the model calls it by.
+        name: Name with which the model calls the tool.
         description: Description for the model.
         parameters: JSON Schema of the arguments.
     """
@@ -50,9 +50,9 @@ class ToolDefinition(Struct, frozen=True):
 class InquiryAsked(Struct, frozen=True):
     """Subject of a side request: a model answers a tool's question.
 
-    `shares_cache` is set if the main model answers with its prompt cache on. Then everything the
-    provider includes in its cache key must be equal to the main request. `trial` is 1, or 2 after
-    an invalid answer.
+    `shares_cache` is set if the main model answers and its prompt cache is enabled. In this case,
+    everything that the provider includes in its cache key must be the same as in the main request.
+    `trial` is 1, or 2 after an invalid answer.
 
     Args:
         tool: Name of the tool that asks.
@@ -100,7 +100,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Token counts of a response.
+    """Token counts for a response.
 
     Args:
         input_tokens: Tokens of the prompt, including those read from and written to the provider's
@@ -145,7 +145,7 @@ class Spent(Struct, frozen=True):
 
     @property
     def metadata(self) -> dict[str, Json]:
-        """Event metadata with the usage; empty if no tokens were counted."""
+        """Event metadata with the usage, or an empty dict if no tokens were counted."""
         return (
             {"usage": {**to_builtins(self.usage), "model": self.model}}
             if self.usage != Usage()
@@ -158,8 +158,8 @@ _INQUIRY_RESPONSES: Final = frozenset({InquiryAnswered, InquiryCancelled})
 
 
 def spent_in(events: Iterable[Event]) -> Iterator[Spent]:
-    """Yield the recorded usage of each model request. Failed attempts to answer a question
-    count, too.
+    """Yield the recorded usage of each model request. Failed attempts to answer a question are
+    included.
     """
     response: Spent | None = None
     for event in events:
@@ -179,7 +179,7 @@ def spent_in(events: Iterable[Event]) -> Iterator[Spent]:
 
 
 def _recorded_usage(event: Event) -> Spent:
-    """Return the usage in the metadata of an event; zero tokens if it is invalid."""
+    """Return the usage in the metadata of an event, or zero tokens if it is invalid."""
     usage = (event.metadata or {}).get("usage", {})
     model = usage.get("model", "") if isinstance(usage, dict) else ""
     try:
@@ -214,7 +214,7 @@ class ReasoningDelta(Struct, frozen=True):
 
 
 class TextPart(Struct, frozen=True):
-    """A complete text of a response.
+    """Complete text from a response.
 
     Args:
         text: The whole text.
@@ -269,7 +269,7 @@ class ToolCallPart(Struct, frozen=True):
     """A complete tool call.
 
     Args:
-        id: Call ID of the provider.
+        id: Call ID from the provider.
         name: Name of the tool.
         arguments: JSON object, or the model's text if it is not a JSON object.
         problem: Reason why the text is not a JSON object; None if it is one.
@@ -367,7 +367,7 @@ _MAGIC_BYTES: Final = {
 
 
 def media_type_of(content: bytes) -> str | None:
-    """Return the media type of an image that models accept; None for other content."""
+    """Return the media type of an image that models accept, or None for other content."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next(
@@ -377,7 +377,7 @@ def media_type_of(content: bytes) -> str | None:
 
 
 def checked_image(data: str) -> Image | None:
-    """Return base64 data from outside as an image; None if the data is not an image, or is too
+    """Convert untrusted base64 data to an image. Return None if the data is not an image, or is too
     large.
     """
     if len(data) * 3 // 4 > LARGEST_IMAGE:

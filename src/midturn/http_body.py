@@ -62,7 +62,8 @@ class Bodies:
         before the body is complete, the block ends.
 
         Raises:
-            BodyRefused: A limit is exceeded. Raised by the `receive` that the block is given.
+            BodyRefused: A limit is exceeded. Raised by the `receive` function that is yielded to
+                the block.
         """
         body = _Body(self, receive)
         scope[_BODY] = body

@@ -1,7 +1,7 @@
 """Run an ASGI application with limits on connections and a clean shutdown.
 
-Connections are accepted here rather than by uvicorn, so that they can be counted before anything is
-read from them.
+This module accepts the connections itself instead of leaving this to uvicorn, so that they can be
+counted before anything is read from them.
 
 - A connection is unauthenticated until a user signs in over it. At most 256 unauthenticated
   connections are open. To accept another one, the server closes the oldest connection of the
@@ -70,8 +70,8 @@ class Connection:
         return self.http is not None and self.http.their_state in (h11.DONE, h11.MUST_CLOSE)
 
     async def doubt(self) -> PeerRejected | None:
-        """Return an error if the peer is not a process of this user, or None. The check runs once
-        per connection.
+        """Return why the peer must be rejected, or None if it is a process of this user. The check
+        runs once per connection.
         """
         if self.peer is None:
             return None
@@ -94,7 +94,7 @@ class Connection:
 
 
 def connection_of(scope: Scope) -> Connection | None:
-    """Return the connection of a request; None if another server runs the application."""
+    """Return the connection of a request, or None if another server runs the application."""
     return cast("Connection | None", scope.get("state", {}).get(_STATE_KEY))
 
 
@@ -149,7 +149,7 @@ async def serve(
     received: list[int] = []
 
     def end(number: int) -> None:
-        server.force_exit = bool(received)  # a second signal ends the server at once
+        server.force_exit = bool(received)  # a second signal stops the server immediately
         received.append(number)
         ending()
         server.should_exit = True
@@ -197,7 +197,7 @@ class Health:
     """Health probes: `/healthz` reports that the process runs, `/readyz` that its store responds.
 
     Probes are answered before any check of the application, for every client and every host name.
-    They reveal nothing else.
+    They reveal no other information.
     """
 
     def __init__(self, probe: Callable[[], Awaitable[object]], app: ASGIApp | None = None) -> None:
@@ -314,8 +314,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and let the open ones complete their requests.
 
-        uvicorn does not know connections that are still being opened. They are closed here, since
-        nothing was read from them.
+        uvicorn does not track connections that are still being opened. They are closed here,
+        because no request was read from them.
         """
         for accepting in self._accepting:
             accepting.cancel()
@@ -348,7 +348,7 @@ class _Server(uvicorn.Server):
             limiter.admit(connection)
             await asyncio.sleep(
                 0
-            )  # during a burst of connections, let requests of earlier ones be read
+            )  # during a burst of connections, let the event loop read earlier requests
 
     async def _open(self, opened: socket.socket, connection: Connection) -> None:
         state: dict[str, Any] = {**self.lifespan.state, _STATE_KEY: connection}

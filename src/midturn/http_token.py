@@ -1,4 +1,4 @@
-"""Serves an application over HTTP to clients that have a token."""
+"""Serves an ASGI application to HTTP clients that send a token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokenAccess(Struct, frozen=True, kw_only=True):
     Args:
         token: The token that every request must contain.
         hosts: Allowed values of the `Host` header; None for all, behind a proxy.
-        any_peer: Whether other users, and processes that agents have started, may connect.
+        any_peer: Whether other users, and processes that agents started, may connect.
         public: Paths that can be read without the token.
     """
 
@@ -48,7 +48,7 @@ def hosts_of(listening: Listening, port: int) -> frozenset[str] | None:
 
 
 class TokenGuard:
-    """Rejects requests without the token, with a foreign host name, and of foreign processes."""
+    """Rejects requests without the token, with an unknown host name, or from a rejected peer."""
 
     def __init__(self, app: ASGIApp, access: TokenAccess) -> None:
         self._app = app
@@ -88,7 +88,7 @@ def _refused(status: int, error: str, message: str) -> Response:
 
 
 class TokenServer:
-    """Listens at an address, and serves clients that have the token.
+    """Listens on an address, and serves clients that send the token.
 
     Args:
         listening: The address.

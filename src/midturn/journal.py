@@ -36,7 +36,7 @@ class Journal(Protocol):
         """Record a batch of events atomically. The events are durable when this returns.
 
         Raises:
-            StoreLocked: Another process has taken over the conversation. No event of the batch is
+            StoreLocked: Another process took over the conversation. No event of the batch is
                 recorded.
             StoreError: The store rejected the batch. No event of the batch is recorded.
         """
@@ -57,11 +57,11 @@ class Journal(Protocol):
 
 
 class QueuedReply(Protocol):
-    """An answer submitted outside of the prompts of this process, not recorded yet."""
+    """An answer that was not given at a prompt of this process, and is not recorded yet."""
 
     @property
     def event_id(self) -> str:
-        """The `event_id` of the request that is answered."""
+        """The `event_id` of the request that this answers."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class QueuedReply(Protocol):
 
     @property
     def by(self) -> AnsweredBy:
-        """The person who answered, and how."""
+        """The person who answered, and the interface."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class QueuedReply(Protocol):
 
     @property
     def note(self) -> Note | None:
-        """A note on the request instead of an answer; there is no reply then."""
+        """A note on the request, submitted instead of an answer. If set, there is no `reply`."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class AnswerQueue(Protocol):
         ...
 
     async def changed(self) -> None:
-        """Wait until an answer may have been queued."""
+        """Wait until another answer may be queued."""
         ...
 
     async def refuse(self, key: str) -> None:

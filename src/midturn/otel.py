@@ -1,5 +1,5 @@
-"""OpenTelemetry (extra `otel`): spans of turns, model requests, tool calls and questions; metrics
-of answers and turns.
+"""OpenTelemetry (extra `otel`): spans for turns, model requests, tool calls and questions; metrics
+for answers and turns.
 
 ```python
 import midturn.otel
@@ -9,10 +9,10 @@ midturn.otel.measure(store=store)
 ```
 
 The span of a question lasts until the answer. It names the responder, but does not contain the
-answer. A run that resumes a turn, and an answer recorded while no run is active, link to the run
-that left the turn open, if it ran in this process. Spans contain nothing that people or models
-wrote unless `content=True`. Metrics never contain such text, and have no attributes with
-unbounded values.
+answer. If a run in this process left a turn open, the run that resumes the turn links to it, and so
+does an answer that is recorded while no run is active. Without `content=True`, spans contain no
+text from people or models. Metrics never contain such text, and have no attributes with unbounded
+values.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _CACHE_SECONDS: Final = 10.0
 """Seconds for which a count of open questions is reused, so that several exporters query the
 store once.
 """
-# maximum number of open turns whose last run is stored, for links from later spans
+# maximum number of open turns whose last run is remembered, for links from later spans
 _MAX_OPEN_TURNS = 1_000
 
 
@@ -394,8 +394,8 @@ class _Metrics:
             )
 
     def _open_question_ages(self) -> Sequence[float] | None:
-        """Return the ages of the open questions in seconds, ascending; None if the store is
-        unavailable or no longer measured.
+        """Return the ages of the open questions in seconds, in ascending order. Return None if the
+        store is unavailable or no longer measured.
         """
         store, now = self._store, time.monotonic()
         if store is None:

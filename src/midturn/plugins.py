@@ -1,4 +1,4 @@
-"""Plug-ins: stores, agents, commands, tools and channels of other packages, found by their entry
+"""Plug-ins: stores, agents, commands, tools and channels from other packages, found by their entry
 points.
 
 A package declares them in its `pyproject.toml`, as `docs/howto/plug-ins.md` shows:
@@ -10,9 +10,9 @@ A package declares them in its `pyproject.toml`, as `docs/howto/plug-ins.md` sho
 no package can replace a built-in store, agent, command or tool, and built-in commands start without
 a search.
 
-**Nothing is loaded unless it is asked for.** Listing reads package metadata only. A package is
-imported when its plug-in is named on a command line, in a program or in a configuration file that
-its user has written or approved, and by `midturn doctor`, which checks whether the plug-in works.
+**Plug-ins are loaded on request only.** Listing reads package metadata only. A package is imported
+when its plug-in is named on a command line, in a program or in a configuration file that the user
+wrote or approved, and by `midturn doctor`, which checks whether the plug-in works.
 
 **The working directory is never searched.** `python -m` puts it on the import path, and it may be a
 clone of untrusted code.
@@ -50,7 +50,7 @@ class Plugin(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name that users select it by."""
+        """The name with which users select the plug-in."""
         return self.entry.name
 
     @property
@@ -63,10 +63,10 @@ class Registry(Struct, Generic[T], frozen=True, kw_only=True):
     """All plug-ins of one kind.
 
     Args:
-        kind: The kind, as users know it.
+        kind: The kind of plug-in, as named in messages.
         built_in: The built-in names.
         fits: Returns whether a loaded object can be used under a name.
-        ought: Description of a valid object, for the error message if an object does not fit.
+        ought: Description of a valid object, for the error message about an invalid object.
         shown: Format for names in messages.
         besides: Further advice for the error message about an unknown name.
         names: Regular expression for valid names.
@@ -113,7 +113,7 @@ class Registry(Struct, Generic[T], frozen=True, kw_only=True):
         return self._loaded(plugins[0])
 
     def problem(self, plugin: Plugin) -> str:
-        """Import a plug-in and return what is wrong with it; an empty text if it can be used."""
+        """Import a plug-in and return an error message, or an empty string if it can be used."""
         if refusal := self._refusal(plugin):
             return refusal
         try:
@@ -126,7 +126,7 @@ class Registry(Struct, Generic[T], frozen=True, kw_only=True):
         named = f"The {self.kind} {self._shown(plugin.name)} of {plugin.package}"
         try:
             loaded = cast("object", plugin.entry.load())
-        except (Exception, SystemExit) as error:  # whatever it raises, the error names the package
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
             raise ConfigError(
                 f"{named} cannot be loaded ({type(error).__name__}: {error}). Update that package,"
                 " or uninstall it."
@@ -208,8 +208,8 @@ def _places() -> Iterator[str]:
 
 @cache
 def _folders(places: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the metadata directories of packages with plug-ins; of duplicate packages, the
-    first on the path as in imports.
+    """Return the metadata directories of packages with plug-ins. If a package is installed twice,
+    only the first on the path is returned, as for imports.
     """
     found: dict[str, str] = {}
     for place in places:
@@ -221,7 +221,7 @@ def _folders(places: tuple[str, ...]) -> tuple[str, ...]:
 def _metadata_in(place: str) -> list[str]:
     try:
         return sorted(name for name in os.listdir(place) if name.endswith(_METADATA))  # noqa: PTH208  faster than pathlib
-    except OSError:  # the entry of the path is an archive, or does not exist
+    except OSError:  # the path entry is an archive, or does not exist
         return []
 
 

@@ -47,11 +47,11 @@ AnswerCheck: TypeAlias = Callable[[Any], str | Awaitable[str | None] | None]
 
 
 class CallRules(Protocol):
-    """Receives the extra checks that a running tool puts on answers."""
+    """Receives the additional checks that a running tool applies to answers."""
 
     def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:
-        """Register a check while its question is open, so that a prompt can show its message at
-        once.
+        """Register a check while its question is open, so that a prompt can show its message
+        immediately.
         """
         ...
 
@@ -65,7 +65,7 @@ class NoChecks:
 
 
 async def _keep_nothing(name: str, value: Json) -> Json:
-    """Refuse to keep a value.
+    """Refuse to record a value.
 
     Raises:
         RuntimeError: Always.
@@ -81,29 +81,28 @@ def _ignore_queued(ahead: Sequence[str]) -> None:
 
 
 class ToolRun(Struct, frozen=True, kw_only=True):
-    """One execution of a tool call, as the tool sees it.
+    """One execution of a tool call. The tool receives it as argument.
 
     Args:
         call: The call.
         answers: Answers given in this call so far, by question ID.
         ask: Asks a form and waits for the answers. The wait is cancelled if the call ends first.
-        hide: Masks all secrets of the call in a text that is truncated or shown before the call
-            ends. Results and errors are masked anyway.
+        hide: Masks all secrets of the call in a string. Use it for text that is truncated, or shown
+            before the call ends. Results and errors are always masked.
         checks: Receives the checks of `ctx.ask(…, check=…)`.
         idempotency_key: A key that is the same for every execution of this call.
         conversation: The conversation ID.
         root: The workspace.
         limits: The limits of the turn.
         deps: The value that the program passed to `Agent.run`.
-        no_deps: Error message for a tool that needs `deps`, if the turn was started with
+        no_deps: Error message for tools that use `deps`. Set if the turn was started with
             dependencies and resumed without them.
         queued: Called with the `event` IDs of the calls that must end before this one can start.
-            If those calls wait for people, this call waits, too.
-        unanswered: Reasons for missing answers (`deadline`), by question ID, for tools that
-            handle missing answers.
-        keep: Records a value under a name for later runs of this call, and returns it as JSON.
+            If those calls wait for people, this call waits as well. unanswered: Why answers are
+        missing (`deadline`), by question ID. Set for tools that handle missing answers. keep:
+        Records a value under a name for later runs of this call, and returns it as JSON.
             See `ToolContext.keep`.
-        kept: The values that earlier runs of this call have kept, by name.
+        kept: The values that earlier runs of this call recorded with `keep`, by name.
     """
 
     call: ToolCall
@@ -124,7 +123,7 @@ class ToolRun(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """Something that a model can call.
+    """A tool that a model can call.
 
     Subclass it, or write a class with the same methods. Only `definition` and `execute` are
     required.
@@ -144,12 +143,12 @@ class Tool(Protocol):
     async def execute(self, run: ToolRun) -> Outcome:
         """Run the call once, and return `Success`, `ToolError` or `NeedsInput`.
 
-        Cancelling the task must stop the tool and everything it started. A raised `Rejected` is a
-        refusal in the user's words. Any other exception becomes an error that the model reads, and
-        is logged by `midturn.tools`.
+        Cancelling the task must stop the tool and everything it started. Raise `Rejected` to report
+        a refusal to the model. Any other exception becomes an error that the model reads, and is
+        logged by `midturn.tools`.
 
         Args:
-            run: The call, its answers so far, and the means to ask.
+            run: The call, its answers so far, and functions to ask questions.
         """
         ...
 
@@ -214,7 +213,7 @@ class ConsultStarted(Struct, frozen=True):
 
 
 class ConsultFinished(Struct, frozen=True):
-    """The side request for question `id` has succeeded, failed or been cancelled."""
+    """The side request for question `id` succeeded, failed or was cancelled."""
 
     id: str
 
@@ -276,7 +275,7 @@ class Display(Protocol):
     `show` must not block. While a prompt is open, the display buffers its output.
 
     Set `marks_cuts = True` if the display can mark a discarded response, or shows no text at all.
-    Only then is an interrupted response requested again.
+    Otherwise, an interrupted response is not requested again.
     """
 
     def show(self, happening: Happening) -> None:
@@ -292,7 +291,7 @@ class RunObservation(Protocol):
         ...
 
     def end(self, status: str) -> None:
-        """Called when the run has ended."""
+        """Called when the run ends."""
         ...
 
 
@@ -300,8 +299,8 @@ class RequestObservation(Protocol):
     """Observes one request to a model."""
 
     def end(self, finished: Finished | None, error: BaseException | None) -> None:
-        """Called at the end, with the response or the error. Both are None if the request was
-        abandoned.
+        """Called when the request ends, with the response or the error. Both are None if the
+        request was abandoned.
         """
         ...
 
@@ -318,13 +317,13 @@ class Observer(Protocol):
         ...
 
     def answered(self, conversation: str, turn: Sequence[Event], batch: Sequence[Event]) -> None:
-        """Called when an answer is recorded while no run is active. `turn` has the events before
-        the answer.
+        """Called when an answer is recorded while no run is active. `turn` contains the events
+        before the answer.
         """
         ...
 
     def refused(self, error: Exception) -> None:
-        """Called when an answer from another process was rejected."""
+        """Called when an answer from another process is rejected."""
         ...
 
     def claimed(self, events: Sequence[Event]) -> None:
@@ -337,6 +336,6 @@ OBSERVERS: list[Observer] = []
 
 
 def show_claimed(events: Sequence[Event]) -> None:
-    """Notify all observers that a worker has claimed a conversation."""
+    """Notify all observers that a worker claimed a conversation."""
     for observer in OBSERVERS:
         observer.claimed(events)

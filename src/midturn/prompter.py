@@ -53,8 +53,8 @@ class Prompter(ABC):
         """
 
     def speaker(self, prompt: Prompt) -> Prompter:
-        """Return the prompter that answers this prompt and is recorded. Override it to pass some
-        prompts to another prompter.
+        """Return the prompter that answers this prompt and is recorded as the responder. Override
+        it to pass some prompts to another prompter.
 
         Args:
             prompt: The prompt to answer.

@@ -1,8 +1,8 @@
-"""Envelopes of open questions for front ends of other protocols.
+"""Envelopes of open questions for front ends that use other protocols.
 
-An envelope is a JSON Schema of an object that a front end fills in, and the conversion of the filled
-object, the payload, to the arguments of `store.answer`. The schema is always an object, because
-simple front ends render a control for each of its properties:
+An envelope is a JSON Schema of an object that a front end fills in, and the conversion of the
+filled object, the payload, to the arguments of `store.answer`. The schema is always an object,
+because simple front ends render a control for each of its properties:
 
 - One question: `{"answer", "reason", "remember"}`.
 - A form: one property for each question.
@@ -10,8 +10,8 @@ simple front ends render a control for each of its properties:
 - An approval of a result (`deliver`): `{"approved", "editedContent", "reason"}`.
 - A review of a form (`review`): `{"approved", "back", "reason"}`.
 
-Payloads come from other programs. Every value is checked, and the problems are reported with JSON
-pointers into the payload. Unknown members are ignored.
+Payloads come from other programs. Every value is checked, and errors are reported with JSON
+Pointers into the payload. Unknown members are ignored.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from midturn.turn.memory import may_be_remembered
 _REASON: Final[JsonObject] = {"type": "string", "title": "Reason"}
 _BOOLEAN: Final[JsonObject] = {"type": "boolean"}
 _REMEMBER: Final[JsonObject] = {**_BOOLEAN, "title": "Remember for this turn"}
-_NO_SECRETS: Final = "a secret is not accepted here. Answer where midturn asks for it."
+_NO_SECRETS: Final = "a secret is not accepted here. Enter it on midturn's page or in its terminal."
 
 
 class EnvelopeAnswer(Struct, frozen=True, kw_only=True):
-    """A payload as an answer.
+    """The answer that a payload contains.
 
-    A form can have both valid answers and problems. The valid answers can be recorded, and the other
-    questions are asked again.
+    The payload for a form can contain both valid and invalid answers. The valid answers can be
+    recorded, and the other questions are asked again.
 
     Args:
         value: The answer to a question, or the answers to a form by question id. Without secrets.
@@ -61,10 +61,10 @@ class EnvelopeAnswer(Struct, frozen=True, kw_only=True):
         approve: The decision about a call, a result or the answers of a form.
         arguments: Edited arguments of an approved call.
         content: Edited content of an approved result.
-        back: Whether to go back to the last question of a form under review.
+        back: Whether to go back from the review of a form to its last question.
         reason: The reason, if one was given.
         remember: Whether to remember the decision for the rest of the turn.
-        problems: The reasons why the payload, or a part of it, is not an answer.
+        problems: The validation errors in the payload.
     """
 
     value: Json | UnsetType = UNSET
@@ -79,7 +79,7 @@ class EnvelopeAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """The arguments for `store.answer`. Empty if there is nothing to record there."""
+        """The arguments for `store.answer`. Empty if there is nothing to record."""
         found: dict[str, Any] = {
             name: value
             for name in ("value", "arguments", "content")
@@ -105,15 +105,16 @@ class Envelope(Protocol):
         ...
 
     def read(self, payload: Json) -> EnvelopeAnswer:
-        """Return the answer in a payload of a front end."""
+        """Return the answer in a payload from a front end."""
         ...
 
 
 def envelope_of(
     question: OpenQuestion, *, answered: Mapping[str, Json] = {}, takes_secrets: bool = False
 ) -> Envelope | None:
-    """Return the envelope of an open question. None if a front end cannot answer the question: it
-    is a secret, a form with a secret, or a question of a newer version.
+    """Return the envelope of an open question. Return None if a front end cannot answer the
+    question: it asks for a secret, is part of a form with a secret, or was written by a newer
+    version.
 
     Args:
         question: The open question.
@@ -180,7 +181,7 @@ class QuestionEnvelope(Struct, frozen=True):
         return {"type": "object", "properties": properties, "required": required}
 
     def read(self, payload: Json) -> EnvelopeAnswer:
-        """Return the answer in a payload. A payload that is no envelope is read as the answer
+        """Return the answer in a payload. A payload that is not an envelope is read as the answer
         itself.
 
         Args:
@@ -195,7 +196,7 @@ class QuestionEnvelope(Struct, frozen=True):
         return _with_details(answer, payload, can_remember=self.can_remember)
 
     def _is_envelope(self, payload: JsonObject) -> bool:
-        """Return whether a payload has only members of an envelope."""
+        """Return whether all members of a payload are members of an envelope."""
         needed = set[str]() if self.question.optional else {"answer"}
         return needed <= set(payload) <= _DETAILS | {"answer"}
 
@@ -232,8 +233,8 @@ class FormEnvelope(Struct, frozen=True):
 
         Args:
             form: The form.
-            answered: The recorded answers, by question id. These questions are left out, as well as
-                questions whose condition depends on them and does not hold.
+            answered: The recorded answers, by question id. These questions are left out, as are
+                questions whose condition on these answers is not met.
             takes_secrets: Whether the front end may send secrets.
         """
         known: dict[str, Json] = {}
@@ -304,8 +305,8 @@ class FormEnvelope(Struct, frozen=True):
         raise AnswerError([Problem("", "the answer is missing.")])
 
     def _later_problems(self, step: Ask, payload: JsonObject) -> Iterator[Problem]:
-        """Yield the problems of the answers after the first problem, so that a front end can show
-        all of them at once.
+        """Yield the errors in the answers after the first invalid answer, so that a front end can
+        show all errors together.
         """
         for question in self.questions[step.index :]:
             if payload.get(question.id) is None:
@@ -365,7 +366,7 @@ class ApprovalEnvelope(Struct, frozen=True):
         """Return the decision in a payload.
 
         Args:
-            payload: The envelope, or only true or false.
+            payload: The envelope, or just true or false.
         """
         if isinstance(payload, bool):
             return EnvelopeAnswer(approve=payload)
@@ -419,7 +420,7 @@ def _back(back: Json, *, approved: Json) -> EnvelopeAnswer:
     if back is not True:
         return _problem("/back", f"must be true or false, not {shown(back)}.")
     if approved is True:
-        return _problem("/back", "the answers cannot be approved and changed at once.")
+        return _problem("/back", "the answers cannot be approved and changed at the same time.")
     return EnvelopeAnswer(back=True)
 
 
@@ -430,8 +431,8 @@ def _back(back: Json, *, approved: Json) -> EnvelopeAnswer:
 def _with_details(
     answer: EnvelopeAnswer, payload: JsonObject, *, can_remember: bool
 ) -> EnvelopeAnswer:
-    """Return an answer with the reason and the wish to remember it. A payload with an invalid
-    reason is not an answer.
+    """Add the members `reason` and `remember` of a payload to an answer. If one of them is invalid,
+    return only the errors.
     """
     reason, remember = payload.get("reason"), payload.get("remember")
     problems = [*answer.problems]

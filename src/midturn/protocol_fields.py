@@ -3,8 +3,8 @@
 Real servers send more than the Model Context Protocol allows: optional values as `anyOf` with
 `null`, lists of strings, custom formats, options that differ in one capital letter. Each property
 gets the simplest control that can hold its value. If no control fits, the property is asked as
-JSON, with its schema shown next to it, so that a person can answer or decline. A form that is
-hard to display is still shown: midturn never answers it in place of the person.
+JSON, with its schema shown next to it, so that a person can answer or decline. A form that is hard
+to display is still shown: midturn never answers it instead of the person.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ KINDS: Final = ("string", "number", "integer", "boolean")
 TEXT_BOUNDS: Final = ("format", "minLength", "maxLength", "pattern")
 NUMBER_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _MAX_SCHEMA_LENGTH: Final = 4_000
-"""Maximum number of characters of a schema that is shown with a question."""
+"""Maximum length of a schema shown with a question, in characters."""
 _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 """Formats that the protocol defines. Other formats are annotations and are not validated."""
 Sending: TypeAlias = Literal["as is", "by label", "lines"]
 
 
 class ElicitedField(Struct, frozen=True):
-    """A property, the question that asks for it, and how its answer is sent back.
+    """A property, the question that asks for its value, and the conversion of the answer.
 
     `sending` selects the conversion: unchanged, the value of the selected label (`labels`), or a
     list with one item per line. A skipped answer is omitted, or sent as null if the property is
@@ -67,15 +67,15 @@ class ElicitedField(Struct, frozen=True):
         return isinstance(kind, SchemaType) and kind.schema.get("type") not in KINDS
 
     def sent(self, answer: Json) -> Json | UnsetType:
-        """Return the value to send for an answer, if the protocol allows only scalars and lists of
-        strings; `UNSET` if the property is omitted.
+        """Return the value to send over a protocol that allows only scalars and lists of strings,
+        or `UNSET` if the property is omitted.
         """
         value = self.value(answer)
         return value if isinstance(value, UnsetType) else _to_wire(value)
 
     def value(self, answer: Json) -> Json | UnsetType:
-        """Return the value to send for an answer, if the protocol allows all of JSON; `UNSET` if
-        the property is omitted.
+        """Return the value to send over a protocol that allows any JSON, or `UNSET` if the property
+        is omitted.
         """
         if answer is None:
             return None if self.sends_null else UNSET
@@ -322,8 +322,8 @@ def _control(asked: JsonObject, definitions: JsonObject) -> _Control:
 
 
 def _scalar(kind: str, asked: JsonObject) -> _Control:
-    """Return a text or number control. Bounds that midturn cannot check are shown, and left to
-    the other program.
+    """Return a text or number control. Bounds that midturn cannot check are shown to the person,
+    and the other program must check them.
     """
     bounds = TEXT_BOUNDS if kind == "string" else NUMBER_BOUNDS
     kept: dict[str, Json] = {}
@@ -403,7 +403,7 @@ class _Choice(Struct, frozen=True):
 
 
 def _choices(asked: JsonObject) -> list[_Choice]:
-    """Return the options that a schema offers; an empty list if it offers none."""
+    """Return the options that a schema offers, or an empty list if it offers none."""
     if "const" in asked:
         return [_Choice(asked["const"], text(asked.get("title")))]
     values = items(asked.get("enum"))
@@ -428,7 +428,7 @@ def _unique(choices: Sequence[_Choice]) -> list[_Choice]:
 
 
 _MAX_LABEL_LENGTH: Final = 2_000
-"""Maximum number of characters shown of an option."""
+"""Maximum length of the label of an option, in characters."""
 
 
 def _shortened(label: str) -> str:

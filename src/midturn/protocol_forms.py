@@ -73,7 +73,7 @@ _ID = re.compile(QUESTION_ID)
 
 
 class Elicited(Struct, frozen=True):
-    """A form of another program, converted to a form of midturn.
+    """A form from another program, converted to a midturn form.
 
     `fields` are its properties in the order of the questions. `kind` is `fields`, `confirmation`
     for a form without properties, which becomes a yes/no question, or `json` for a form that is too
@@ -148,7 +148,7 @@ def form_of(schema: object, message: str, *, has_own_dialog: bool = False) -> El
         schema: JSON Schema of an object, from the other program.
         message: The other program's message, shown above the form.
         has_own_dialog: Whether the other program asks the person itself if midturn does not. Forms
-            that midturn has no control for are left to that program.
+            that midturn cannot display are left to that program.
 
     Raises:
         QuestionError: midturn cannot show the form and leaves it to the other program.
@@ -178,7 +178,12 @@ def form_of(schema: object, message: str, *, has_own_dialog: bool = False) -> El
     )
     if without_control is not None:
         raise QuestionError(
-            [Problem(f"/properties/{without_control}", "there is no control for such a property.")]
+            [
+                Problem(
+                    f"/properties/{without_control}",
+                    "midturn has no control for this kind of property.",
+                )
+            ]
         )
     form = Form(
         tuple(field.question for field in fields), review=len(fields) > 1, limit=FOREIGN_LIMITS.form
@@ -236,7 +241,7 @@ def _above(question: Question[Any]) -> str:
 
 
 _MAX_PREVIEWS_LENGTH: Final = 4_000
-"""Maximum total number of characters of the previews in a form of another program."""
+"""Maximum total length of the previews in another program's form, in characters."""
 _PREVIEWS_OMITTED: Final = (
     "The previews of the options are too long to show here. To see them, use midturn's page or"
     " `midturn answer`."
@@ -244,7 +249,8 @@ _PREVIEWS_OMITTED: Final = (
 
 
 class Outgoing(Struct, frozen=True):
-    """Questions as a form of another program. `names` maps question IDs to property names.
+    """Questions, converted to a form for another program. `names` maps question IDs to property
+    names.
 
     A choice that accepts free text gets a second property for it, because the other program's form
     has no such control.

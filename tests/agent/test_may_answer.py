@@ -51,7 +51,7 @@ def test_an_answer_may_be_refused_and_the_question_stays_open(store: Conversatio
         (question,) = result.pending
         for user, says in (
             ("bob", f"'bob' may not answer the question {question.id}; it stays open"),
-            (None, "An answerer without a name"),
+            (None, "An unnamed user"),
         ):
             with pytest.raises(mt.NotAllowed, match=says) as refused:
                 await agent.store.answer(question.id, "this would not fit either", user=user)

@@ -47,25 +47,25 @@ def build() -> str:
             "ship",
             {"approve": True},
             (
-                "A question is not answered with `approve`. Give its `value`; a yes/no question"
-                " takes true or false."
+                "A question cannot be answered with `approve`. Pass its `value`, which is true or"
+                " false for a yes/no question."
             ),
         ),
         (
             "ship",
             {"arguments": {}},
-            "A question is not answered with `arguments`. Give its `value`",
+            "A question cannot be answered with `arguments`. Pass its `value`",
         ),
         (
             "ship",
             {"approve": True, "content": "x"},
-            "A question is not answered with `approve` and `content`.",
+            "A question cannot be answered with `approve` and `content`.",
         ),
         (
             "build",
             {"content": "x"},
             (
-                "The approval of a call is not answered with `content`. Give `approve`, or the"
+                "The approval of a call cannot be answered with `content`. Pass `approve`, or the"
                 " `arguments` to run with"
             ),
         ),

@@ -158,7 +158,7 @@ def test_attribute_error_for_a_submodule_says_how_to_import_it() -> None:
     )
     assert (
         output(python(said)).strip()
-        == "`midturn.testing` is a module of its own: `import midturn.testing`."
+        == "`midturn.testing` is a separate module. Import it with `import midturn.testing`."
     )
 
 

@@ -594,7 +594,7 @@ def test_prune_reports_unreadable_conversations_and_removes_the_rest(talk: Comma
 
     assert pruned.status == 1
     assert (
-        "Not every line of the last turn of conversation 1500000000000009 can be read"
+        "Some lines of the last turn of conversation 1500000000000009 cannot be read"
         in pruned.stderr
     )
     assert pruned.stderr.endswith("midturn: 1 conversation deleted.\n")

@@ -241,7 +241,7 @@ def test_an_export_names_what_jp_cannot_load_before_it_is_written(midturn: Comma
         " directory." in finished.stderr
     )
     assert "`jp` will reject this conversation. events.json[" in finished.stderr
-    assert "has the answer type 'multi_select', which `jp` does not know" in finished.stderr
+    assert "has the answer type 'multi_select', which `jp` does not support" in finished.stderr
     assert "is `cancelled`, and `jp` requires an answer" in finished.stderr
     assert finished.stderr.index("will reject") < finished.stderr.index("file")
 

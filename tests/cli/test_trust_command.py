@@ -177,7 +177,7 @@ def test_linked_workspace_does_not_inherit_trust(midturn: CommandLine) -> None:
     finished = midturn.run("query", "-m", model, "hi")
 
     assert finished.status != 0
-    assert "is a symbolic link. A workspace must hold the directory itself" in finished.stderr
+    assert "is a symbolic link. A workspace must contain the directory itself" in finished.stderr
     assert not (clone / "ran").exists()
 
 

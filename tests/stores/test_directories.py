@@ -132,7 +132,7 @@ def test_copied_directory_needs_its_full_name(tmp_path: Path) -> None:
     store = open_store(tmp_path)
 
     with pytest.raises(
-        StoreError, match=r"Several directories .*17-a, .*17-b\. Give the directory's whole name"
+        StoreError, match=r"Several directories .*17-a, .*17-b\. Use the full name of the directory"
     ):
         store.read_sync("17")
     assert store.read_sync("17-b").path == tmp_path / "17-b"

@@ -41,7 +41,7 @@ FAULTS = [
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
     # the holder in this test never takes an answer
-    monkeypatch.setattr(answer_service, "_STEP", 0.0)
+    monkeypatch.setattr(answer_service, "_POLL_INTERVAL", 0.0)
     return FaultyDisk(monkeypatch)
 
 

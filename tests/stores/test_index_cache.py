@@ -319,7 +319,7 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return original(folder)
 
     monkeypatch.setattr(directories, "_names", names)
-    monkeypatch.setattr(index_cache, "_MANY", 0)
+    monkeypatch.setattr(index_cache, "_MIN_SAVED_NAMES", 0)
     monkeypatch.setattr(index_cache, "_CLOCK_STEP", 0)
     return seen
 
@@ -487,7 +487,7 @@ print("done", flush=True)
 @pytest.fixture
 def calm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory without recent changes; only the list of such a directory is cached."""
-    monkeypatch.setattr(index_cache, "_MANY", 0)
+    monkeypatch.setattr(index_cache, "_MIN_SAVED_NAMES", 0)
     for _ in range(3):
         keep(open_store(tmp_path), finished())
     (tmp_path / "index").mkdir()

@@ -129,7 +129,7 @@ def test_turn_larger_than_one_part(store: ConversationStore) -> None:
 def test_part_of_a_database_log_by_number_of_lines(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactions, "_MOST_LINES", 2)
+    monkeypatch.setattr(transactions, "_MAX_LINES", 2)
     conversation = long(store)
 
     assert list(turns_in(store.parts_sync(conversation))) == turns(

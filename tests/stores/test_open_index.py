@@ -95,7 +95,7 @@ def test_unchanged_conversation_is_not_read_again(
 def test_only_conversations_beyond_the_cache_size_are_read_again(
     store: ConversationStore, reads: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "_MOST_TURNS", 3)
+    monkeypatch.setattr(conversation, "_MAX_CACHED_TURNS", 3)
     kept = [keep(store, asking()[0]) for _ in range(5)]
 
     assert waiting(store) == waiting(store) == kept
@@ -115,7 +115,7 @@ def test_ended_turns_are_not_kept_in_memory(
     """A server runs for months, and the open turns are few compared to all turns that it has
     seen.
     """
-    monkeypatch.setattr(conversation, "_MOST_OVER", 2)
+    monkeypatch.setattr(conversation, "_MAX_FINISHED_TURNS", 2)
     assert isinstance(store.port, FileConversations)
     kept = [keep(store, asking()[0])]
 

@@ -200,7 +200,7 @@ def test_exactly_one_kind_of_decision_is_required(
     tape, question = asking()
     keep(store, tape)
 
-    with pytest.raises(AnswerError, match="Give exactly one of"):
+    with pytest.raises(AnswerError, match="Pass exactly one of"):
         answer(store, question.event_id, **how)
 
     assert new_events(store, tape) == []

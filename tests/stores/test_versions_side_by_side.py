@@ -251,7 +251,7 @@ def test_older_worker_checks_again_after_a_while(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claims, "pause_after", _no_pause)
-    monkeypatch.setattr(store_module, "_LEFT", 0.0)
+    monkeypatch.setattr(store_module, "_IGNORED_SECONDS", 0.0)
     conversation, question = conversation_requiring(store, NEWER)
     with monkeypatch.context() as newer:
         newer.setattr(batch, "__version__", NEWER)

@@ -305,7 +305,7 @@ def test_removal_from_a_database_is_reported(url: str) -> None:
 
 
 def test_watching_an_unknown_conversation_is_an_error(store: mt.ConversationStore) -> None:
-    with pytest.raises(ValueError, match="name the conversation, too"):
+    with pytest.raises(ValueError, match="pass the conversation as well"):
         store.watch(after=3)
     with pytest.raises(mt.StoreError, match="17000000000"):
         next(store.watch_sync("17000000000", after=3))

@@ -30,8 +30,8 @@ def sha256(data: bytes) -> str:
 
 
 class FileSubject(Struct, frozen=True, kw_only=True):
-    """The subject of an approval: the content of a file, the workspace `root`, and the scripts that
-    the commands in the file run.
+    """The content that an approval covers: a file, its workspace `root`, and the scripts that the
+    commands in the file run.
     """
 
     path: Path
@@ -41,7 +41,7 @@ class FileSubject(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Hash of the content, root and scripts to which the approval is bound."""
+        """Hash of the content, root and scripts. The approval is valid only for this hash."""
         parts = (
             str(self.path),
             str(self.root),
@@ -147,15 +147,15 @@ def scripts(tree: Tree, root: Path) -> tuple[BoundScript, ...]:
     """Return the files in the workspace that the commands of a layer run.
 
     The files are the command itself, the script argument of an interpreter, and every other word
-    that names an executable file or ends like a script. Missing scripts are included, because a
-    later `git pull` could create them.
+    that names an executable file or has the extension of a script. Missing scripts are included,
+    because a later `git pull` could create them.
     """
     found = {script.name: script for table in _tables(tree) for script in scripts_of(table, root)}
     return tuple(script for _, script in sorted(found.items()))
 
 
 def scripts_of(table: Tree, root: Path) -> tuple[BoundScript, ...]:
-    """Return the files in the workspace that the command of one table runs; see `scripts`."""
+    """Return the files in the workspace that the command in one table runs. See `scripts`."""
     real = root.resolve()
     found: dict[Path, BoundScript | None] = {}
     for base in _bases(table, real):
@@ -181,7 +181,7 @@ def _bases(table: Tree, root: Path) -> set[Path]:
 
 
 def _words(table: Tree) -> Iterator[tuple[str, bool]]:
-    """Yield the words of a command, and whether each is in the position of a program."""
+    """Yield each word of a command, and whether the word can be the name of a program to run."""
     command = entry(table, "command")
     if command is None:
         return

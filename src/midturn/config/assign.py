@@ -32,8 +32,8 @@ _TEXT_KINDS = {"string", "model", "cache"}
 class Assignment(Struct, frozen=True, omit_defaults=True):
     """One value from a flag or an environment variable.
 
-    The value of `--answer` is the text as typed. It is parsed as JSON if that is a valid answer,
-    otherwise it is a text.
+    The value of `--answer` is stored as a string. It is parsed as JSON if the result is a valid
+    answer. Otherwise, the string is the answer.
 
     Args:
         key: Dotted TOML key; empty if `value` is a whole document.
@@ -87,7 +87,7 @@ def parse_key(text: str, origin: str) -> KeyPath:
 def key_value(text: str, origin: str) -> Assignment | None:
     """Parse `KEY=VALUE`.
 
-    Return None if `text` does not start with a key and `=`. Such a text is a file name.
+    Return None if `text` does not start with a key and `=`. It is a file name in this case.
     """
     match = re.match(_KEY, text)
     if match is None or not text.startswith("=", match.end()):
@@ -97,7 +97,7 @@ def key_value(text: str, origin: str) -> Assignment | None:
 
 
 def static_answer(text: str) -> Assignment:
-    """Parse the `TOOL.QUESTION=VALUE` of `--answer`. The value is returned as typed.
+    """Parse the `TOOL.QUESTION=VALUE` of `--answer`. The value is returned as a string, unparsed.
 
     Raises:
         ConfigError: The text has another format.
@@ -114,7 +114,7 @@ def static_answer(text: str) -> Assignment:
 
 
 def environment_values(environment: Mapping[str, str]) -> list[Assignment]:
-    """Parse all variables `MIDTURN_CFG_A__B__C`. Names in capitals are converted to lower case."""
+    """Parse all variables `MIDTURN_CFG_A__B__C`. Upper-case names are converted to lower case."""
     found: list[Assignment] = []
     for variable in sorted(environment):
         if variable.startswith(PREFIX):
@@ -127,7 +127,7 @@ def environment_values(environment: Mapping[str, str]) -> list[Assignment]:
 def typed(path: KeyPath, text: str) -> Json:
     """Parse a value as TOML, or else return it as a string.
 
-    If the key has text values, only a quoted value is parsed.
+    If the values of the key are strings, only a quoted value is parsed: `1` stays a string.
     """
     try:
         document = tomllib.loads(f"value = {text}")
@@ -168,7 +168,7 @@ _SEALED_PREFIX: Final = b'{"sealed":'
 
 
 class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The values of `--cfg`, of other flags, and the toggles, each in order.
+    """The values of `--cfg`, the values of other flags, and the `-t` and `-T` flags, each in order.
 
     `closed` is true if an earlier version encrypted some of them.
     """
@@ -197,7 +197,7 @@ class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read_delta(value: Json) -> Delta | None:
     """Parse a recorded delta. Encrypted values are omitted.
 
-    Return None for deltas of other programs.
+    Return None for a delta that another program wrote.
     """
     if not isinstance(value, dict) or not value.keys() <= _FIELDS:
         return None

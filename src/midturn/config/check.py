@@ -1,4 +1,4 @@
-"""Validates configuration values against the known keys, and collects all problems."""
+"""Validates configuration values against the known keys, and collects all errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_DEPTH = 128
 _SCRIPTED_PREFIX = "scripted:"
 
 
-class WrongValue(Exception):  # noqa: N818  caught where the place is known
+class WrongValue(Exception):  # noqa: N818  never leaves this module
     """A value is invalid.
 
     `expected` completes the sentence "expected …". `advice` follows it, such as
@@ -61,7 +61,7 @@ def _one_of(value: Any, leaf: Leaf) -> str:
 
 
 def one_of(allowed: tuple[str, ...]) -> str:
-    """Return the choices as a part of a sentence: `"a"`, `"b"` or `"c"`."""
+    """Format the choices for a sentence: `"a"`, `"b"` or `"c"`."""
     quoted = [f'"{choice}"' for choice in allowed]
     return " or ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
 
@@ -253,15 +253,16 @@ _CHECKS: dict[ValueKind, Callable[[Any, Leaf], Json]] = {
 }
 
 
-_MAX_VALUE_LENGTH = 60  # maximum number of characters of a value in a message
-_MAX_MESSAGE_LENGTH = 1000  # maximum number of characters of one problem
-_MAX_PROBLEMS = 50  # maximum number of problems that are reported for one file
+_MAX_VALUE_LENGTH = 60  # maximum length of a value in a message, in characters
+_MAX_MESSAGE_LENGTH = 1000  # maximum length of one error message, in characters
+_MAX_PROBLEMS = 50  # maximum number of errors reported for one file
 
 
 class Checker:
     """Validates the values of one origin.
 
-    `problems` are messages that start with the place, and `wrong` are the invalid keys.
+    `problems` contains the error messages, which start with the file and line. `wrong` contains the
+    invalid keys.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -276,7 +277,7 @@ class Checker:
         return self._table(document, KEYS, ())
 
     def problem(self, path: KeyPath, message: str) -> None:
-        """Record a problem with the key `path`."""
+        """Add an error message about the key `path`."""
         self.wrong.add(path)
         line = f"{self.origin.place(path)}: {message}"
         self.problems.append(
@@ -351,7 +352,7 @@ class Checker:
     def _is_keyword(self, value: Json, path: KeyPath) -> bool:
         """Check a keyword of JSON Schema, and the schemas in its value.
 
-        Each problem is reported at its own key.
+        Each error is reported at its own key.
         """
         problems = keyword_problems(path[-1], value)
         for problem in problems:

@@ -27,7 +27,7 @@ from midturn.security.private_files import ensure_private, write_private
 
 TomlTable: TypeAlias = MutableMapping[str, Any]
 Change: TypeAlias = Callable[[TomlTable], None]
-"""Function that changes the table which contains the key.
+"""Function that changes the table that contains the key.
 
 It is applied to the parsed values and to the formatted document.
 """
@@ -36,7 +36,7 @@ CheckModel: TypeAlias = Callable[[KeyPath, str], None]
 
 
 class SetValue(Struct, frozen=True):
-    """The value that was set, and the hash of the file afterwards."""
+    """The value that was set, and the hash of the file after the change."""
 
     value: Json
     sha256: str
@@ -45,7 +45,7 @@ class SetValue(Struct, frozen=True):
 def set_value(
     file: Path, name: str, key: str, words: str, check: CheckModel | None = None
 ) -> SetValue:
-    """Set `key` to `words` (TOML, or else a string) in `file`. In messages, the file is `name`.
+    """Set `key` to `words` (TOML, or else a string) in `file`. Messages call the file `name`.
 
     A missing file is created. A symbolic link is rejected: pass its target.
 
@@ -75,7 +75,7 @@ def set_value(
 def add_rule(file: Path, name: str, path: KeyPath, rule: Json) -> None:
     """Append a rule to the list at `path` in `file`, unless the list contains the rule.
 
-    A missing file is created. In messages, the file is `name`.
+    A missing file is created. Messages call the file `name`.
 
     Raises:
         ConfigError: The rule is invalid, or the file cannot be read, written, or edited without
@@ -159,7 +159,7 @@ def _models(node: Node, value: Json, path: KeyPath) -> Iterator[tuple[KeyPath, s
 
 
 def keep_trust(before: Loaded, after: Loaded, edited: SetValue, approvals: Approvals) -> bool:
-    """Approve a workspace file that its user has just edited with midturn.
+    """Approve a workspace file that the user has just edited with midturn.
 
     The file is not approved if other parts of it were not approved `before`. Only the content that
     midturn wrote is approved. Return whether it was approved.
@@ -183,8 +183,7 @@ def keep_trust(before: Loaded, after: Loaded, edited: SetValue, approvals: Appro
 def _edited(text: str, name: str, path: KeyPath, change: Change) -> str:
     """Return the edited text.
 
-    The text is only accepted if its values differ from the old values as intended, and in no other
-    way.
+    The edit is accepted only if it changes the values at `path` and no others.
     """
     expected = parse(text, name)
     change(_table_of(expected, path, lambda _: {}))
@@ -268,7 +267,8 @@ HIDDEN = "(hidden)"
 class Setting(Struct, frozen=True):
     """A value in one layer.
 
-    It has the key as written there (including `'*'`), and the file and line, flag or variable.
+    `key` is the key as written in the layer, which may contain `'*'`. `place` is the file and line,
+    the flag or the variable.
     """
 
     layer: str
@@ -278,9 +278,9 @@ class Setting(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """The value of a key, and every place that sets it.
+    """The value of a key, and every setting of it in the layers.
 
-    The places are sorted by precedence; the first place applies.
+    The settings are sorted by precedence; the first one applies.
     """
 
     key: str
@@ -343,7 +343,7 @@ def explain(loaded: Loaded, key: str) -> tuple[Explanation, ...]:
 
 
 def _leaves(tree: Tree, path: KeyPath) -> Iterator[tuple[KeyPath, TreeEntry]]:
-    """Yield the values as written: a shorthand instead of the values that it sets."""
+    """Yield the values as written. A shorthand is yielded instead of the values that it sets."""
     for at, found in entries(tree, path):
         if at[-1] != "escalation" or found.at == at:
             yield at, found

@@ -370,7 +370,7 @@ TOOL = Branch(
         ),
         "description": Leaf(why=_INSTRUCTS, help="full description"),
         "rename": Leaf(
-            why="replaces a tool by another one",
+            why="replaces a tool with another one",
             help="name under which an MCP server's tool is used",
         ),
     }

@@ -63,7 +63,7 @@ from midturn.terminal.prompts.settings import ScreenSettings
 
 WORKSPACE = ".midturn"
 RECORDED = "recorded"
-"""Prefix of the names of layers with recorded flags of earlier commands."""
+"""Name prefix of the layers that contain the recorded flags of earlier commands."""
 _STORE = ("conversation", "store")
 _PROJECTS = "projects"
 _USER_LAYERS = frozenset({"built-in", "user", "environment"})
@@ -84,11 +84,11 @@ class Layer(Struct, frozen=True):
 
 
 class Layers:
-    """Merges layers from the lowest to the highest, and collects their problems for one error at
-    the end.
+    """Merges layers from the lowest to the highest, and collects their errors, which are raised
+    together at the end.
 
-    `parts` are the single files, variables and flags. The rules of all parts apply. For other
-    values, the highest part applies.
+    `parts` lists each file, variable and flag separately. The approval rules in all parts apply.
+    For other keys, the value in the highest part applies.
     """
 
     def __init__(self, lowest: Layer) -> None:
@@ -148,8 +148,8 @@ class Layers:
         self.add("workspace", *parts)
 
     def tighten(self) -> None:
-        """Apply the user's settings for all tools also to the tools for which an unapproved file
-        has its own, less strict settings.
+        """Apply the user's settings for `'*'` to a tool as well, if an unapproved file has less
+        strict settings for this tool.
         """
         self.merged = restrained(self.merged, overlay(*self._unapproved), self._below)
 
@@ -158,12 +158,12 @@ class Layers:
         self.add(name, *self._assigned(assignments))
 
     def recorded(self, delta: Delta) -> None:
-        """Add the flags that an earlier command has set for this conversation."""
+        """Add the flags that an earlier command set for this conversation."""
         self.assigned(f"{RECORDED} --cfg", delta.cfg)
         self.assigned(f"{RECORDED} flags", delta.flags)
 
     def file(self, name: str, cwd: Path) -> Assignment:
-        """Read a file that is named by `--cfg`."""
+        """Read a file passed with `--cfg`."""
         path = cwd / name
         document = read_document(path, name, follow=True)
         if document is None:
@@ -173,7 +173,7 @@ class Layers:
 
     @contextmanager
     def collecting(self) -> Generator[None]:
-        """Record a `ConfigError` of the block and continue, so that all problems are reported
+        """Collect a `ConfigError` raised in the block and continue, so that all errors are reported
         together.
         """
         try:
@@ -228,7 +228,7 @@ class Layers:
         return [directory / "config.toml", *found]
 
     def _allowed(self, document: Document, tree: Tree, earlier: Tree, approvals: Approvals) -> Tree:
-        """Return the part of a file that has effect.
+        """Return the part of a workspace file that takes effect.
 
         `earlier` contains the previous workspace files.
         """
@@ -322,13 +322,13 @@ def built_in_layer() -> Tree:
     checker = Checker(BUILT_IN)
     tree = checker.read(
         {
-            "assistant": _given(AssistantSettings()),
+            "assistant": _as_table(AssistantSettings()),
             "conversation": {"tools": {"*": _ANY_TOOL, **BUILT_IN_SETTINGS}},
-            "limits": _given(DEFAULT_LIMITS),
-            "prompt": _given(ScreenSettings()),
-            "display": _given(DisplaySettings()),
-            "user": _given(UserSettings()),
-            "web": _given(WebSettings()),
+            "limits": _as_table(DEFAULT_LIMITS),
+            "prompt": _as_table(ScreenSettings()),
+            "display": _as_table(DisplaySettings()),
+            "user": _as_table(UserSettings()),
+            "web": _as_table(WebSettings()),
         }
     )
     if checker.problems:
@@ -336,7 +336,7 @@ def built_in_layer() -> Tree:
     return tree
 
 
-def _given(settings: msgspec.Struct) -> dict[str, Any]:
+def _as_table(settings: msgspec.Struct) -> dict[str, Any]:
     return _without_none(msgspec.to_builtins(settings))
 
 
@@ -375,17 +375,17 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def project(self) -> str:
-        """The directory to which rules for a project refer."""
+        """The directory of the project whose rules apply."""
         return project_of(self.root or self.cwd)
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
     """The settings and their origins.
 
-    `ignored` are messages about settings that have no effect until they are trusted, one per file.
-    If no person is attached, they cause exit status 2. `files` are the workspace files that need
-    approval, whether they are approved or not. `given` are the flags of this command; `to_record`
-    converts them to a `config_delta`.
+    `ignored` contains one message per file whose settings have no effect until the user trusts the
+    file. Without an attached person, such a message causes exit status 2. `files` contains the
+    workspace files that need approval, including the approved ones. `given` contains the flags of
+    this command; `to_record` converts them to a `config_delta`.
     """
 
     settings: Settings
@@ -401,8 +401,8 @@ def load(request: LoadRequest) -> Loaded:
     `--cfg`, flags.
 
     Raises:
-        ConfigError: The configuration is invalid. The message has a line per problem, with the file
-            and line, the key, and the allowed values.
+        ConfigError: The configuration is invalid. The message has one line per error: the file and
+            line, the key, and the allowed values.
     """
     layers = Layers(Layer("built-in", built_in_layer()))
     _files(layers, request)

@@ -113,7 +113,7 @@ KEEP_VARIABLE: Final = "MIDTURN_CFG_CONVERSATION__KEEP"
 NAME_VARIABLE: Final = "MIDTURN_CFG_USER__NAME"
 
 MAX_KEEP: Final = 36_525 * 86_400.0
-"""Maximum time for which finished conversations are kept: 100 years, in seconds."""
+"""Maximum of `conversation.keep`: 100 years, in seconds."""
 
 
 def user_config_file() -> Path:
@@ -122,7 +122,7 @@ def user_config_file() -> Path:
 
 
 def project_of(directory: Path) -> str:
-    """Return the name of the project in a directory: its real path."""
+    """Return the name of the project in `directory`: the directory's real path."""
     return os.path.realpath(directory)
 
 
@@ -206,7 +206,7 @@ def _own_value(
 ) -> tuple[object, str]:
     """Return a value from the environment or the user's own file, and its origin for messages.
 
-    Return empty texts if the value is not set.
+    The value is an empty string if it is not set.
     """
     if given := environment.get(variable, ""):
         return given, variable
@@ -231,9 +231,7 @@ def state_directory() -> Path:
 
 
 def tools_cache() -> Path:
-    """Return the cache directory of sandboxed tools, which contains their downloads,
-    for example.
-    """
+    """Return the cache directory that sandboxed tools use, for example for downloads."""
     return user_cache() / "tools"
 
 

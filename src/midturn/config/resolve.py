@@ -59,7 +59,7 @@ _PROGRAM_KEYS = ("command", "shell", "plugin", "cwd", "environment")
 def tool_policy(
     name: str, tool: Tree, rules: tuple[RunRules, ...], root: Path
 ) -> policy.ToolPolicy:
-    """Return the policy of the tool `name`, computed from its values.
+    """Return the policy of the tool `name`, whose merged values are `tool`.
 
     Its command runs in the directory `root`.
     """
@@ -88,9 +88,9 @@ _FINGERPRINT_LENGTH = 16
 
 
 def _fingerprint(table: Tree, keys: Sequence[str], files: Sequence[BoundScript]) -> str:
-    """Return a fingerprint of the program in a table.
+    """Return a fingerprint of the program that a table configures.
 
-    It includes the workspace files that the command of the program runs.
+    The fingerprint includes the workspace files that the program's command runs.
     """
     values = plain(table)
     named: dict[str, Json] = {key: values[key] for key in keys if key in values}
@@ -99,7 +99,7 @@ def _fingerprint(table: Tree, keys: Sequence[str], files: Sequence[BoundScript])
 
 
 def _is_local(table: Tree, keys: Sequence[str]) -> bool:
-    """Return whether a file of the workspace sets one of these keys."""
+    """Return whether a workspace file sets one of these keys."""
     found = (below for key in keys if (below := table.get(key)) is not None)
     return any(
         value.origin.in_workspace
@@ -123,7 +123,7 @@ def _question(fields: Tree) -> policy.QuestionPolicy:
 
 
 def _answer(answer: TreeEntry) -> Json | policy.Words:
-    """Return a configured answer: `Words` if it is the text of a flag, else the typed value."""
+    """Return a configured answer: `Words` for the text of `--answer`, otherwise the value."""
     is_typed = answer.origin.name == ANSWER and isinstance(answer.value, str)
     return policy.Words(str(answer.value)) if is_typed else answer.value
 
@@ -140,15 +140,15 @@ def _target(fields: Tree) -> policy.Target:
 
 
 # --------------------------------------------------------------------------------------------------
-# Looking up values in the merged layers, and collecting problems
+# Looking up values in the merged layers, and collecting errors
 
 
 class Resolving(Struct, frozen=True):
-    """The merged layers, and the problems that were found while resolving them.
+    """The merged layers, and the errors found while resolving them.
 
-    `withheld` are the keys that were omitted because they are invalid or not approved. `parts` are
-    the single files, variables and flags that set values, lowest first. Commands run in the
-    directory `root`.
+    `withheld` contains the keys that were omitted because they are invalid or not approved. `parts`
+    lists each file, variable and flag that sets values, lowest first. Commands run in the directory
+    `root`.
     """
 
     merged: Tree
@@ -158,9 +158,9 @@ class Resolving(Struct, frozen=True):
     root: Path
 
     def problem(self, path: KeyPath, message: str) -> None:
-        """Record a problem with `path`.
+        """Add an error message about the key `path`.
 
-        Its place is where `path`, or the first value in it, was written.
+        The message starts with the location of the key; see `place`.
         """
         place = self.place(path)
         self.problems.append(
@@ -168,10 +168,10 @@ class Resolving(Struct, frozen=True):
         )
 
     def place(self, path: KeyPath) -> str:
-        """Return the place where `path`, or the first value in it, was written.
+        """Return the location of `path`, or of the first value below it, such as `config.toml:3`.
 
-        For example, the place is `config.toml:3`. Return an empty string if it is unknown. For a
-        key inside a value, it is the line of that key.
+        For a key inside a value, the line is the line of that key. Return an empty string if the
+        location is unknown.
         """
         found = entry(self.merged, *path) or next(
             (below for _, below in entries(branch(self.merged, *path))), None
@@ -189,7 +189,7 @@ class Resolving(Struct, frozen=True):
         return around.origin.place(path) if around else ""
 
     def named(self, path: KeyPath) -> str:
-        """Return a key with its place, for messages that are about another key."""
+        """Return a key with its location, to mention it in a message about another key."""
         place = self.place(path)
         return f"`{dotted(path)}` ({place})" if place else f"`{dotted(path)}`"
 
@@ -234,10 +234,10 @@ def _rules(written: Sequence[TreeEntry]) -> RunRules:
 
 
 def _places(written: TreeEntry, count: int) -> list[str]:
-    """Return the place of each rule in a list.
+    """Return the location of each rule in a list.
 
     Rules on the same line, or without a line, are distinguished by number. Remembered decisions
-    refer to these places, so two rules must never have the same place.
+    refer to these locations, so two rules must never have the same one.
     """
     places = [written.origin.place((*written.at, str(number))) for number in range(count)]
     return [
@@ -294,7 +294,7 @@ def effective_tree(merged: Tree) -> Tree:
 
 
 def spellings(path: KeyPath) -> list[KeyPath]:
-    """Return the keys at which a value for `path` may be written, the most specific first."""
+    """Return all keys that can set the value at `path`, the most specific first."""
     found = [path]
     if path[:2] == TOOLS and path[3:4] == (QUESTIONS,):
         found = [(*path[:4], question, *path[5:]) for question in _specific(path[4:5])]
@@ -450,9 +450,9 @@ def _check_rename(resolving: Resolving, values: Mapping[str, Json], path: KeyPat
 
 
 def _check_parameters(resolving: Resolving, found: ToolSettings) -> None:
-    """Check the references and the size of the schema of the arguments.
+    """Check the references in the arguments schema, and its size.
 
-    The keywords were checked when they were read.
+    The keywords were checked when the file was read.
     """
     for problem in check_schema(found.arguments_schema) if found.parameters else ():
         _, *steps = pointer_parts(problem.pointer) or ("properties",)
@@ -503,9 +503,10 @@ def directory(resolving: Resolving) -> Directory:
 
 
 def _check_identities(resolving: Resolving, people: Mapping[str, Person]) -> None:
-    """Report people or groups with the same canonical name.
+    """Report names that conflict.
 
-    Also report logins that belong to two people.
+    Two people or groups must not have the same canonical name, and two people must not have the
+    same login.
     """
     names: dict[str, KeyPath] = {}
     for path in (
@@ -566,7 +567,7 @@ class _Groups(Struct, frozen=True):
     people: Mapping[str, Person]
 
     def people_of(self, group: str) -> tuple[str, ...]:
-        """Return all people in a group and its nested groups. Problems are reported."""
+        """Return all people in a group and its nested groups. Report unknown names and cycles."""
         path = ("groups", group, "members")
         if group in self.people:  # `_check_identities` reports different spellings of a name
             self.resolving.problem(
@@ -614,7 +615,7 @@ class _Groups(Struct, frozen=True):
 def _check_names(resolving: Resolving, known: Directory) -> None:
     """Report unknown people and groups in rules and questions.
 
-    Also report approvals that need more people than may answer.
+    Also report questions that require more approvals than there are people who may answer.
     """
     for path, people in _named_people(resolving):
         unknown = [name for name in dict.fromkeys(people.named) if not known.knows(name)]
@@ -713,7 +714,7 @@ _SERVER_KEYS = ("command", "url", "environment")
 
 
 def mcp_servers(resolving: Resolving) -> dict[str, McpServerSettings]:
-    """Return the MCP servers by name. Problems are added to `resolving.problems`."""
+    """Return the MCP servers by name. Errors are added to `resolving.problems`."""
     found = {name: _server(resolving, (*_MCP, name)) for name in branch(resolving.merged, *_MCP)}
     return {name: server for name, server in found.items() if server is not None}
 

@@ -1,6 +1,6 @@
-"""The resolved configuration as frozen values.
+"""The resolved configuration, as immutable structs.
 
-Keys that have no other source have their defaults in this module.
+The field defaults are the default values of the keys.
 """
 
 # No `from __future__ import annotations`: msgspec reads these annotations, and evaluating them from
@@ -27,7 +27,7 @@ ToolSource: TypeAlias = Literal["builtin", "local", "mcp", "plugin"]
 ToolStyle: TypeAlias = Literal["line", "full"]
 
 
-# Enabled tools: a list of names, changed by toggles in order
+# Enabled tools. `-t` and `-T` flags change them, in order
 # ----------------------------------------------------------
 
 AllowToggle: TypeAlias = Literal["any", "never", "if_named"]
@@ -41,7 +41,7 @@ class Enable(Struct, frozen=True):
 
 
 class Toggle(Struct, frozen=True):
-    """One `-t` (`on`) or `-T` flag of the command line, for the tool `name` or for all tools."""
+    """A `-t` (`on`) or `-T` flag, for the tool `name` or for all tools."""
 
     on: bool
     name: str | None = None
@@ -174,8 +174,8 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
 
     `environment` has the same format as in `ToolSettings`. `protocol` is the protocol version;
     `auto` selects the newest version that both sides support. `definition` is a fingerprint of the
-    program or address. `is_local` is true if a file of the workspace defines the server or is run
-    by it.
+    program or address. `is_local` is true if a workspace file defines the server, or if the server
+    runs a workspace file.
     """
 
     command: tuple[str, ...] = ()
@@ -214,7 +214,8 @@ class WebSettings(Struct, frozen=True, kw_only=True):
 class ChannelTable(Struct, frozen=True, kw_only=True):
     """A configured channel: its questions and recipients.
 
-    `options` are the options of its kind. An option `<key>_env` names an environment variable.
+    `options` contains the options that only this kind of channel has. An option `<key>_env` names
+    an environment variable.
     """
 
     name: str
@@ -244,8 +245,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The resolved configuration.
 
     `notify` is the command of `notify.command`. `inquiry` contains the settings of side requests
-    that differ from `assistant`. `agents` contains the rules for calls of other agents, by agent
-    and tool.
+    that differ from `assistant`. `agents` contains the rules for tool calls by other agents, by
+    agent and tool.
     """
 
     assistant: AssistantSettings = AssistantSettings()
@@ -267,7 +268,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     channels: tuple[ChannelTable, ...] = ()
 
     def ruling(self, agent: str, tool: str, arguments: Json) -> Ruling:
-        """Return the ruling for a call of another agent.
+        """Evaluate the rules for a tool call by another agent.
 
         If no rule matches, the user is asked.
         """
@@ -291,9 +292,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         )
 
     def tool_of_server(self, name: str, server: str) -> ToolSettings:
-        """Return the settings of a tool of an MCP server.
+        """Return the settings of an MCP server's tool.
 
-        Standing permissions for the tool are also bound to the server.
+        Standing permissions for the tool become invalid if the definition of the server changes.
         """
         found, access = self.tool(name), self.mcp.get(server)
         if access is None:
@@ -302,7 +303,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         return replace(found, policy=policy)
 
     def with_people(self, ruling: Ruling) -> Ruling:
-        """Return a ruling with its groups replaced by the people in them."""
+        """Return the result of the rules with each group replaced by its members."""
         return (
             replace(ruling, people=self.directory.filled_in(ruling.people))
             if ruling.people
@@ -310,7 +311,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         )
 
     def agent_rules(self, agent: str, tool: str) -> tuple[RunRules, ...]:
-        """Return the rules for a tool of another agent."""
+        """Return the rules for another agent's tool."""
         tools = self.agents.get(agent, {})
         return tools.get(tool, tools.get("*", ()))
 

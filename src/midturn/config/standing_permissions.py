@@ -77,13 +77,13 @@ class OwnRule(Struct, frozen=True):
         return rule is not None and rule.is_permissive
 
     def applies(self, project: str) -> bool:
-        """Return whether the rule applies in the project of a directory."""
+        """Return whether the rule applies in the project directory `project`."""
         return self.project in ("", project)
 
     def stale(self, settings: Settings, project: str) -> str:
         """Return why the rule no longer applies, or an empty string if it applies.
 
-        The reason is determined with the settings of this project.
+        `settings` are the settings of `project`.
         """
         if self.project and not Path(self.project).is_dir():
             return "its directory no longer exists"
@@ -146,7 +146,7 @@ def _rules(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, list[Mapping[
 
 
 def rules_here(project: str) -> list[OwnRule]:
-    """Return the user's own rules that let calls run in the project of a directory."""
+    """Return the user's own rules that let calls run in the project directory `project`."""
     return [rule for rule in own_rules() if rule.lets_run and rule.applies(project)]
 
 

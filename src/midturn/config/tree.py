@@ -23,8 +23,9 @@ class Origin(Struct, frozen=True):
     """The origin of values: a file (`text` is its content), a flag, an environment variable, or
     `built-in`.
 
-    A relative `scripted:` file is searched in `bases`, in order. If `approved` is false, the values
-    may only be stricter than other values. `in_workspace` is true for files of the workspace.
+    A relative `scripted:` file is searched in `bases`, in order. If `approved` is false, a value
+    applies only if it is stricter than the value in other layers. `in_workspace` is true for
+    workspace files.
     """
 
     name: str
@@ -34,10 +35,10 @@ class Origin(Struct, frozen=True):
     in_workspace: bool = False
 
     def place(self, path: KeyPath) -> str:
-        """Return the place of the key `path`, such as `config.toml:14`.
+        """Return the location of the key `path`, such as `config.toml:14`.
 
-        If the key was not written, it is the place of the nearest parent. If the origin has no
-        text, only its name is returned.
+        If the file does not contain the key, return the location of its nearest parent. If the
+        origin is not a file, return only its name.
         """
         if self.text is None:
             return self.name
@@ -54,9 +55,10 @@ BUILT_IN = Origin("built-in")
 
 
 class TreeEntry(Struct, frozen=True):
-    """A value, and the key `at` which it was written.
+    """A value, and the key that set it (`at`).
 
-    The key can differ: for example, `detached` also sets `detached.run`.
+    That key can differ from the path of the entry: for example, `detached` also sets
+    `detached.run`.
     """
 
     value: Json
@@ -142,7 +144,7 @@ _CLOSE = {"]", "}"}
 
 @lru_cache(maxsize=16)
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line number (from 1) where each key and each of its tables is written first.
+    """Return the line number (from 1) of the first occurrence of each key and each table.
 
     The tables in an array of tables are included under their index, from 0.
     """

@@ -1,4 +1,4 @@
-"""Decides which settings of a workspace apply before its user has approved them."""
+"""Decides which workspace settings apply before the user has approved their file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from midturn.routing.rules import ABOUT_PEOPLE
 
 
 MAX_LABEL_LENGTH: Final = 64
-"""Maximum number of characters of an unapproved label."""
+"""Maximum length of an unapproved label, in characters."""
 
 
 class AllowedIf(Struct, frozen=True):
@@ -122,7 +122,7 @@ RULES: Final[Mapping[str, AllowedIf]] = {
     **{f"limits.{name}": _LIMIT for name in _LIMITS},
     **{f"assistant.model.parameters.{name}": _ANY for name in _MODEL_PARAMETERS},
 }
-"""Conditions under which an unapproved file may set a value, by key. `*` stands for a user-defined
+"""Conditions under which an unapproved file may set a value, by key. `*` matches a user-defined
 name.
 """
 
@@ -202,8 +202,8 @@ def needing_trust(tree: Tree, below: Tree) -> tuple[NeedsTrust, ...]:
 
 
 class _At(Struct, frozen=True):
-    """Position in a tree: the node, its path, the path with `*` in place of user-defined names,
-    and the effect inherited from its tables.
+    """Position in a tree: the node, its path, the path with `*` instead of user-defined names, and
+    the effect inherited from its tables.
     """
 
     node: Node
@@ -254,7 +254,7 @@ def _current(below: Tree, path: KeyPath) -> Json:
 
 
 def _is_locked(below: Tree, path: KeyPath) -> bool:
-    """Return whether the value would toggle a tool that the user has locked."""
+    """Return whether the value would toggle a tool whose toggling the user has disabled."""
     return (
         path[:2] == _TOOLS
         and path[3:] == ("enable", "state")
@@ -266,8 +266,8 @@ _TOOLS: Final = ("conversation", "tools")
 
 
 def restrained(merged: Tree, kept: Tree, below: Tree) -> Tree:
-    """Return the merged layers after a correction: an unapproved file cannot weaken a later setting
-    of the user for all tools.
+    """Return the merged layers, corrected so that an unapproved file cannot weaken a setting for
+    all tools that the user made in a higher layer.
 
     A tool's own table has precedence over the table of `'*'`. If an unapproved file (`kept`)
     restricts one tool, and the user restricts all tools further in a higher layer, the user's
@@ -293,9 +293,9 @@ def _nested(path: KeyPath, leaf: TreeEntry) -> Tree:
 
 
 def tightening(tree: Tree) -> Tree:
-    """Mark a layer as not approved.
+    """Return a layer, marked as not approved.
 
-    Its rules then only apply if they are stricter than all other rules.
+    The rules of such a layer apply only if they are stricter than all other rules.
     """
     return {
         name: (

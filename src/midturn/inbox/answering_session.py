@@ -97,9 +97,9 @@ class StoredVisit:
         Raises:
             AnswerError: The reply is invalid. Show the same prompt again.
             NotAllowed: This person may not answer the question, or may not end the turn alone.
-            NotOpen: The turn has advanced and asks another question.
-            AlreadyAnswered: Another person has answered the question, for example at the terminal
-                of the process that holds the lock.
+            NotOpen: The turn has advanced to another question.
+            AlreadyAnswered: Another person answered the question, for example at the terminal of
+                the process that holds the lock.
             StoreError: The reply cannot be written.
         """
         await self._store.ensure_drained(self._conversation)
@@ -125,17 +125,17 @@ class StoredVisit:
             return taken
 
         if isinstance(await self._store.port.settle(self._conversation, decide), LockedBy):
-            await self._hand_over(reply, digest)
+            await self._queue_reply(reply, digest)
             return
         self._seen = taken[-1].event_id
         if isinstance(reply, EndedTurn):
             await end_family(self._store.port, SYSTEM, self._turn)
 
-    async def _hand_over(self, reply: Reply, digest: str) -> None:
-        """Queue a reply for the process that holds the lock, and load the next question of that
-        process.
+    async def _queue_reply(self, reply: Reply, digest: str) -> None:
+        """Queue a reply for the process that holds the lock, wait until it is recorded, and load
+        the next question.
         """
-        how = _as_given(reply, self._question.kind)
+        how = _answer_arguments(reply, self._question.kind)
         await self._store.answer(
             self._question.id, via=self._who.via or "api", user=self._who.user, digest=digest, **how
         )
@@ -160,7 +160,7 @@ class StoredVisit:
 def _asked_next(turn: Sequence[Event], answered: OpenQuestion) -> OpenQuestion | None:
     """Return the open question that follows in the same form, or the review of the form.
 
-    Return None when the form is complete.
+    Return None if the form is complete, or if the question is not part of a form.
     """
     if answered.form is None:
         return None
@@ -180,7 +180,7 @@ def _asked_next(turn: Sequence[Event], answered: OpenQuestion) -> OpenQuestion |
     return next((replace(question, form=answered.form) for question in same), None)
 
 
-def _as_given(reply: Reply, kind: str) -> dict[str, Any]:
+def _answer_arguments(reply: Reply, kind: str) -> dict[str, Any]:
     """Return a reply as keyword arguments of `store.answer`."""
     match reply:
         case Answered(value, reason=reason, remember=remember, scope=scope, rule=rule):

@@ -1,17 +1,18 @@
-"""Stored state of notices. Several servers share the work, failed notices are retried, and no
-notice is lost in a restart.
+"""Delivery state of notifications. It is stored, so that several servers share the work, failed
+notifications are retried, and no notification is lost in a restart.
 
 Each delivery has a key under `notice/` in the key-value part of the store (`StorePort.beside`):
 
-    notice/<service>/<question>           a notice to `notify.urls` or to the browsers of a server
-    notice/<service>/begun                time since which the service is notified; questions from
-                                          before are not sent
-    notice/people/<question>/<about>-<n>  a notice to the people of a question, until its outcome is
-                                          in the log
+    notice/<service>/<question>           a notification to `notify.urls` or to the browsers of a
+                                          server
+    notice/<service>/begun                time when the service was first used; questions asked
+                                          earlier are not sent to it
+    notice/people/<question>/<about>-<n>  a notification to the people assigned to a question, until
+                                          its outcome is in the log
 
 A server claims a delivery for `LEASE` seconds before it sends, and stores the outcome before it
-releases the claim. If the server dies in between, another server sends the notice again. Each
-notice is therefore delivered at least once.
+releases the claim. If the server dies in between, another server sends the notification again. Each
+notification is therefore delivered at least once.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from midturn.question.people import after
 from midturn.turn.notices import RETRY_DELAYS
 
 LEASE: Final = 60.0
-"""Seconds after which another server may send a notice, if its sender has stored no outcome."""
+"""Seconds after which another server may send a notification that has no stored outcome."""
 SEND_TIMEOUT: Final = 45.0
 """Seconds to wait for a service before the attempt counts as failed. Must be less than `LEASE`."""
 GRACE_PERIOD: Final = 10.0
-"""Seconds that a stopping server waits for the outcome of a notice in progress."""
+"""Seconds that a stopping server waits for the outcome of a notification in progress."""
 _KEY_PREFIX: Final = "notice"
 T = TypeVar("T")
 
@@ -43,8 +44,8 @@ T = TypeVar("T")
 class Sending(Struct, frozen=True):
     """Outcome of one attempt.
 
-    It contains fingerprints of the addresses that accepted the notice, and descriptions of the
-    addresses that did not.
+    `accepted` contains fingerprints of the addresses that accepted the notification. `failed`
+    describes the other addresses.
     """
 
     accepted: tuple[str, ...] = ()
@@ -52,17 +53,17 @@ class Sending(Struct, frozen=True):
 
     @property
     def error(self) -> str | None:
-        """Error text for the log, or None if every address has accepted the notice."""
+        """Error text for the log, or None if every address accepted the notification."""
         return f"not accepted by {', '.join(self.failed)}" if self.failed else None
 
 
 class NoticeDelivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State of a delivery.
 
-    `holder` is the server that may send the notice until the time `until`. `tries` counts the
+    `holder` is the server that may send the notification until the time `until`. `tries` counts the
     attempts, `retry_at` is the time of the next attempt, and `error` is the error of the last
     attempt. `accepted` lists fingerprints of addresses that are skipped in later attempts. If
-    `is_over` is true, no attempt follows.
+    `is_over` is true, no further attempt is made.
     """
 
     holder: str = ""
@@ -86,10 +87,10 @@ class NoticeDelivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def run_to_completion(attempt: Coroutine[Any, Any, None]) -> None:
-    """Run `attempt`, which sends a notice and records the outcome.
+    """Run `attempt`, which sends a notification and records the outcome.
 
-    If the server stops meanwhile, wait up to `GRACE_PERIOD` seconds, because a notice without a
-    recorded outcome would be sent again.
+    If the server stops meanwhile, wait up to `GRACE_PERIOD` seconds, because a notification without
+    a recorded outcome would be sent again.
     """
     task = asyncio.ensure_future(attempt)
     try:
@@ -120,7 +121,7 @@ async def run_all(work: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 class Begun(Struct, frozen=True):
-    """Time since which a service is notified (RFC 3339)."""
+    """Time when a service was first used (RFC 3339). Only later questions are sent to it."""
 
     at: str
 
@@ -194,12 +195,11 @@ class Deliveries:
                 await self.remove(name)
 
     async def notified_since(self, earlier: Sequence[str] | None) -> str:
-        """Return the time since which the service is notified. On the first call, store the current
-        time.
+        """Return the time when the service was first used. The first call stores the current time.
 
         Args:
-            earlier: Questions that an earlier version has sent, or None if it has sent none. If
-                given, all other questions are sent, regardless of their age.
+            earlier: IDs of the questions that an earlier version sent, or None if it sent none. If
+                set, all other open questions are sent, regardless of their age.
         """
         key = f"{self._prefix}{_BEGUN}"
         async with self._port.store.port.alone(key):

@@ -36,7 +36,7 @@ _WEB_USER = AnsweredBy("user", via="web")
 class FormWalk:
     """Steps through the form of an open question, starting after its recorded answers.
 
-    The page contains the steps that were not submitted.
+    Unsubmitted steps are stored in the page.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FormWalk:
         Args:
             question: An open question of a form.
             turn: Events of the turn that asks the question.
-            vault: Cache of the secrets typed on earlier pages.
+            vault: Cache of the secrets that were entered on earlier pages.
             steps: The `steps` of the previous page. They are replayed up to the first invalid step.
 
         Raises:
@@ -71,7 +71,7 @@ class FormWalk:
 
     @property
     def prompt(self) -> Prompt | None:
-        """The next question or the review, or None at the end.
+        """The next question or the review, or None when the form is complete.
 
         An answer in a form cannot be remembered for later calls.
         """
@@ -80,7 +80,7 @@ class FormWalk:
 
     @property
     def is_at_its_beginning(self) -> bool:
-        """Whether Back would go to a recorded answer, which only the store can withdraw."""
+        """Whether Back would withdraw a recorded answer, which only the store can do."""
         return self._answer_count == 0
 
     @property
@@ -108,7 +108,7 @@ class FormWalk:
     def answer_secret(self, secret: SecretValue) -> None:
         """Answer the current question, which asks for a secret.
 
-        Only this process stores the secret.
+        The secret is stored only in the memory of this process.
         """
         self._take(Answered(secret), secret)
         self.steps.append({"secret": self._vault.keep(secret)})
@@ -126,7 +126,7 @@ class FormWalk:
         self._visit.take(Submitted(), _WEB_USER, prompt.digest if prompt else "")
 
     def answers(self) -> dict[str, Json | SecretValue]:
-        """Return the answers to record, including typed secrets.
+        """Return the answers to record, including secrets.
 
         Questions that are skipped because of a `when` condition are left out.
         """
@@ -160,7 +160,7 @@ class FormWalk:
     def reviewed(self, subject: FormSubject) -> list[tuple[Question[Any], Json | SecretValue]]:
         """Return the questions and answers of the review, including secrets.
 
-        Secrets are displayed masked.
+        The page shows secrets masked.
         """
         secrets = {name: self._typed[name] for name in self._visit.secrets & self._typed.keys()}
         return rows_of_review(subject, secrets)
@@ -206,7 +206,7 @@ class FormWalk:
 def rows_of_review(
     subject: FormSubject, secrets: Mapping[str, Json | SecretValue]
 ) -> list[tuple[Question[Any], Json | SecretValue]]:
-    """Return the questions that were asked, each with the answer."""
+    """Return the questions that were asked, each with its answer."""
     plain = {subject.questions[place].id for place in reviewed_places(subject)}
     known = {**secrets, **subject.answers}
     return [
@@ -219,7 +219,7 @@ def rows_of_review(
 def read_steps(carried: str) -> Sequence[Json]:
     """Parse the steps that a page contained.
 
-    Input from pages is not trusted: if it is not a list, there are no steps.
+    Return no steps if the input is not a list, because input from pages is untrusted.
     """
     try:
         steps = read_json(carried) if carried else None
@@ -235,7 +235,7 @@ def read_steps(carried: str) -> Sequence[Json]:
 
 _DRAFT_LIFETIME = 14 * 24 * 60 * 60
 _MAX_DRAFTS = 1_000
-_MAX_DRAFT_SIZE = 65_536  # maximum number of bytes of a stored draft
+_MAX_DRAFT_SIZE = 65_536  # maximum size of a stored draft, in bytes
 _KEY_PREFIX = "draft/"
 
 
@@ -250,7 +250,7 @@ class _Draft(msgspec.Struct):
 
 
 class Drafts:
-    """One person's unsubmitted steps in the form of one question.
+    """One person's unsubmitted steps in the form that contains a question.
 
     The steps are stored, so that every server of the store can read them.
     """

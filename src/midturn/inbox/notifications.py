@@ -1,9 +1,9 @@
-"""Notices about open questions. They are sent to `notify.urls`, to the browsers of a page, and to
-the people of a question.
+"""Notifications about open questions. They are sent to `notify.urls`, to the browsers in which a
+page is open, and to the people assigned to a question.
 
-A notice is claimed in the store, sent, and then recorded with its outcome (see
-`midturn.inbox.deliveries`). Several servers can share a store: one of them sends each notice. A
-failed notice is retried later. This module never answers a question.
+A notification is claimed in the store, sent, and then recorded with its outcome (see
+`midturn.inbox.deliveries`). Several servers can share a store: one of them sends each notification.
+A failed notification is retried later. This module never answers a question.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from midturn.turn.notices import RETRY_DELAYS, DueNotice, escalation_due, notice
 from midturn.turn.view import TurnView
 from midturn.turn.votes import Poll, open_poll
 
-_POLL_INTERVAL = 0.5  # seconds between checks for notices that are due
-_PAGE_SIZE = 500  # number of questions that are read per request at the start
-# seconds until a notice that another server has claimed is checked again
+_POLL_INTERVAL = 0.5  # seconds between checks for notifications that are due
+_PAGE_SIZE = 500  # number of questions read per request at start-up
+# seconds until a notification that another server has claimed is checked again
 _CLAIMED_RETRY_DELAY = 5.0
 _FIRST_RETRY_DELAY = RETRY_DELAYS[0]
 
@@ -57,9 +57,9 @@ class Notifier(Protocol):
     async def tell(
         self, question: OpenQuestion, address: str, accepted: Collection[str] = ()
     ) -> Sending:
-        """Send the question with the page's address.
+        """Send the question with a link to the page, whose address is `address`.
 
-        All addresses receive it, except those in `accepted`, which have received it already.
+        Addresses in `accepted` are skipped, because they have already received it.
         """
         ...
 
@@ -77,7 +77,7 @@ class NotifyServices:
             ConfigError: Apprise is not installed, or does not support an address.
         """
         try:
-            import apprise  # imported late: only needed if notices are sent
+            import apprise  # imported here, because it is needed only to send notifications
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"Notifications need the extra `notify`: {install_command('notify')}"
@@ -99,7 +99,7 @@ class NotifyServices:
         return await self.send(*sent_as(question, address), accepted)
 
     async def send(self, title: str, body: str, accepted: Collection[str] = ()) -> Sending:
-        """Send a text to all addresses except those in `accepted`."""
+        """Send a message to all addresses except those in `accepted`."""
         missing = [each for each in self._all if each[0] not in accepted]
         sent = await asyncio.gather(
             *(_is_accepted(service, title, body) for _, _, service in missing)
@@ -115,16 +115,16 @@ async def _is_accepted(service: Any, title: str, body: str) -> bool:
     try:
         async with asyncio.timeout(SEND_TIMEOUT):
             return bool(await service.async_notify(title=title, body=body))
-    except Exception:  # noqa: BLE001  third-party code may raise anything; the failure is recorded and the notice retried
+    except Exception:  # noqa: BLE001  third-party code may raise anything; the failure is recorded and the notification retried
         return False
 
 
 class NotifyWhen(Struct, frozen=True, kw_only=True):
-    """Settings for sending notices. `address` is the address of the page.
+    """Settings for sending notifications. `address` is the address of the page.
 
-    `service` is the name of the recipient: servers of a store that use the same name send each
-    notice once. `remembered` is a file in which an earlier version stored the questions that it had
-    sent, if the file exists.
+    `service` identifies the recipient: if several servers use the same store and name, only one of
+    them sends each notification. `remembered` is the file in which an earlier version listed the
+    questions that it sent. It may not exist.
     """
 
     after: float
@@ -135,7 +135,7 @@ class NotifyWhen(Struct, frozen=True, kw_only=True):
 
 
 class Notifying:
-    """Watches open questions and sends a notice for each when it is due."""
+    """Watches open questions and sends a notification for each when it is due."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class Notifying:
         self._closed: set[str] = set()
 
     async def run(self) -> None:
-        """Send notices until cancelled."""
+        """Send notifications until cancelled."""
         self._questions.listeners.append(self._on_change)
         try:
             await self._questions.fresh()
@@ -196,7 +196,7 @@ class Notifying:
             self._open[question.id] = question
 
     async def look(self) -> None:
-        """Send the notices that are due now."""
+        """Send the notifications that are due now."""
         for id in [*self._closed]:  # noqa: A001  as elsewhere
             with suppress(MidturnError):  # the next server that starts removes the delivery instead
                 await self._deliveries.remove(id)
@@ -206,7 +206,7 @@ class Notifying:
 
     async def _send(self, question: OpenQuestion) -> None:
         self._next_check[question.id] = time.monotonic() + _CLAIMED_RETRY_DELAY
-        with suppress(MidturnError):  # the store is unavailable; the notice stays due
+        with suppress(MidturnError):  # the store is unavailable; the notification stays due
             if question.asked_at < (self._notified_since or "") or not await self._questions.find(
                 question.id
             ):
@@ -235,9 +235,9 @@ class Notifying:
         )
 
     def _sent_by_earlier_version(self) -> list[str] | None:
-        """Return the IDs of questions that an earlier version has sent.
+        """Return the IDs of the questions that an earlier version sent.
 
-        Return None if no question was sent.
+        Return None if it sent no question.
         """
         try:
             read = (
@@ -251,7 +251,7 @@ class Notifying:
 
 
 def warning(kind: str, delivery: NoticeDelivery) -> str:
-    """Return the warning about a service that did not accept a notice."""
+    """Return the warning about a service that did not accept a notification."""
     next_step = (
         "it will not be retried"
         if delivery.is_over
@@ -261,8 +261,8 @@ def warning(kind: str, delivery: NoticeDelivery) -> str:
 
 
 def sent_as(question: OpenQuestion, address: str, why: str = "") -> tuple[str, str]:
-    """Return a notice as a title and a body. The body contains the question's text and a link to
-    the page.
+    """Return a notification as a title and a body. The body contains the question's text and a link
+    to the page.
     """
     rows = (f"{wording(question)}{time_left_of(question)}", why, f"{address}/q/{question.id}")
     return f"{exact(question.source.header)} asks", "\n".join(row for row in rows if row)
@@ -291,7 +291,7 @@ def time_left_of(question: OpenQuestion) -> str:
 
 
 def wording(question: OpenQuestion) -> str:
-    """Return the text of a question for a notice.
+    """Return the text of a question for a notification.
 
     The context and all details of a secret are left out.
     """
@@ -310,7 +310,7 @@ def _kind(url: str) -> str:
 
 
 _MAX_POLL_INTERVAL = 30.0  # maximum seconds between checks of one question
-_MAX_CONCURRENT = 8  # maximum number of questions for which notices are sent at the same time
+_MAX_CONCURRENT = 8  # maximum number of questions for which notifications are sent at the same time
 _NO_ADDRESS = "no address"
 
 
@@ -335,7 +335,7 @@ class Reminding:
         self._at_once = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def run(self) -> None:
-        """Send notices until cancelled."""
+        """Send notifications until cancelled."""
         self._questions.listeners.append(self._on_change)
         try:
             await self._questions.fresh()
@@ -347,7 +347,7 @@ class Reminding:
             self._questions.listeners.remove(self._on_change)
 
     async def look(self) -> None:
-        """Send the notices that are due now."""
+        """Send the notifications that are due now."""
         due = [
             each
             for id, each in self._open.items()  # noqa: A001  the wire's word
@@ -382,14 +382,14 @@ class Reminding:
             return
         self._next_check[question.id] = time.monotonic() + _poll_interval(poll)
         if (escalation := escalation_due(poll, question.asked_at, self._now())) is not None:
-            with suppress(NotAllowed):  # another server has recorded the notice first
+            with suppress(NotAllowed):  # another server recorded the notification first
                 await record_notice(self._questions.port.store, question.id, escalation)
             poll = await self._poll(question) or poll
         if self._due(question, poll) is not None:
             await run_to_completion(self._send(question))
 
     async def _send(self, question: OpenQuestion) -> None:
-        """Send the notice that is due, unless another server sends it."""
+        """Send the notification that is due, unless another server sends it."""
         poll = await self._poll(question)
         if poll is None or (notice := self._due(question, poll)) is None:
             return
@@ -401,7 +401,7 @@ class Reminding:
         poll = await self._poll(question)
         if (
             poll is None or self._due(question, poll) != notice
-        ):  # another server sent the notice before this claim
+        ):  # another server sent the notification before this claim
             await self._deliveries.remove(name)
             return
         if not delivery.is_over:
@@ -454,7 +454,9 @@ class Reminding:
             await record_notice(store, question.id, outcome)
 
     async def _poll(self, question: OpenQuestion) -> Poll | None:
-        """Return the poll with its recorded and queued notes, or None if the poll is closed."""
+        """Return the votes, reassignments and reminders of a question, including the queued ones.
+        Return None if the question is not open.
+        """
         last = (await self._questions.port.look(question.conversation)).turn
         turn = TurnView.last(last.events)
         poll = open_poll(question.request, turn.record.notes)
@@ -482,7 +484,7 @@ class Reminding:
 def _poll_interval(poll: Poll) -> float:
     """Return the seconds until a question is checked again.
 
-    The result is a twentieth of the shortest delay of the question, within limits.
+    The interval is a twentieth of the shortest delay configured for the question, within limits.
     """
     waits: Sequence[float] = [
         poll.people.remind_after or _MAX_POLL_INTERVAL,

@@ -41,7 +41,7 @@ class FeedEvent(Struct, frozen=True):
 class Feed:
     """Numbers the changes and stores the latest changes.
 
-    Each ID contains the name of the server run that issued it, and is valid only in that run.
+    Each ID contains a random number of the server process, and is valid only in that process.
     """
 
     def __init__(self) -> None:
@@ -67,10 +67,11 @@ class Feed:
         )
 
     def place(self, last_event_id: str | None) -> int | None:
-        """Return the number after which a subscriber continues whose last received ID is
-        `last_event_id`.
+        """Return the number of the change with the ID `last_event_id`, after which a subscriber
+        continues.
 
-        Return None if some of the later changes are no longer stored.
+        Return None if some of the later changes are no longer stored, or if the ID is from another
+        server process.
         """
         run, _, number = (last_event_id or "").partition("-")
         if run != self._run or not (number.isascii() and number.isdecimal()):
@@ -103,7 +104,7 @@ class Feed:
                 continue
             with suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), _IDLE_CHECK_INTERVAL)
-            # taken before the yield, to notice a change that is published during the yield
+            # assigned before the yield, so that a change published during the yield is not missed
             news = self._changed
             if after == self._last:
                 yield None
@@ -126,8 +127,8 @@ class Feed:
         self._changed = asyncio.Event()
 
 
-# seconds between checks whether an idle subscriber may still receive changes; `Feed.look` causes a
-# check at once
+# seconds between checks whether an idle subscriber may still receive changes; `Feed.look` causes an
+# immediate check
 _IDLE_CHECK_INTERVAL = 5.0
 
 
@@ -142,7 +143,7 @@ _MAX_TITLES = 500  # maximum number of cached titles: enough for several pages o
 MOST: Final = 500
 """Maximum number of open questions that are counted and sorted by age.
 
-If there are more, the list starts with the oldest conversations.
+If there are more, only the questions of the oldest conversations are listed.
 """
 
 
@@ -179,7 +180,7 @@ class OpenQuestionList:
 
     @property
     def seen(self) -> str:
-        """Feed ID that a page rendered now has seen.
+        """Feed ID of the last change that a page rendered now includes.
 
         Empty before the first scan, because no changes are stored yet.
         """
@@ -223,10 +224,7 @@ class OpenQuestionList:
         )
 
     async def asked_again(self, question: OpenQuestion) -> OpenQuestion | None:
-        """Return the open question of the same tool call, if it is not the given question.
-
-        Otherwise return None.
-        """
+        """Return another open question of the same tool call, or None if there is none."""
         waiting = await self.port.pending(question.conversation)
         return next(
             (
@@ -256,7 +254,7 @@ class OpenQuestionList:
     async def fresh(self) -> None:
         """Start watching the store if needed, and scan the store.
 
-        The scan is skipped if the last scan is recent: its age is less than the duration of a scan.
+        Skip the scan if less time has passed since the last scan than a scan takes.
         """
         if self._watch_task is None or self._watch_task.done():
             self._watch_task = asyncio.create_task(self._watch_store())
@@ -305,7 +303,7 @@ class OpenQuestionList:
                         timeout=_IDLE_CHECK_INTERVAL,
                         return_when=asyncio.FIRST_COMPLETED,
                     )
-                    if woken.done():  # before the yield, to notice a wake-up during the yield
+                    if woken.done():  # before the yield, so that no wake-up is missed
                         woken = asyncio.ensure_future(self.feed.woken())
                     if not changed.done():
                         yield False

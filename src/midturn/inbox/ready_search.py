@@ -15,15 +15,15 @@ from midturn.stores.store import ConversationStore
 _POLL_INTERVAL: Final = 1.0  # minimum seconds between two searches for ready turns
 _MAX_POLL_INTERVAL: Final = 10.0
 _SHARE: Final = 100  # minimum pause between two searches, as a multiple of the duration of a search
-_GRACE_PERIOD: Final = 5.0  # seconds for which tasks may continue after the server was stopped
+_GRACE_PERIOD: Final = 5.0  # seconds for which tasks may continue after the server is stopped
 
 
 async def continue_ready_turns(
     store: ConversationStore, proceed: Callable[[str], Awaitable[None]], log: Logger
 ) -> None:
-    """Call `proceed` with the conversation of each ready turn, again and again.
+    """Repeatedly search for ready turns, and call `proceed` with the conversation of each.
 
-    While the store is unavailable, the search is repeated, and the outage is logged once.
+    While the store is unavailable, the search is retried. An outage is logged only once.
     """
     outage = Outage(log, "ready turns can be found again")
     while True:
@@ -42,8 +42,8 @@ async def continue_ready_turns(
 async def stop_tasks(
     search: asyncio.Task[None] | None, turns: Collection[asyncio.Task[Any]]
 ) -> None:
-    """Cancel the search. Wait a moment for the running turns, then cancel them. They stay open in
-    the store.
+    """Cancel the search. Wait up to `_GRACE_PERIOD` for the running turns, then cancel the rest.
+    Cancelled turns stay open in the store.
     """
     if search is not None:
         search.cancel()

@@ -31,11 +31,11 @@ from midturn.question.reply import Answered, Reply, Submitted, Unavailable
 from midturn.turn.view import TurnView
 
 # --------------------------------------------------------------------------------------------------
-# Secrets typed on a page, until they are given to the turn that asked for them. They are stored
+# Secrets entered on a page, until they are passed to the turn that asked for them. They are stored
 # only in the memory of this process.
 
 
-_SECRET_LIFETIME = 15 * 60  # seconds for which a typed secret is kept: enough to complete a form
+_SECRET_LIFETIME = 15 * 60  # seconds for which a secret is kept: enough to complete a form
 _MAX_SECRETS = 100
 
 
@@ -57,19 +57,20 @@ class SecretCache:
         return handle
 
     def find(self, handle: object) -> SecretValue | None:
-        """Return the secret of a handle, or None if it has expired or belongs to an earlier
-        server process.
+        """Return the secret of a handle, or None if the handle has expired or an earlier server
+        process issued it.
         """
         kept = self._kept.get(handle) if isinstance(handle, str) else None
         return kept[1] if kept and time.monotonic() - kept[0] < _SECRET_LIFETIME else None
 
 
 class SecretReplies(Prompter):
-    """Prompter that answers one run of a turn with the values typed on a page, including secrets.
+    """Prompter for one run of a turn. It answers the turn's questions with the values submitted on
+    the web page, including secrets.
 
     The prompter is needed because a secret is not stored: the process that received the secret must
-    pass it to the turn. Answers from other interfaces still reach the turn; the prompt is then
-    cancelled.
+    pass it to the turn. The turn still accepts answers from other interfaces; such an answer
+    cancels the prompt.
     """
 
     concurrent = True
@@ -84,7 +85,7 @@ class SecretReplies(Prompter):
     def give(
         self, question: OpenQuestion, answers: Mapping[str, Answered], user: str | None
     ) -> None:
-        """Set the typed answers by question id. The answer to a question outside a form has the
+        """Set the submitted answers by question id. The answer to a question outside a form has the
         key `""`.
         """
         self.user = user
@@ -106,12 +107,12 @@ class SecretReplies(Prompter):
         return id in self._waiting
 
     async def wait_until_taken(self) -> None:
-        """Wait until the turn has taken the first of the typed answers."""
+        """Wait until the turn uses one of the submitted answers."""
         await self._taken.wait()
 
     @property
     def was_taken(self) -> bool:
-        """Whether the turn has taken a typed answer."""
+        """Whether the turn has used one of the submitted answers."""
         return self._taken.is_set()
 
     async def prompt(self, prompt: Prompt) -> Reply:
@@ -127,7 +128,7 @@ class SecretReplies(Prompter):
         answer = self._answer_to(prompt.question.id, key) or self._answer_to("", key)
         if answer is not None:
             return answer
-        if not self.was_taken:  # the turn asks another question, so the typed answers do not apply
+        if not self.was_taken:  # the turn asks another question, so these answers do not apply
             return Unavailable()
         self._waiting[prompt.id] = asyncio.get_running_loop().create_future()
         try:
@@ -157,7 +158,7 @@ def _question_keys(question: OpenQuestion) -> dict[str, bytes]:
 
 
 def _questions_of_form(question: OpenQuestion) -> dict[str, Question[object]]:
-    """Return the questions of the form by id. Return none if a newer version wrote the form."""
+    """Return the questions of the form by id, or none if a newer version wrote the form."""
     try:
         form = Form.from_record(list(question.form.questions)) if question.form else None
     except QuestionError:
@@ -172,7 +173,7 @@ _POLL_INTERVAL = 1.0  # seconds between checks for turns that other processes ha
 # 1 % of the time, even if many turns cannot be resumed
 _SHARE = 100
 _MAX_POLL_INTERVAL = 10.0  # maximum seconds between two checks
-_GRACE_PERIOD = 5.0  # seconds in which running turns can reach their next stop when the server ends
+_GRACE_PERIOD = 5.0  # seconds that running turns have to end or suspend when the server stops
 _TURN_CHANGED = (
     "The turn has changed and asks something else now. Your answer was not used. Reload the page to"
     " see the current question."
@@ -188,9 +189,9 @@ class ResumeTurn(Protocol):
 
 
 class Resuming:
-    """Resumes ready turns, at most once from the same state.
+    """Resumes ready turns. A turn is resumed at most once from the same state.
 
-    If the model is down, a turn is therefore not resumed again and again.
+    Otherwise, a turn would be resumed in a loop while its model is unavailable.
     """
 
     def __init__(self, port: Port, resume: ResumeTurn) -> None:
@@ -211,19 +212,19 @@ class Resuming:
         self.begin()
 
     def begin(self) -> None:
-        """Start checking for ready turns, including turns that other processes have answered."""
+        """Start checking for ready turns, including turns that other processes make ready."""
         if not self._stopped and (self._scan_task is None or self._scan_task.done()):
             self._scan_task = asyncio.create_task(self._resume_ready_turns())
 
     async def give(
         self, question: OpenQuestion, answers: Mapping[str, Answered], user: str | None
     ) -> None:
-        """Resume a turn at once with the typed answers.
+        """Resume a turn immediately with the submitted answers.
 
         Return when the turn has recorded the answers (secrets redacted).
 
         Raises:
-            AnswerError: The turn asks another question now.
+            AnswerError: The turn now asks another question.
             StoreLocked: Another process holds the lock of the conversation.
             MidturnError: The turn failed to resume.
         """
@@ -240,13 +241,13 @@ class Resuming:
         await asyncio.wait((going, taken), return_when=asyncio.FIRST_COMPLETED)
         if not replies.was_taken:
             taken.cancel()
-            await going  # raises the error of the run
+            await going  # raises the exception if the run failed
             raise AnswerError([Problem("", _TURN_CHANGED)])
 
     def waits_for(self, question: OpenQuestion) -> bool:
-        """Return whether a turn that runs here waits for the answer to a question.
+        """Return whether a turn in this process is waiting for the answer to a question.
 
-        Such a turn has received a secret before.
+        Only a turn that was resumed with a secret can be waiting in this process.
         """
         live = self._live.get(question.conversation)
         return live is not None and live.waits_for(question.id)
@@ -267,8 +268,7 @@ class Resuming:
         self._live.pop(conversation, None)
 
     async def stop(self) -> None:
-        """Wait for running turns to end or suspend within the grace period, then cancel the other
-        turns.
+        """Wait up to the grace period for running turns to end or suspend, then cancel the rest.
 
         Cancelled turns stay open in the store.
         """
@@ -320,7 +320,7 @@ class Resuming:
         except (
             StoreLocked,
             NotOpen,
-        ):  # another process runs the turn; if it dies, resume from the same state
+        ):  # another process is running the turn; if it dies, resume from the same state
             del self._started_at[conversation]
         except MidturnError as error:
             _LOG.warning(
@@ -348,7 +348,7 @@ class Resuming:
 async def _ended(going: asyncio.Task[object]) -> None:
     """Wait for a run without raising its errors, because the caller of `give` reports them.
 
-    Cancel the run when the server ends.
+    Cancel the run when the server stops.
     """
     try:
         await asyncio.gather(going, return_exceptions=True)

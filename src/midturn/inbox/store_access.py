@@ -84,7 +84,7 @@ class Port:
         return await self._read("look", lambda: self.store.port.look(id))
 
     async def wait_for_change(self, since: int) -> int:
-        """Wait until the store may have changed since `since`.
+        """Wait until the store may have changed since an earlier call, which returned `since`.
 
         See `ChangeFeed.wait_for_change`.
         """

@@ -37,7 +37,7 @@ TOO_LARGE_TEXT: Final = (
     f"it is longer than {SIZE_TEXT}, the most that is taken at once. Ask for less of it in one call"
 )
 _MAX_LINE_SIZE = 256 * 1024 * 1024
-# number of bytes that are kept of the start and of the end of an oversized message
+# number of bytes kept from the start and from the end of an oversized message
 _EDGE_SIZE = 4096
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")'
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"'
@@ -71,8 +71,8 @@ class OversizedLine(Struct, frozen=True):
 
     @property
     def answers(self) -> int | str | None:
-        """Id of the request that this line answers. The id may be before or after the result.
-        None if it cannot be determined.
+        """ID of the request that this line answers, or None if it cannot be determined. In the
+        line, the ID can come before or after the result.
         """
         found = _ID_BEFORE_RESULT.match(self.beginning) or (
             _ID_AFTER_RESULT.search(self.end) if _RESULT_BEFORE_ID.match(self.beginning) else None
@@ -92,7 +92,7 @@ class LineSplitter:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the current line is so long that the reader does not wait for the line end."""
+        """Whether the current line is too long to keep reading until the line end."""
         return self._length > self._endless
 
     def take(self, piece: bytes) -> Iterator[bytes | OversizedLine]:
@@ -127,7 +127,7 @@ Streams: TypeAlias = tuple[
 _LOG = logging.getLogger(__name__)
 _CHUNK_SIZE = 64 * 1024
 _FLUSH_TIMEOUT = 0.5  # maximum seconds to send queued messages before the server is closed
-# maximum seconds for the server to exit by itself, and again after it was terminated
+# maximum seconds for the server to exit by itself, and again after it is terminated
 _EXIT_TIMEOUT = 2.0
 _POLL_INTERVAL = 0.01
 _CLOSED = (anyio.ClosedResourceError, anyio.BrokenResourceError)
@@ -258,10 +258,11 @@ def _pipe(stream: Any) -> Any:
 
 
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
-# number of bytes of the longest blank line, including the line end before it
+# length in bytes of the longest blank line, including the preceding line end
 _MAX_BLANK_LINE_SIZE: Final = 4
 _REDIRECTS: Final = range(300, 400)
-# status of a lost session in the protocol; many servers send 400 with "session" in the body
+# HTTP status for a lost session according to the protocol; many servers instead send 400 with
+# "session" in the body
 _NOT_FOUND: Final = 404
 _BAD_REQUEST: Final = 400
 _SESSION: Final = "mcp-session-id"
@@ -269,11 +270,11 @@ _INCOMPLETE: Final = "it broke off before its end"
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """HTTP client that limits the size of responses. Each waiting call receives a response; if
-    the server's response cannot be used, the call receives an error.
+    """HTTP client that limits the size of responses. Each waiting call receives a response. If the
+    server's response cannot be used, this response is an error.
 
     Compressed responses are refused, because their size is known only after they are in memory.
-    `has_lost_session` is true after the server has reported that the session does not exist.
+    `has_lost_session` is true after the server reported that the session does not exist.
     """
 
     def __init__(self, headers: dict[str, str]) -> None:

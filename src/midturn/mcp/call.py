@@ -1,9 +1,9 @@
-"""One tool call, over all rounds in which the server asks questions. The server's questions are
-converted to forms, and the answers are converted back.
+"""One tool call, including all rounds in which the server asks questions. The server's questions
+are converted to forms, and the answers are converted back.
 
-Guarantees: if no person could be asked, the server receives `cancel`. Only a person's answers are
-filled in. If a person replies with a message instead of an answer, the server receives `decline`
-and the model receives the message.
+Guarantees: if no person could be asked, the server receives `cancel`. Only answers from a person
+are sent to the server. If a person replies with a message instead of an answer, the server receives
+`decline` and the model receives the message.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class TooManyForms(Exception):  # noqa: N818  named for the fault of the server
 class Elicitations:
     """The questions that a server asks during one call.
 
-    `replies` contains the markers of messages that people sent instead of answers. `unasked`
-    contains the reasons why questions were not shown to a person.
+    `replies` contains the messages that people sent instead of answers. `unasked` contains the
+    reasons why questions were not shown to a person.
 
     Args:
         ask: Shows a form to a person. None if no person can be asked.
@@ -166,11 +166,11 @@ class Elicitations:
 
 
 # --------------------------------------------------------------------------------------------------
-# Cancellation messages for calls that no code waits for any more
+# Cancellation messages for calls whose results are no longer needed
 
 
 _LOG = logging.getLogger(__name__)
-_SEND_TIMEOUT = 2.0  # maximum seconds to send a cancellation message, which is then dropped
+_SEND_TIMEOUT = 2.0  # seconds after which an unsent cancellation message is dropped
 
 
 class CancelNotices:
@@ -200,8 +200,8 @@ async def _send(notice: Coroutine[Any, Any, object]) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Task calls (protocol 2025-11-25): the server accepts the call as a task at once, and returns the
-# result later
+# Task calls (protocol 2025-11-25): the server accepts the call as a task immediately, and returns
+# the result later
 
 
 # seconds between two polls of a task, if the server does not suggest an interval
@@ -271,8 +271,8 @@ def _poll_seconds(task: types.Task) -> float:
 
 
 # --------------------------------------------------------------------------------------------------
-# Validation of a result against the schema that the server declared. Both are untrusted: nothing is
-# fetched, and the time is limited.
+# Validation of a result against the schema that the server declared. Both are untrusted, so
+# references are not fetched, and the validation has a time limit.
 
 
 def schema_error(schema: object, result: types.CallToolResult) -> str | None:
@@ -293,13 +293,13 @@ def schema_error(schema: object, result: types.CallToolResult) -> str | None:
 
 
 async def skip_sdk_check(name: str, result: types.CallToolResult) -> None:
-    """Replaces the result check of the SDK. The SDK's check may need unlimited time for the
-    regular expressions of a server.
+    """Do nothing. Replaces the SDK's check of results, which has no time limit for the server's
+    regular expressions.
     """
     del name, result
 
 
-_MAX_ROUNDS = 10  # maximum number of times that a server may ask in one call
+_MAX_ROUNDS = 10  # maximum number of rounds of questions in one call
 _RETRY_DELAY = 0.1
 _INVALID_PARAMS = -32602
 _URL_ELICITATION_REQUIRED = -32042
@@ -312,7 +312,7 @@ class InvalidResult(Exception):  # noqa: N818  named for the fault of the server
 
 
 class ServerCall:
-    """One tool call, over all rounds in which the server asks questions."""
+    """One tool call, including all rounds in which the server asks questions."""
 
     def __init__(
         self,
@@ -332,8 +332,8 @@ class ServerCall:
         self.too_many_forms: TooManyForms | None = None
 
     async def make(self, tool: types.Tool, arguments: dict[str, Any]) -> types.CallToolResult:
-        """Send the call, answer the questions of the server, and send the call again until there
-        is a result.
+        """Send the call, answer the server's questions, and send the call again until there is a
+        result.
         """
         responses: dict[str, types.InputResponse] | None = None
         state: str | None = None
@@ -348,7 +348,7 @@ class ServerCall:
                 responses, state = (
                     None,
                     None,
-                )  # the server has lost the state: start over and reuse the answers
+                )  # the server lost its state: start over and reuse the answers
                 self._elicitations.start_over()
                 continue
             if not isinstance(result, types.InputRequiredResult):
@@ -401,14 +401,14 @@ class ServerCall:
         await self._send_call(tool, arguments, responses, asked.request_state)
 
     async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Ask a person. The timeout of the server is suspended while the person is asked. If the
+        """Ask a person. The timeout for the server is suspended until the person answers. If the
         call ends first, the question is withdrawn.
         """
         return await self._watched(self._elicitations.answer(params))
 
     async def pushed(self, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Answer a question that the server sent on its own initiative. Too many questions end
-        the call, not the connection.
+        """Answer a question that the server sent as a request of its own, not as a response to the
+        call. Too many questions end the call, not the connection.
         """
         if self.is_over:
             return _CANCEL
@@ -431,14 +431,14 @@ class ServerCall:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # this task was not cancelled: the runner of the call has withdrawn the question
+            # this task was not cancelled: the runner of the call withdrew the question
             return _CANCEL
         finally:
             self._open_questions -= 1
             self._restart_timeout()
 
     def _restart_timeout(self) -> None:
-        """Restart the timeout of the server, or suspend it while a person is asked."""
+        """Restart the timeout for the server, or suspend it while a question is open."""
         if self.is_over or self.too_many_forms or self._limit.expired():
             return
         self._limit.reschedule(

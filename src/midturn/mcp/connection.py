@@ -1,4 +1,4 @@
-"""Connection to one MCP server. It is opened on first use, and opened again after it was lost."""
+"""Connection to one MCP server. It is opened on first use, and reopened if it was lost."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _LOG = logging.getLogger(__name__)
 _START_TIMEOUT = 20.0  # maximum seconds for the server to start and respond
 _MAX_TOOLS = 1000
 _MAX_PAGES = 100
-# maximum number of bytes of the server's standard error in an error message
+# maximum number of bytes from the server's standard error in an error message
 _MAX_STDERR_SHOWN = 2000
 _CANCEL = types.ElicitResult(action="cancel")
 _SDK_MODES = {"auto": "auto", "2025-11-25": "legacy", "2026-07-28": "2026-07-28"}
 """The SDK's name of each protocol version."""
 _CANNOT_ASK = "Cannot send 'elicitation/create'"
-"""Error of servers whose SDK uses the newer protocol, but asks questions in the way of the older
+"""Error text from servers whose SDK uses the newer protocol, but asks questions as in the older
 protocol.
 """
 _CONNECTION_ERRORS = (
@@ -52,9 +52,7 @@ class ServerGone(Exception):  # noqa: N818  named for the event
 
 
 class _SessionLostError(Exception):
-    """The server has lost the session and has not accepted the call, so the call can be sent
-    again.
-    """
+    """The server lost the session and did not accept the call, so the call can be sent again."""
 
 
 class McpConnection:
@@ -101,14 +99,14 @@ class McpConnection:
     async def call(
         self, tool: types.Tool, arguments: dict[str, Any], asked: Elicitations, max_silence: float
     ) -> types.CallToolResult:
-        """Call a tool. Questions of the server are answered during the call.
+        """Call a tool. The server's questions are answered during the call.
 
         Args:
             tool: The tool as the server lists it.
             arguments: Arguments from the model.
-            asked: Answers the questions of the server.
-            max_silence: Maximum number of seconds in which the server sends no result, question
-                or progress.
+            asked: Answers the server's questions.
+            max_silence: Maximum number of seconds without a result, question or progress message
+                from the server.
 
         Raises:
             ServerGone: The connection was lost.
@@ -125,7 +123,7 @@ class McpConnection:
             await self._use_older_version(asked)
         except (
             _SessionLostError
-        ):  # the server has not accepted the call, so it is sent again in a new session
+        ):  # the server did not accept the call, so it is sent again in a new session
             asked.start_over()
         except MCPError as error:
             if not self._needs_older_version(error):
@@ -314,7 +312,7 @@ class McpConnection:
     async def _answer(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
-        """Answer a question from a server with the older protocol. The question belongs to the
+        """Answer a question from a server that uses the older protocol. The question belongs to the
         running call. If no call is running, cancel the question.
         """
         del context

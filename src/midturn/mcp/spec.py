@@ -15,9 +15,9 @@ Protocol: TypeAlias = Literal["auto", "2025-11-25", "2026-07-28"]
 """A version of the Model Context Protocol, or `auto`."""
 
 SILENCE = 60.0
-"""Default maximum time in seconds that a server may be silent during a call."""
+"""Default maximum number of seconds without a message from the server during a call."""
 ALL_TOOLS = "*"
-"""Key that matches all tools of a server without a key of their own."""
+"""Key that matches all tools of a server that have no key of their own."""
 _INVALID_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME_LENGTH = 64
 
@@ -50,8 +50,8 @@ class McpServer(Struct, frozen=True, kw_only=True):
         run: Whether a person is asked before a tool runs: `ask`, `unattended` or `skip`. Or a
             mapping by the tool's name at the server; the key `*` matches all other tools.
         rename: New names for tools, by their names at the server.
-        timeout: Maximum time in which the server sends no answer, question or progress during a
-            call. Seconds, or a duration such as `2m`.
+        timeout: Maximum time without an answer, question or progress message from the server during
+            a call. Seconds, or a duration such as `2m`.
     """
 
     name: str
@@ -68,7 +68,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
 
 
 def no_advice(said: str) -> str:  # noqa: ARG001  required by the type
-    """Return no advice."""
+    """Return an empty string."""
     return ""
 
 
@@ -86,9 +86,9 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
             older version if the server cannot ask questions over the newest one.
         asks: Whether a person can be asked. If false, the server is informed that it cannot ask
             questions.
-        silence: Maximum number of seconds that the server may be silent during a call.
-        advice: Receives the text on the server's standard error, and returns advice for an error
-            message or an empty string.
+        silence: Maximum number of seconds without a message from the server during a call.
+        advice: Receives the text from the server's standard error. Returns advice to add to an
+            error message, or an empty string.
     """
 
     name: str

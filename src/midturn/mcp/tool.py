@@ -47,8 +47,8 @@ def with_question_results(
     """Add information about the server's questions to the outcome: messages that people sent
     instead of answers, and questions that were not asked.
 
-    The server does not know this information. If a person sent a message, the outcome is a
-    success, even if the server reports the declined question as an error.
+    The server's own result does not contain this information. If a person sent a message, the
+    outcome is a success, even if the server reports the declined question as an error.
     """
     text = outcome.message if isinstance(outcome, ToolError) else outcome.content
     returned = "It returned an error:" if isinstance(outcome, ToolError) else "It returned:"
@@ -235,8 +235,8 @@ def _values(given: Given) -> Mapping[str, Json]:
 
 
 def _invalid_places(error: ValidationError) -> str:
-    """List the invalid places of a message with their errors. Values that the server sent are not
-    repeated.
+    """List the errors in an invalid message, with their locations but without the values that the
+    server sent.
     """
     return "; ".join(
         f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
@@ -257,8 +257,8 @@ async def _in_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop
 
 
 class McpServers:
-    """Connected servers. `problems` contains the error of each server that could not be reached.
-    The tools of such servers are missing.
+    """Connected servers. `problems` contains an error for each server that could not be reached.
+    The tools of these servers are missing.
     """
 
     def __init__(
@@ -273,8 +273,9 @@ class McpServers:
         Args:
             specs: Specification of each server.
             names: New names for tools, by `<server>_<tool>`.
-            silence: Maximum number of seconds that a tool may be silent, by the tool's name.
-            reserved: Names that are not available to tools of servers.
+            silence: Maximum number of seconds without a message from the server during a call, by
+                tool name.
+            reserved: Names that servers' tools must not use.
         """
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -347,7 +348,7 @@ class McpServers:
 
 
 async def _create(spec: ServerSpec) -> McpConnection:
-    """Create a connection in the event loop of the servers, because the locks of the connection
-    belong to the loop that creates them.
+    """Create a connection in the event loop of the servers. The connection's locks can be used only
+    in the loop in which they are created.
     """
     return McpConnection(spec)

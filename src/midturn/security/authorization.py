@@ -24,8 +24,8 @@ from midturn.security.process_ancestry import ancestors, boot, environment_of, p
 # for the user.
 # When an agent connects for the first time, its process is marked in the kernel (see
 # `process_ancestry`) and recorded by pid and start time in the user's state directory. The kernel
-# mark covers every process that the agent starts later, even if that process hides. The record
-# covers the processes that the agent started earlier.
+# mark covers every process that the agent starts later, even if that process tries to hide. The
+# record covers the processes that the agent started earlier.
 
 
 _WRAPPER_PROGRAMS: Final = frozenset(
@@ -55,9 +55,10 @@ def mark_agent(agent: ProcessMark | None, name: str) -> None:
 
 
 def agent_above(pid: int | None = None) -> str | None:
-    """Return the served agent that is this process or one of its ancestors, or None.
+    """Return a clause for an error message if this process or one of its ancestors is a served
+    agent, otherwise None.
 
-    `pid` selects another process. The result is a clause that completes an error message.
+    `pid` selects another process.
     """
     notes = _notes()
     if not notes.is_dir():
@@ -114,7 +115,7 @@ def require_human(what: str) -> None:
 
 
 def nonhuman_reason(environment: Mapping[str, str]) -> str | None:
-    """Return why this process counts as a process of a tool or agent, or None.
+    """Return why this process is considered a tool's or agent's process, or None.
 
     The result is a clause for a message.
     """
@@ -122,14 +123,14 @@ def nonhuman_reason(environment: Mapping[str, str]) -> str | None:
 
 
 def nonhuman_process_reason(pid: int) -> str | None:
-    """Return why another process of this user counts as a process of a tool or agent, or None."""
+    """Return why another process is considered a tool's or agent's process, or None."""
     return agent_above(pid) or tool_above(environment_of(pid), pid)
 
 
 def refuse_asking_agent(asker: AskingAgent | None) -> None:
     """Raise an error if this process descends from the agent that asked the question.
 
-    Such an agent may run commands.
+    Otherwise, an agent that can run commands could answer its own questions.
 
     Raises:
         PersonNeeded: This process descends from that agent.

@@ -25,7 +25,7 @@ _LAUNCHER: Final = Path(__file__).with_name("landlock.py")
 class SandboxBackend(Struct, frozen=True):
     """The sandbox that this system supports.
 
-    `lacks` lists, in sentences, the restrictions that it does not support. `is_whole` is true if
+    `lacks` contains one sentence per restriction that it does not support. `is_whole` is true if
     the kernel supports all features of the backend.
     """
 
@@ -80,10 +80,10 @@ def sandbox_backend() -> SandboxBackend:
 
 
 class Confined(Struct, frozen=True):
-    """The command line of a confined process, and a function that the starting thread has to call
+    """The command line of a confined process, and a function that the starting thread must call
     first.
 
-    `enter` restricts the calling thread permanently, so use a thread that ends afterwards.
+    `enter` restricts the calling thread permanently, so call it in a thread that ends afterwards.
     """
 
     argv: tuple[str, ...]
@@ -120,7 +120,7 @@ def confine(
 ) -> tuple[str, ...]:
     """Return a command line that starts a program confined.
 
-    It is for processes that another library starts, such as an MCP client.
+    Use it for processes that another library starts, such as an MCP client.
     """
     match sandbox_backend().means:
         case "landlock":
@@ -202,7 +202,7 @@ def in_bubblewrap(
 def _read_mounts(read: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the bind mounts for readable paths.
 
-    `/etc` is one mount whose hidden entries are covered, because each mount takes time.
+    `/etc` is mounted as a whole and its hidden entries are covered, because each mount takes time.
     """
     reached = set(read) - _OWN_MOUNTS
     outermost = [
@@ -220,7 +220,7 @@ def _read_mounts(read: Sequence[str]) -> Iterator[Sequence[str]]:
 def _covering_mounts(folder: str, reached: set[str]) -> Iterator[Sequence[str]]:
     """Yield mounts that cover every entry of `folder` except the entries in `reached`.
 
-    Links are not covered, because they expose nothing.
+    Links are not covered, because a link does not give access to its target.
     """
     for entry in os.scandir(folder):
         if entry.path in reached or entry.is_symlink():
@@ -236,7 +236,7 @@ def _covering_mounts(folder: str, reached: set[str]) -> Iterator[Sequence[str]]:
 def _links_of_root() -> Iterator[str]:
     """Yield the symbolic links in `/`.
 
-    On most systems `/bin` and `/lib` are links, and programs refer to their loader through them.
+    On most systems, `/bin` and `/lib` are links, and the path of a program's loader contains them.
     """
     yield from (entry.path for entry in os.scandir("/") if entry.is_symlink())
 

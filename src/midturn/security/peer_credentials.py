@@ -2,9 +2,9 @@
 this user.
 
 The kernel reports the user and the inode of the peer's socket. The processes that hold that socket
-are found through their open files in `/proc`. The ancestry of these processes is only a hint: it
-distinguishes a tool's process from the user's browser. It does not distinguish a browser that a
-tool controls from a browser that the user controls.
+are found through their open files in `/proc`. The ancestry of these processes is not a security
+boundary. It distinguishes a tool's process from the user's browser, but not a browser that a tool
+controls from a browser that the user controls.
 """
 
 from __future__ import annotations
@@ -155,11 +155,11 @@ def by_table(family: int, theirs: Address, ours: Address) -> Peer | None:
 def _holders(inode: int) -> Iterator[int]:
     """Yield the IDs of the processes that have a socket open.
 
-    Processes whose open files may not be read are skipped.
+    Processes whose open files cannot be read are skipped.
     """
     wanted = f"socket:[{inode}]"
     for pid in (int(name) for name in os.listdir(_PROC) if name.isdecimal()):  # noqa: PTH208  thousands of names; Path would be slow
-        with suppress(OSError):  # the process has ended, or its files may not be read
+        with suppress(OSError):  # the process has ended, or its files cannot be read
             files = f"/proc/{pid}/fd"
             if any(_target(f"{files}/{name}") == wanted for name in os.listdir(files)):  # noqa: PTH208  as above
                 yield pid

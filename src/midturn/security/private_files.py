@@ -1,6 +1,6 @@
 """Private files of the user.
 
-They are written atomically, and trusted only if no other user can have written them.
+They are written atomically, and trusted only if no other user could have written them.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def is_within(path: Path, *folders: Path) -> bool:
 
 
 def _leads_into(path: Path, folders: list[str]) -> bool:
-    """Compare a path with real paths, by name and by inode.
+    """Return whether a path is in one of the real paths `folders`, compared by name and by inode.
 
-    There may be a thousand such paths, for example of stores.
+    There can be a thousand folders, for example one for each store.
     """
     real = os.path.realpath(path)
     if any(_is_in(real, folder) for folder in folders):
@@ -203,7 +203,7 @@ def make_private(path: Path) -> None:
 
 
 def read_private(path: Path) -> bytes | None:
-    """Read a small file that only its owner can have written.
+    """Read a small file that only its owner could have written.
 
     Return None if the file is missing or other users can write it.
     """
@@ -226,7 +226,7 @@ def read_private(path: Path) -> bytes | None:
 def read_regular(path: str | os.PathLike[str], at_most: int) -> bytes:
     """Read a whole file of any owner.
 
-    Pipes, devices and endless files are safe: they do not block and do not exhaust memory.
+    The call is safe for pipes, devices and endless files: it does not block or exhaust memory.
 
     Raises:
         OSError: The file cannot be opened, is a link or not a regular file, or is larger than
@@ -284,7 +284,7 @@ def create_private(path: Path, data: bytes) -> None:
     try:
         path.hardlink_to(new)
     except FileExistsError:
-        pass  # another process has created the file first
+        pass  # another process created the file first
     finally:
         new.unlink(missing_ok=True)
 

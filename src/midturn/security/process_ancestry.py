@@ -1,6 +1,6 @@
 """Detects processes that a tool or an external agent started, even if the processes try to hide.
 
-One of three signs is enough:
+A process is detected if one of these signs is found:
 
 - a resource limit that all descendants inherit and only root can raise again. It survives a new
   session, an emptied environment, a double fork and the end of midturn. Linux has not enforced this
@@ -30,7 +30,9 @@ from msgspec import Struct
 
 
 NAME: Final = "midturn-agent"
-"""Name of midturn in the process table. A descendant in another session is a tool."""
+"""Name of midturn in the process table. A descendant of such a process in another session is a
+tool.
+"""
 
 _SET_DUMPABLE, _GET_DUMPABLE, _SET_NAME = 4, 3, 15
 
@@ -134,7 +136,7 @@ ancestors.
 
 _SHELL: Final = "/bin/sh"
 _SET_LIMITS: Final = 'ulimit -c 0; ulimit -x 1 2>/dev/null || ulimit -w 1 2>/dev/null; exec "$@"'
-"""Shell command that sets the limits of a child process and then replaces itself by the child's
+"""Shell command that sets the limits of a child process and then replaces itself with the child's
 program.
 
 It disables core dumps and sets the lock limit that marks the process (`-x` in bash, `-w` in dash).
@@ -146,9 +148,9 @@ _MARK_LIMIT: Final = 1
 
 
 def tool_above(environment: Mapping[str, str], pid: int = 0) -> str | None:
-    """Return why a process counts as a process of a tool, or None.
+    """Return why a process is considered a tool's process, or None.
 
-    By default, the process is this one. The result is a clause for a message.
+    The default is this process. The result is a clause for a message.
     """
     if name := environment.get(VARIABLE):
         return f"it was started by `{name}`"
@@ -163,7 +165,7 @@ def tool_above(environment: Mapping[str, str], pid: int = 0) -> str | None:
 
 
 def environment_of(pid: int) -> Mapping[str, str]:
-    """Return the initial environment of a process, or nothing if it may not be read."""
+    """Return the initial environment of a process, or an empty mapping if it cannot be read."""
     try:
         text = Path("/proc", str(pid), "environ").read_bytes().decode(errors="replace")
     except OSError:

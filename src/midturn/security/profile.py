@@ -1,5 +1,5 @@
-"""Computes the access of a tool's process: system files, its workspace, and the additions of its
-configuration.
+"""Computes the paths that a tool's process may access: system files, its workspace, and the paths
+in its configuration.
 """
 
 # No `from __future__ import annotations`: msgspec would compile each annotation from its text each
@@ -132,10 +132,10 @@ class Declared(Struct, frozen=True, kw_only=True):
 
 
 class SandboxProfile(Struct, frozen=True, kw_only=True):
-    """The access of one process.
+    """Access permissions of one process.
 
-    It has paths to read and execute, paths that can also be written, and the permission to use the
-    network.
+    `read` contains the paths to read and execute, and `write` the paths that can also be written.
+    `network` allows network access.
     """
 
     read: tuple[str, ...]
@@ -146,7 +146,7 @@ class SandboxProfile(Struct, frozen=True, kw_only=True):
 class WorkspacePaths(Struct, frozen=True, kw_only=True):
     """The workspace of a process.
 
-    Access to `private` paths is never granted. They are midturn's configuration, keys and
+    Access to `private` paths is never granted. They contain midturn's configuration, keys and
     conversation logs.
     """
 
@@ -180,7 +180,7 @@ def programs_with_packages(programs: Iterable[str], where: WorkspacePaths) -> tu
     """Return programs and scripts together with the packages that contain them.
 
     Private paths are left out. A program that cannot read its own package would fail before it can
-    report the reason, often with a stack trace of a loader.
+    report the reason, often with a stack trace from its module loader.
     """
     paths = [
         path
@@ -267,8 +267,8 @@ def _hidden_prefixes(private: Iterable[str | Path]) -> tuple[str, ...]:
 
 
 def _without_hidden(paths: Iterable[str], hidden: tuple[str, ...]) -> Iterator[str]:
-    """Yield real paths without those that start with one of the `hidden` prefixes. A directory
-    that contains such a path is replaced by its other entries.
+    """Yield the real paths that do not start with one of the `hidden` prefixes. A directory that
+    contains a hidden path is replaced with its other entries.
 
     The paths are compared as strings. Hundreds of paths are compared before the first tool of a
     turn starts, and comparing `Path` objects would take most of that time.
@@ -306,7 +306,7 @@ class SandboxAccess(Struct, frozen=True):
     cache: Path
 
     def within(self, profile: SandboxProfile, *, programs: Iterable[str]) -> SandboxProfile:
-        """Return the profile extended by these directories and the program to start."""
+        """Return the profile with access to these directories and to the programs to start."""
         return replace(
             profile,
             read=(*profile.read, *programs),

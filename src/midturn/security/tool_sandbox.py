@@ -54,8 +54,8 @@ class ToolSandbox:
         own: The user's directories.
         key: Key of the tool in the configuration, such as `conversation.tools.deploy`. Used in
             advice.
-        command: The configured command. Absolute paths in it are readable, and also the packages
-            that contain them.
+        command: The configured command. Absolute paths in it are readable, as are the packages that
+            contain them.
         network: Whether the tool may use the network if the configuration does not set it.
     """
 
@@ -119,7 +119,7 @@ class ToolSandbox:
         return confine(argv, extended, cwd=str(root), masked=_masked(root)), access.environment()
 
     def profile(self, root: Path, path: str) -> SandboxProfile:
-        """Return the access of processes of this tool, without their temporary directory
+        """Return the access permissions of this tool's processes, without their temporary directory
         and cache.
         """
         cached = self._profiles.get((root, path))
@@ -140,7 +140,7 @@ class ToolSandbox:
     def advice(self, program: str, said: str, root: Path, path: str) -> str:
         """Return a hint if a failed process reports a path that the sandbox denied.
 
-        Otherwise return an empty text.
+        Return an empty string otherwise.
 
         Args:
             program: Absolute path of the started program.
@@ -186,7 +186,7 @@ class ToolSandbox:
 def _masked(root: Path) -> tuple[str, ...]:
     """Return the workspace directories that appear empty inside the sandbox.
 
-    They are `.midturn` and the stores in other places.
+    They are `.midturn` and the stores elsewhere in the workspace.
     """
     return (
         str(root / _MASKED),

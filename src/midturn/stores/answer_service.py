@@ -1,5 +1,5 @@
-"""Records an answer from outside in a conversation, or queues it for the process that has the
-lock.
+"""Records an answer that was submitted outside the run of a turn, or queues it for the process that
+has the lock.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from midturn.turn.view import (
 )
 from midturn.turn.votes import COMMAND_LINE, Poll, handed_as, note_batch, poll_in
 
-_STEP = 0.05  # seconds between two checks whether an answer was recorded
-_STEPS = 20
+_POLL_INTERVAL = 0.05  # seconds between two checks whether an answer was recorded
+_MAX_POLLS = 20
 _TRIES = 100
 
 
@@ -51,12 +51,12 @@ class Receipt(Struct, frozen=True):
     """Receipt for an answer that is recorded, or durably queued for the process that runs the
     turn.
 
-    `id` is the question's address. `held` is true if a process runs the turn now, so that you
-    need not resume it. `votes` is the count of approvals (`1 of 2`) if the question still waits
-    for other people, and empty otherwise. `standing` says where a permission for later calls was
-    written, or why it was not written. `proposed` is true if the answer is an edit that is
-    recorded but not decided. In that case other people decide, or the process that runs the turn
-    first checks the rules for the edit.
+    `id` is the question's address. `held` is true if a process is running the turn, so you need not
+    resume it. `votes` is the count of approvals (`1 of 2`) if the question still waits for other
+    people, and empty otherwise. `standing` says where a permission for later calls was written, or
+    why it was not written. `proposed` is true if the answer is an edit that is recorded but not
+    decided. In that case other people decide, or the process that runs the turn first checks the
+    rules for the edit.
 
     Args:
         conversation: ID of the conversation.
@@ -107,7 +107,7 @@ class AnswerService:
         self._take_over = take_over
 
     async def expire(self) -> None:
-        """Record the end of every question in the store whose deadline has passed."""
+        """Close every question in the store whose deadline has passed."""
         for conversation in await self._port.overdue(stamp(self._clock)):
             await record_expiry(self._port, conversation, self._clock)
 
@@ -118,7 +118,7 @@ class AnswerService:
             AnswerError: The answer is not valid for its question, or the question asks for a
                 secret.
             NotAllowed: This user may not answer the question.
-            AlreadyAnswered: Another answer was first; `answered_by` names its responder.
+            AlreadyAnswered: Another answer came first; `answered_by` names its responder.
             NotOpen: There is no such question, or the question is closed.
             PersonNeeded: The store is in the user's data directory, and this process was started by
                 a tool, or by the agent that asks.
@@ -158,7 +158,7 @@ class AnswerService:
             raise await too_late(self._port, at, self._clock) from None
         except (
             errors.NotAllowed
-        ) as refused:  # the code that raised it may not know the address and the user
+        ) as refused:  # the code that raised it may not have the address and the user
             refused.id, refused.user = (
                 refused.id or str(at),
                 refused.user or (given.user if (given := _giver(submission)) else None),
@@ -202,17 +202,17 @@ class AnswerService:
         )
 
     async def _is_held_around(self, turn: Sequence[ev.Event]) -> bool:
-        """Return whether a process runs the outer turn of a nested turn.
+        """Return whether a process is running the outer turn of a nested turn.
 
-        Waits a moment for a process that is releasing the outer turn.
+        Wait briefly, because a process may be releasing the outer turn.
         """
         parent = parent_of(turn)
         if parent is None:
             return False
-        for _ in range(_STEPS):
+        for _ in range(_MAX_POLLS):
             if not isinstance(await self._port.look(parent.root), LockedBy):
                 return False
-            await pause(_STEP)
+            await pause(_POLL_INTERVAL)
         return True
 
     async def _settle(self, at: Address, decision: _Decision) -> CommittedBatch | LockedBy:
@@ -228,10 +228,10 @@ class AnswerService:
     async def _acknowledged(
         self, at: Address, submission: IncomingAnswer, mine: QueuedAnswer
     ) -> Receipt:
-        """Wait a moment until the queued answer is recorded, by the process with the lock or, if
-        that process has ended, by this process.
+        """Wait briefly for the process with the lock to record the queued answer. If that process
+        has ended, record the answer in this process.
         """
-        for _ in range(_STEPS):
+        for _ in range(_MAX_POLLS):
             outcome = await self._port.look(at.conversation)
             turn = outcome.turn
             waits = any(handed.key == mine.key for handed in turn.handed)
@@ -250,7 +250,7 @@ class AnswerService:
                 )
             if isinstance(outcome, CommittedBatch):
                 await self._take_over(at.conversation)
-            await pause(_STEP)
+            await pause(_POLL_INTERVAL)
         return Receipt(at.conversation, str(at), held=True)
 
     async def _confirm(
@@ -293,7 +293,7 @@ def _is_by(
     at: Address,
     directory: Directory | None,
 ) -> bool:
-    """Return whether a recorded answer is the submitted one: given by the same person, with any
+    """Return whether a recorded answer is the submitted one: the same person gave it, under any
     login.
     """
     asked = next(
@@ -322,8 +322,8 @@ def _giver(given: IncomingAnswer) -> ev.AnsweredBy | None:
 
 
 def _tally(events: Sequence[ev.Event], at: Address) -> str:
-    """Return the count of approvals of an open question, such as `1 of 2`; empty if one approval
-    is enough, or if the question is closed.
+    """Return the count of approvals of an open question, such as `1 of 2`. Return an empty string
+    if one approval is enough, or if the question is closed.
     """
     if not any(isinstance(event, ev.Vote) for event in events):  # fast path: nobody has voted
         return ""
@@ -334,8 +334,8 @@ def _tally(events: Sequence[ev.Event], at: Address) -> str:
 
 
 def _is_proposal(events: Sequence[ev.Event], at: Address, given: IncomingAnswer) -> bool:
-    """Return whether an edit was recorded as a proposal and not as a vote, and its call still
-    waits.
+    """Return whether an edit was recorded as a proposal instead of a vote, and its call is still
+    open.
     """
     if not isinstance(given, SubmittedAnswer) or not isinstance(given.as_reply(), Edited):
         return False
@@ -358,8 +358,8 @@ def _is_proposal(events: Sequence[ev.Event], at: Address, given: IncomingAnswer)
 
 
 def _why_refused(events: Sequence[ev.Event], mine: QueuedAnswer) -> str:
-    """Return the reason why the process with the lock has refused a queued edit; empty if it has
-    not refused the edit, or not yet.
+    """Return why the process with the lock refused a queued edit. Return an empty string if it has
+    not refused the edit.
     """
     edits = [event for event in events if isinstance(event, ev.Proposal)]
     place = next(
@@ -370,8 +370,8 @@ def _why_refused(events: Sequence[ev.Event], mine: QueuedAnswer) -> str:
 
 
 async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) -> None:
-    """Record the passed deadlines of a turn's questions. If a process has the lock, that process
-    records them.
+    """Close the questions of a turn whose deadlines have passed. If a process has the lock, that
+    process closes them.
     """
 
     def decide(turn: LastTurn) -> Sequence[ev.Event]:
@@ -457,7 +457,7 @@ class _Decision:
             if vote and vote.answer and vote.arguments is UNSET and not given.digest:
                 given = replace(
                     given, digest=vote.sha256
-                )  # an edit that is recorded before this vote makes the vote void
+                )  # the vote is void if an edit is recorded before it
             handed = QueuedAnswer(event_id=self._at.event_id, at=at, submission=given, name=name)
         else:
             handed = QueuedAnswer(
@@ -486,7 +486,7 @@ class _Decision:
     def _by_name(
         self, turn: LastTurn, submission: SubmittedAnswer, people: Directory | None
     ) -> SubmittedAnswer:
-        """Replace the login in the submission by the person's name, because the process that
+        """Replace the login in the submission with the person's name, because the process that
         records the answer may not have the configuration.
         """
         if people is None or not submission.user:
@@ -519,10 +519,10 @@ def _name_of(note: ev.Event) -> str:
 
 
 def check_that_it_lasts(turn: Sequence[ev.Event], at: Address, now: str | None) -> None:
-    """Raise an error if the dialog of another agent, or the deadline of the question, has ended,
-    even if that is not recorded.
+    """Raise an error if the asking agent's dialog has ended or the deadline of the question has
+    passed, even if that is not recorded yet.
 
-    Without a known time, dialogs and deadlines count as not ended.
+    If `now` is None, nothing is checked.
 
     Raises:
         NotOpen: The dialog has ended.

@@ -31,7 +31,7 @@ class Authorizer:
 
     @property
     def people(self) -> Directory | None:
-        """The people that are configured now; None if no configuration names people."""
+        """The currently configured people, or None if no people are configured."""
         return None if self._people is None else self._people()
 
     def people_of(self, turn: Sequence[Event]) -> Directory | None:
@@ -42,9 +42,7 @@ class Authorizer:
         return self.people if is_for_certain_people(turn) else None
 
     def with_people(self, people: CurrentPeople) -> Authorizer:
-        """Return a copy with a configuration of people, which is read at the time of each
-        answer.
-        """
+        """Return a copy that uses the configured people, which are read for each answer."""
         return Authorizer(*self._rules, people=people)
 
     def __bool__(self) -> bool:
@@ -55,7 +53,7 @@ class Authorizer:
         return Authorizer(*self._rules, rule, people=self._people)
 
     async def admits(self, question: OpenQuestion, user: str | None) -> bool:
-        """Return whether `user` may answer. Exceptions of rules are passed on."""
+        """Return whether `user` may answer. Exceptions raised by rules propagate."""
         for rule in self._rules:
             said = rule(question, user)
             if not (await said if isinstance(said, Awaitable) else said):
@@ -63,13 +61,13 @@ class Authorizer:
         return True
 
     async def check(self, question: OpenQuestion, user: str | None) -> None:
-        """Refuse an answer from a user who may not give it.
+        """Refuse an answer from a user who may not answer the question.
 
         Raises:
             NotAllowed: `user` may not answer this question; it stays open.
         """
         if not await self.admits(question, user):
-            who = f"{user!r} may" if user else "An answerer without a name may"
+            who = f"{user!r} may" if user else "An unnamed user may"
             raise NotAllowed(
                 f"{who} not answer the question {question.id}; it stays open.",
                 id=question.id,
@@ -137,7 +135,7 @@ class AuthorizedAnswerQueue:
         known = (answer.key, answer.at)
         if (
             question is None or known in self._admitted
-        ):  # an answer to a closed question is dropped by the turn
+        ):  # the turn drops answers to closed questions
             return True
         try:
             asked = question if answer.note is not None else as_decided(question, answer.submission)

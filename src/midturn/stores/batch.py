@@ -1,5 +1,5 @@
-"""Batches: adds ids, times and positions to events, and encodes them as lines, which are checked
-before they are written.
+"""Prepares batches of events: adds ids, times and positions, encodes the events as lines, and
+checks that the lines can be read again.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _CLOSING = frozenset(
 _WORDS = frozenset({ev.TurnStart, ev.ChatRequest, ev.ChatResponse, ev.TurnEnd})
 """Text events, which were validated on input.
 
-They are not decoded again to check them, so that the first event does not wait until the decoder is
-built.
+Their lines are not decoded again, so that recording the first event does not have to wait for the
+decoder to be built.
 """
 
 
@@ -63,7 +63,7 @@ def event_id() -> str:
 
 
 def event_ids() -> Iterator[str]:
-    """Return event ids without end."""
+    """Return an endless iterator of event ids."""
     return iter(event_id, "")
 
 
@@ -94,10 +94,11 @@ def stamped(batch: Sequence[ev.Event], clock: TimeOfDay) -> tuple[ev.Event, ...]
 
 
 def decided(decide: Decide, turn: LastTurn, conversation: str) -> tuple[ev.Event, ...]:
-    """Return the batch that `decide` returns for a turn. Call this while no one else can write.
+    """Return the batch that `decide` returns for a turn. Call this while no other process can
+    write.
 
     Raises:
-        TooOld: This version may not write in that turn.
+        TooOld: This version may not continue that turn.
     """
     batch = numbered(decide(turn))
     if batch:
@@ -133,8 +134,8 @@ def _is_enough(needed: str) -> bool:
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    """Return the comparable parts of a version. An invalid version counts as the newest, because
-    a newer program wrote it.
+    """Return the comparable parts of a version. An invalid version is treated as the newest,
+    because a newer program wrote it.
     """
     if not re.match(_VERSION, version):
         return (maxsize,)
@@ -201,7 +202,7 @@ def _check_readable(batch: Sequence[ev.Event], lines: Sequence[bytes], limits: L
     for event, line in zip(batch, lines, strict=True):
         problem = (
             "" if ev.is_opaque(event) else problem_of(line, limits)
-        )  # unreadable events of other programs are stored unchanged
+        )  # unreadable events from other programs are stored unchanged
         if problem:
             raise _unreadable(event, problem)
 
@@ -222,12 +223,14 @@ def _unreadable(event: ev.Event, problem: str) -> StoreError:
 
 
 def may_close(batch: Iterable[ev.Event]) -> bool:
-    """Return whether a batch can make queued answers outdated. Only then is the queue examined."""
+    """Return whether a batch can make queued answers outdated. Otherwise, the queue is not
+    examined.
+    """
     return not _CLOSING.isdisjoint(map(type, batch))
 
 
 def without_standing_decision(line: bytes) -> bytes:
-    """Return a copied line whose standing decision is moved to `metadata.imported`."""
+    """Return a copy of a line in which the standing decision is moved to `metadata.imported`."""
     event = decode_event(clean(line), "")
     if not isinstance(event, ev.Standing):
         return line

@@ -26,9 +26,9 @@ from midturn.stores.open_index import index_in
 T = TypeVar("T")
 PATIENCE: Final = 10.0
 """Maximum seconds to wait for a named lock: enough time for its holder to scan a whole store. A
-holder that was stopped blocks other processes no longer than this.
+suspended holder blocks other processes no longer than this.
 """
-_STEP = 0.01  # seconds between two attempts to take a named lock
+_RETRY_DELAY = 0.01  # seconds between two attempts to take a named lock
 # number of lock files. A name always uses the same file, and several names share one file
 _LOCKS = 64
 
@@ -46,7 +46,7 @@ async def patiently(take: Callable[[], Awaitable[T | None]]) -> T:
                 "Only one process at a time may do this, and another process has been doing it for"
                 f" {PATIENCE:.0f} s. Check that it is not stuck, or end it; then try again."
             )
-        await pause(_STEP)
+        await pause(_RETRY_DELAY)
     return taken
 
 
@@ -103,11 +103,11 @@ LONGEST = 300.0
 
 
 class Tries(Struct, frozen=True):
-    """Failed attempts of workers to continue a turn.
+    """Failed attempts by workers to continue a turn.
 
     Args:
         after: ID of the turn's last event at these attempts. A new event resets the count.
-        count: Number of times that workers have claimed the turn since this event.
+        count: Number of times that workers claimed the turn since this event.
         at: Time of the last claim, in seconds since the Unix epoch.
     """
 

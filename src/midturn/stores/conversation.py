@@ -47,7 +47,7 @@ class Conversation:
         metadata: Metadata | None = None,
         problems: Sequence[str] = (),
     ) -> None:
-        """Create a conversation from values; `problems` are the problems of files other than the
+        """Create a conversation from values. `problems` describes errors in files other than the
         log.
         """
         self.id = id
@@ -115,12 +115,12 @@ class Conversation:
         return tuple(turns(self.events))
 
     def pairs(self) -> list[Exchange]:
-        """Return every inquiry with its response (None if there is none)."""
+        """Return every question with its response, or with None if it has no response."""
         return pairs(self.events)
 
     def provider_view(self) -> list[VisibleEvent]:
-        """Return the events for a model: each call with exactly one result, without inquiries
-        and approvals.
+        """Return the events for a model: each call with exactly one result, without questions and
+        approvals.
         """
         return provider_view(self.events)
 
@@ -135,8 +135,8 @@ class Conversation:
 
 
 def turns_in(parts: Iterable[Part]) -> Iterator[Window]:
-    """Yield the turns of a conversation read in parts. Only one part, and a turn that is not
-    complete yet, are in memory.
+    """Yield the turns of a conversation that is read in parts. At any time, only one part and one
+    incomplete turn are in memory.
     """
     left: Sequence[Event] = ()
     for part in parts:
@@ -158,12 +158,12 @@ def _id_of(directory: Path) -> str:
     return conversation_id(directory.name) or directory.name
 
 
-_MOST_PASTS = 16
-_MOST_BYTES = 64 * 1024 * 1024
+_MAX_HISTORIES = 16
+_MAX_CACHED_BYTES = 64 * 1024 * 1024
 
 
 class HistoryCache:
-    """Histories of the conversations that were opened last, by directory.
+    """Histories of the most recently opened conversations, by directory.
 
     Each history is compared with the file, byte by byte, before it is used.
     """
@@ -191,10 +191,10 @@ class HistoryCache:
             return
         with self._lock:
             self._bytes -= self._pasts.pop(place, NO_PAST).size
-            if 0 < past.size <= _MOST_BYTES:
+            if 0 < past.size <= _MAX_CACHED_BYTES:
                 self._pasts[place] = past
                 self._bytes += past.size
-            while len(self._pasts) > _MOST_PASTS or self._bytes > _MOST_BYTES:
+            while len(self._pasts) > _MAX_HISTORIES or self._bytes > _MAX_CACHED_BYTES:
                 self._bytes -= self._pasts.pop(next(iter(self._pasts))).size
 
 
@@ -204,8 +204,8 @@ PASTS = HistoryCache()
 A program that opens its store for each request reads each history only once.
 """
 
-_MOST_TURNS = 10_000
-_MOST_OVER = 100  # maximum number of finished turns in the cache
+_MAX_CACHED_TURNS = 10_000
+_MAX_FINISHED_TURNS = 100  # maximum number of finished turns in the cache
 _State: TypeAlias = tuple[int, int, int]
 
 
@@ -256,7 +256,7 @@ class TurnCache:
         window = open_turn(turn)
         seen = SeenTurn(path, id, turn, window)
         if state and window is not None:
-            if len(self._turns) >= _MOST_TURNS and id not in self._turns:
+            if len(self._turns) >= _MAX_CACHED_TURNS and id not in self._turns:
                 # removes the newest entry: conversations are examined in order, so the oldest is
                 # needed next
                 self._turns.popitem()
@@ -266,8 +266,8 @@ class TurnCache:
         return seen
 
     def unfinished(self, path: Path) -> Sequence[Event]:
-        """Return the open last turn of the conversation in a directory, without the cache; empty
-        if the turn has ended.
+        """Return the open last turn of the conversation in a directory, without the cache. Return
+        no events if the turn has ended.
         """
         return unfinished_turn(path)
 
@@ -276,17 +276,17 @@ class TurnCache:
         self._turns.pop(id, None)
 
     def make_room(self, ids: Collection[str]) -> None:
-        """Remove all conversations except `ids` if the cache contains many others. The turns of the
-        removed conversations have ended.
+        """Remove all conversations except `ids` if the cache contains many others. Pass all
+        conversations with an open turn as `ids`.
         """
-        if len(self._turns) >= min(_MOST_TURNS, len(ids) + _MOST_OVER):
+        if len(self._turns) >= min(_MAX_CACHED_TURNS, len(ids) + _MAX_FINISHED_TURNS):
             for id in self._turns.keys() - set(ids):  # noqa: A001  the common name of IDs
                 self._turns.pop(id, None)
 
 
 def unfinished_turn(path: Path) -> Sequence[Event]:
-    """Return the last turn of the conversation in `path`, read from the end of the log; empty if
-    the turn has ended.
+    """Return the last turn of the conversation in `path`, read from the end of the log. Return no
+    events if the turn has ended.
     """
     if is_jp(path):
         return ()

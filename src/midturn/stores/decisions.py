@@ -1,5 +1,5 @@
-"""Computes the events that an answer adds to a stored conversation, with the state machine of the
-turn.
+"""Computes the events that an answer adds to a stored conversation, using the state machine of
+turns.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _WHAT: Mapping[PromptKind, str] = {
     "review": "A review of answers",
 }
 _INSTEAD: Mapping[PromptKind, str] = {
-    "tool": "Give its `value`; a yes/no question takes true or false.",
-    "run": "Give `approve`, or the `arguments` to run with instead.",
-    "deliver": "Give `approve`, or the `content` to deliver instead.",
-    "review": "Give `approve`.",
+    "tool": "Pass its `value`, which is true or false for a yes/no question.",
+    "run": "Pass `approve`, or the `arguments` to run with instead.",
+    "deliver": "Pass `approve`, or the `content` to deliver instead.",
+    "review": "Pass `approve`.",
 }
 
 
@@ -64,10 +64,10 @@ def answer_batch(
     """Return the batch that records an answer.
 
     Raises:
-        AnswerError: The answer does not fit its question.
+        AnswerError: The answer is not valid for its question.
         AlreadyAnswered: The question was answered before; the error names the responder and the
             interface.
-        NotOpen: No such question waits in this turn.
+        NotOpen: The turn has no such open question.
     """
     visit = _load_visit()(turn, event_id, event_ids(), conversation, directory)
     _check_way(visit, submission)
@@ -95,11 +95,11 @@ def handed_batch(turn: Sequence[Event], conversation: str, handed: QueuedAnswer)
 
 
 def _ending(turn: Sequence[Event], at: Address, handed: QueuedAnswer) -> Sequence[Event] | None:
-    """Return the batch of a queued answer that ends the whole turn; None if the answer is about a
-    question.
+    """Return the batch for a queued reply that ends the whole turn. Return None if the reply
+    answers a question.
 
     Raises:
-        NotAllowed: Other people have to decide a question of the turn by now.
+        NotAllowed: A question of the turn is now assigned to other people.
     """
     view = TurnView.last(turn)
     if (
@@ -168,7 +168,7 @@ def _check_way(visit: Visit, submission: SubmittedAnswer) -> None:
             [
                 Problem(
                     "",
-                    f"{_WHAT[prompt.kind]} is not answered with {' and '.join(wrong)}."
+                    f"{_WHAT[prompt.kind]} cannot be answered with {' and '.join(wrong)}."
                     f" {_INSTEAD[prompt.kind]}",
                 )
             ]
@@ -222,8 +222,8 @@ def _check_scope(visit: Visit, submission: SubmittedAnswer) -> None:
 
 
 def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:
-    """Return the problem that an answer is missing from a map. A form continues from its open
-    question, which must be answered first.
+    """Return the error for a mapping that has no answer to the open question of a form. A form
+    continues from its open question, which must be answered first.
     """
     asked = next(
         (request.question_id for request in inquiry_requests(turn) if request.event_id == event_id),
@@ -258,7 +258,7 @@ def outdated(handed: Iterable[QueuedAnswer], events: Sequence[Event]) -> list[Qu
     still_open = {
         *turn.open_ids,
         *([turn.record.start_id] if turn.is_open else []),
-    }  # an answer that ends the turn names its start
+    }  # a reply that ends the turn has the event ID of the turn's start
     return [answer for answer in handed if answer.event_id not in still_open or answer.key in noted]
 
 
@@ -279,20 +279,20 @@ def _has_answers(turn: LastTurn) -> bool:
 
 
 def is_ready(turn: LastTurn, find: FindTurn | None = None) -> bool:
-    """Return whether a free turn can continue without an absent person.
+    """Return whether an unlocked turn can continue without waiting for a person.
 
     `find` returns the last turns of nested conversations. Nested turns continue together with
-    this turn. Without `find`, nested turns count as waiting.
+    this turn. Without `find`, nested turns are treated as waiting.
     """
     view = TurnView.last(turn.events)
     return view.goes_on_here and (
-        _has_answers(turn) or view.is_ready or _goes_on_inside(turn, find, is_ready)
+        _has_answers(turn) or view.is_ready or _nested_turn_can_continue(turn, find, is_ready)
     )
 
 
 def is_due(turn: LastTurn, find: FindTurn | None = None, now: str | None = None) -> bool:
-    """Return whether a free open turn can continue without people, now or because a deadline has
-    passed at `now`. For `find` see `is_ready`.
+    """Return whether an unlocked open turn can continue without people, immediately or because a
+    deadline has passed at the time `now`. See `is_ready` for `find`.
     """
     view = TurnView.last(turn.events)
     is_over = now is not None and "" < view.first_deadline <= now
@@ -300,14 +300,14 @@ def is_due(turn: LastTurn, find: FindTurn | None = None, now: str | None = None)
         _has_answers(turn)
         or is_over
         or view.is_due
-        or _goes_on_inside(turn, find, partial(is_due, now=now))
+        or _nested_turn_can_continue(turn, find, partial(is_due, now=now))
     )
 
 
-def _goes_on_inside(
+def _nested_turn_can_continue(
     turn: LastTurn, find: FindTurn | None, judged: Callable[[LastTurn, FindTurn | None], bool]
 ) -> bool:
-    """Return whether a turn inside a tool can continue, has ended, or was never begun.
+    """Return whether a turn inside a tool can continue, has ended, or was never started.
 
     If so, the outer call can continue.
     """

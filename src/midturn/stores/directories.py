@@ -21,9 +21,9 @@ from midturn.stores.log_tail import NAME as LOG, is_jp
 from midturn.stores.metadata import NEW, REMOVED, conversation_id, conversation_number, slug
 from midturn.stores.open_index import OpenIndex
 
-# seconds without a change after which the unfinished directory of a conversation counts as
+# seconds without a change after which the unfinished directory of a conversation is considered
 # abandoned
-_LEFT = 3600.0
+_ABANDONED_AFTER = 3600.0
 _LIST = "ids"  # name of the saved list of all conversations
 
 
@@ -93,8 +93,8 @@ class Directories:
         if len(found) > 1:
             listed = ", ".join(str(path) for path in found)
             raise StoreError(
-                f"Several directories hold a conversation {id!r}: {listed}. Give the directory's"
-                " whole name."
+                f"Several directories have the conversation ID {id!r}: {listed}. Use the full name"
+                " of the directory."
             )
         return found[0]
 
@@ -319,8 +319,8 @@ class Directories:
 
 @cache
 def _real_path(path: Path) -> str:
-    """Resolve a path once in a process, because each store asks for the user's data directory,
-    which does not move.
+    """Resolve a path, and cache the result for the whole process: each store resolves the user's
+    data directory, which does not move.
     """
     return os.path.realpath(path)
 
@@ -346,8 +346,8 @@ def _is_directory(path: str) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of the directories in a folder that may be conversations; none if the folder
-    does not exist.
+    """Return the names of the directories in a folder that may be conversations. Return no names if
+    the folder does not exist.
 
     Directories that a killed process has not finished creating or removing are removed.
     """
@@ -366,13 +366,13 @@ def _names(folder: Path) -> list[str]:
 
 
 def _sweep(folder: Path, left: os.DirEntry[str]) -> None:
-    """Remove an unfinished directory that did not change for an hour, and its link if the target of
-    the link does not exist.
+    """Remove an unfinished directory that has not changed for an hour, and its link if the target
+    of the link does not exist.
     """
     with suppress(OSError):
         if (
             not left.is_dir(follow_symlinks=False)
-            or left.stat(follow_symlinks=False).st_mtime > time.time() - _LEFT
+            or left.stat(follow_symlinks=False).st_mtime > time.time() - _ABANDONED_AFTER
         ):
             return
         _remove(folder / left.name)

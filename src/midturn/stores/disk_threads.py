@@ -23,7 +23,7 @@ can therefore block the loop, once for each stall.
 submitted. Each open log has such a queue.
 
 **Waking the loop.** A finished job is put into its loop's inbox, and the loop is woken only if it
-has not been woken already. A busy loop takes many finished jobs with one wake-up.
+has not been woken already. A busy loop handles many finished jobs after one wake-up.
 
 **Cancellation.** A caller that is cancelled waits until its job is finished, and then raises
 `CancelledError`: the file must not be closed or written while a job is still running. A coroutine
@@ -63,7 +63,7 @@ _WEIGHT: Final = 0.1
 _FAST: Final = 0.001
 """Maximum duration in seconds of a job on a fast disk."""
 _FAST_JOBS: Final = 32
-"""Number of fast jobs in a row after which a disk counts as fast."""
+"""Number of consecutive fast jobs after which a disk is considered fast."""
 
 
 def running_loop() -> AbstractEventLoop | None:
@@ -136,7 +136,7 @@ class DiskQueue:
         """
         while self._generation == _pool.generation and (jobs := list(self._jobs)):
             jobs[-1].block()
-            time.sleep(0)  # lets the thread run that still has to remove the job
+            time.sleep(0)  # yield to the thread that still has to remove the job
 
 
 class _Job(Generic[T]):
@@ -235,7 +235,7 @@ class _Inbox:
             self._is_woken = True
             try:
                 loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop is closed, so nobody waits
+            except RuntimeError:  # the loop is closed, so no caller waits
                 self._jobs.clear()
 
     def _deliver(self) -> None:
@@ -255,7 +255,7 @@ class _Pool:
         self.reset()
 
     def reset(self) -> None:
-        """Begin without threads and jobs."""
+        """Reset the pool to no threads and no jobs."""
         self.generation += 1
         self.mutex = Lock()
         self._inboxes: WeakKeyDictionary[AbstractEventLoop, _Inbox] = WeakKeyDictionary()
@@ -325,7 +325,7 @@ class _Pool:
     def _next(self) -> _Job[Any] | None:
         """Take a job, waiting for one if necessary.
 
-        None if this thread is no longer needed.
+        Return None if this thread is no longer needed.
         """
         while True:
             with suppress(Empty):

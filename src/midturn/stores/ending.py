@@ -1,4 +1,4 @@
-"""Ends an open turn from outside its run, unless a question of it is assigned to other people."""
+"""Ends an open turn from outside its run, unless a question in it is assigned to other people."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _MAX_POLLS = 40
 async def why_not_to_end(
     port: StorePort, admission: Authorizer, conversation: str, who: AnsweredBy
 ) -> str:
-    """Return the reason why a user may not end the open turn of a conversation with its outer and
-    nested turns; empty if the user may end them.
+    """Return why a user may not end the open turn of a conversation, including its outer and nested
+    turns. Return an empty string if the user may end them.
     """
     for each in await open_family(port, await root_of(port, conversation)):
         try:
@@ -41,8 +41,8 @@ async def why_not_to_end(
 
 
 def barred_in(turn: Sequence[Event], admission: Authorizer, who: AnsweredBy) -> str:
-    """Return the reason why a user may not end the turn with these events; empty if the user may
-    end the turn, or if it has ended.
+    """Return why a user may not end the turn with these events. Return an empty string if the user
+    may end the turn, or if it has ended.
     """
     view = TurnView.last(turn)
     return (
@@ -53,11 +53,11 @@ def barred_in(turn: Sequence[Event], admission: Authorizer, who: AnsweredBy) -> 
 async def check_ending(
     port: StorePort, admission: Authorizer, conversation: str, who: AnsweredBy
 ) -> None:
-    """Check that ending the turn does not decide a question for other people.
+    """Check that ending the turn does not decide a question that is assigned to other people.
 
     Raises:
-        NotAllowed: This turn, or a turn that ends with it, has a question for other people. The
-            message names the turn and the question.
+        NotAllowed: This turn, or a turn that ends together with it, has a question that is assigned
+            to other people. The message names the turn and the question.
     """
     if why := await why_not_to_end(port, admission, conversation, who):
         raise NotAllowed(why, user=who.user)
@@ -98,7 +98,7 @@ class TurnEnder:
         self._is_recorded = False
 
     async def end(self, take_over: Callable[[str], Awaitable[None]]) -> bool:
-        """End the turn. Return whether another process runs the turn; that process then ends it.
+        """End the turn. If another process is running the turn, that process ends it: return True.
 
         Raises:
             NotOpen: No turn is open.
@@ -159,7 +159,7 @@ class TurnEnder:
     async def _acknowledged(
         self, mine: QueuedAnswer, take_over: Callable[[str], Awaitable[None]]
     ) -> None:
-        """Wait a moment until the process with the lock ends the turn.
+        """Wait briefly for the process with the lock to end the turn.
 
         If that process has ended, record its queued answers.
 
@@ -172,8 +172,8 @@ class TurnEnder:
                 return
             if not any(each.key == mine.key for each in last.turn.handed):
                 raise NotAllowed(
-                    "The process that runs the turn did not end it: by now, other people have to"
-                    " decide one of its questions."
+                    "The process that runs the turn did not end it, because one of its questions"
+                    " is now assigned to other people."
                 )
             if not isinstance(last, LockedBy):
                 await take_over(self._conversation)

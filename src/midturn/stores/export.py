@@ -45,7 +45,7 @@ from midturn.turn.settings import TurnSettings
 from midturn.turn.turn import Turn
 
 # --------------------------------------------------------------------------------------------------
-# Export for readers. Messages are written unchanged, Markdown included
+# Export for readers. Messages are written unchanged, including their Markdown
 
 
 def export_markdown(turns: Iterable[Window], title: str = "") -> Iterator[str]:
@@ -77,7 +77,7 @@ class _Page:
         self._speaker = ""
 
     def blocks(self, entry: Entry, *, is_open: bool) -> list[str]:  # noqa: PLR0911  one return for each kind of entry
-        """Return the paragraphs of one entry; none if the entry is not part of the dialog."""
+        """Return the paragraphs of one entry, or none if the entry is not part of the dialog."""
         match entry:
             case WordsEntry():
                 return [*self._speaks(_speaker(entry)), _said(entry)]
@@ -237,7 +237,7 @@ class CopiedHistory(Struct, frozen=True):
         """Return the lines without flags and standing decisions, which are valid only in their
         own store, and end the open turn.
         """
-        kept = [_without_force(line) for line in lines]
+        kept = [_without_effects(line) for line in lines]
         return cls(
             kept,
             [
@@ -264,7 +264,7 @@ class Copying:
         Raises:
             StoreLocked: A process runs the last turn of the conversation.
             Unreadable: The conversation cannot be read.
-            StoreError: The other store cannot be read or written.
+            StoreError: One of the stores cannot be read or written.
         """
         history, metadata = await self._read(id)
         made, fate = await self._add(id, history, metadata)
@@ -299,7 +299,7 @@ class Copying:
         return made, "copied" if made == id else "renamed"
 
 
-def _without_force(line: bytes) -> bytes:
+def _without_effects(line: bytes) -> bytes:
     """Return a line whose settings and standing decisions are moved to the key `imported`, where
     they have no effect.
 
@@ -312,11 +312,11 @@ def _without_force(line: bytes) -> bytes:
     if delta is None:
         return line
     of_jp = disarm_delta(line)
-    if of_jp is not None and _has_no_force(_delta_of(decode_event(clean(of_jp), ""))):
+    if of_jp is not None and _has_no_effects(_delta_of(decode_event(clean(of_jp), ""))):
         return of_jp
     return (
         line
-        if _has_no_force(delta)
+        if _has_no_effects(delta)
         else encode_event(replace(delta, delta={"imported": delta.delta}))
     )
 
@@ -325,7 +325,7 @@ def _delta_of(event: Event) -> ConfigDelta | None:
     return next((each for each in delta_events([event]) if each.delta is not None), None)
 
 
-def _has_no_force(delta: ConfigDelta | None) -> bool:
+def _has_no_effects(delta: ConfigDelta | None) -> bool:
     return delta is None or (isinstance(delta.delta, dict) and list(delta.delta) == ["imported"])
 
 

@@ -155,7 +155,7 @@ class FileConversations:
         return claimed
 
     async def _tried(self, id: str) -> FileJournal | None:
-        """Lock a due conversation; None if another process has the lock, or if the pause after a
+        """Lock a due conversation, or None if another process has the lock, or if the pause after a
         failure is not over.
         """
         with self.directories.open(id) as folder:
@@ -179,7 +179,7 @@ class FileConversations:
         return alone_among_files(self.directories.begun(), name)
 
     async def wait_for_work(self) -> None:
-        """Wait until a turn was answered, at most a second. Return immediately if the scanner has
+        """Wait until a turn is answered, at most one second. Return immediately if the scanner has
         not compared all idle conversations yet.
         """
         await self._ready_turns.scanner.wait(_POLL_INTERVAL)
@@ -212,7 +212,7 @@ class FileConversations:
             return CommittedBatch(turn)
 
     async def look(self, id: str) -> CommittedBatch | LockedBy:
-        """Return the last turn, and the process that has the conversation locked for a turn."""
+        """Return the last turn, and the process that locked the conversation for a turn, if any."""
         with self.directories.open(id) as folder:
             holder = lock.holder_now(folder)
             turn = self._last_turn(folder)
@@ -321,7 +321,7 @@ class FileConversations:
             return events.part(mark, *read_metadata(folder))
 
     async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
-        """Return the start of the last turns. Only turns that midturn itself has written count."""
+        """Return the start of the last turns. Only turns that midturn itself wrote are counted."""
         path = self.directories.path(id)
         if is_jp(path):
             return Mark()
@@ -374,10 +374,10 @@ class FileConversations:
                     keys.replace(name, id.encode())
 
     def _remove_key(self, folder: Folder, id: str) -> None:
-        """Make the key of a conversation free.
+        """Release the key of a conversation.
 
-        This comes before the removal of the conversation. Until then, no other process replaces
-        the entry.
+        Call this before the conversation is removed. Until then, no other process replaces the
+        entry.
         """
         try:
             name = folder.read(_KEY).decode("ascii", "replace")
@@ -389,7 +389,7 @@ class FileConversations:
             pass  # the conversation has no key
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
-        """Return the newest conversations in which anything is recorded, the newest first."""
+        """Return the newest conversations that contain events, the newest first."""
         if before:
             numbers = self.directories.ids()
             older = reversed(numbers[: bisect_left(numbers, before)])
@@ -405,7 +405,7 @@ class FileConversations:
     # ----------------------------------------------------------------------------------------------
 
     async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
-        """Create a conversation from lines that were written elsewhere, durably; return its ID."""
+        """Durably create a conversation from the lines of another store, and return its ID."""
         return await on_disk(lambda: self._add(lines, metadata, id))
 
     def _add(self, lines: Iterable[bytes], metadata: Metadata, wanted: str | None) -> str:
@@ -452,11 +452,11 @@ class FileConversations:
     def _last_turn(self, folder: Folder) -> LastTurn:
         handed = AnswerQueueFolder(
             folder
-        ).collect()  # read before the events: an answer removed in between is among the events
+        ).collect()  # read before the events: an answer that is removed in between is in the events
         with EventReader(folder) as events:
             return LastTurn(events.last_turn(), handed, self.directories.are_for_people)
 
-    # Created on first use, because most programs open a store for one conversation that they know.
+    # Created on first use, because most programs open a store for a single known conversation.
 
     @cached_property
     def turns(self) -> OpenTurns:
@@ -492,7 +492,7 @@ _BESIDE = "beside"
 
 def _remove_durably(path: Path) -> None:
     """Remove a renamed directory. The rename is synced first: after a power cut, a removed
-    conversation must not exist again.
+    conversation must not reappear.
     """
     with Folder.at(path.parent) as parent:
         parent.sync()

@@ -1,11 +1,12 @@
-"""Change feed of a store of files, and immediate notification when a turn on disk was answered.
+"""Change feed of a file store, with immediate notification when a turn on disk is answered.
 
-Examining each of 100,000 conversations four times a second would take a whole core. So
-`FileChangeFeed` examines only the conversations for which the watcher got a notification, the
-conversations that a process has locked (running turns do not notify), and in each call a few others
-that have an open turn, until all were examined (a rotation). The rotation finds changes made by
-another host or by an editor. If notifications may have been lost, or the index of open turns
-(`open_index.py`) has changed without a notification, all conversations are examined.
+Examining each of 100,000 conversations four times a second would take a whole core. Therefore,
+`FileChangeFeed` examines only the conversations for which the watcher received a notification, and
+the conversations that a process has locked, because running turns send no notifications. In
+addition, each call examines a few other conversations with an open turn, until all were examined (a
+rotation). The rotation finds changes made by another host or by an editor. If notifications may
+have been lost, or the index of open turns (`open_index.py`) has changed without a notification, all
+conversations are examined.
 
 Notification is an optimization. Without it (other kernels, no inotify watch left) the store is
 polled once a second.
@@ -51,8 +52,8 @@ _READ_SIZE = 65_536
 
 
 class DirectoryWatcher:
-    """Notifies waiters when a conversation in one of several folders was answered. The watch
-    starts with the first wait.
+    """Notifies waiters when a conversation in one of several folders is answered. The watch starts
+    with the first wait.
     """
 
     def __init__(self, folders: Iterable[Path]) -> None:
@@ -64,7 +65,7 @@ class DirectoryWatcher:
         self._mutex = Lock()  # one thread may wait while another one reads the notifications
 
     async def wait(self, most: float) -> None:
-        """Wait until a conversation was answered, at most `most` seconds."""
+        """Wait until a conversation is answered, at most `most` seconds."""
         self.start()
         asyncio = sys.modules.get("asyncio")
         if asyncio is None or asyncio._get_running_loop() is None:  # noqa: SLF001  documented for such uses
@@ -198,8 +199,8 @@ class FileChangeFeed:
         self._mutex = Lock()
 
     async def wait_for_change(self, since: int) -> int:
-        """Wait until an open turn was answered, or until the next poll, because running turns do
-        not notify.
+        """Wait until an open turn is answered, or until the next poll, because running turns send
+        no notifications.
         """
         if since:
             await self._watcher.wait(_POLL_INTERVAL)
@@ -208,8 +209,8 @@ class FileChangeFeed:
         return since + 1
 
     async def lengths(self, since: ChangeCursor | None = None) -> ChangeCursor:
-        """Return the lengths of the files that may have changed since an earlier call; of all
-        files in the first call.
+        """Return the lengths of the files that may have changed since an earlier call. The first
+        call returns the lengths of all files.
         """
         place = since.token if since and isinstance(since.token, _FeedState) else None
         with self._mutex:
@@ -244,7 +245,7 @@ class FileChangeFeed:
             return len(events.lines(length))
 
     def _notified_since(self, count: int) -> set[str] | None:
-        """Return the conversations with a notification after the first `count` notifications;
+        """Return the conversations with a notification after the first `count` notifications, or
         None if notifications were lost. Callers hold the mutex.
         """
         names = self._watcher.notified()

@@ -22,7 +22,7 @@ from midturn.security.process_ancestry import boot as boot_id
 
 _BLOCK = 65_536
 # maximum size in bytes of a file that is not a log; the largest are queued answers with a few MiB
-_LARGEST = 64 * 1024 * 1024
+_MAX_FILE_SIZE = 64 * 1024 * 1024
 PRIVATE = 0o600
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a fifo that another user has put here must not block.
@@ -67,20 +67,20 @@ def refusal(doing: str, path: Path, error: OSError) -> StoreError:
     return StoreError(f"Cannot {doing} {path}: {_reason(error)}.")
 
 
-_ROOM = "Free some disk space, then try again; everything recorded before is safe"
-_RIGHTS = "Give yourself write permission, then try again"
+_DISK_FULL = "Free some disk space, then try again; everything recorded before is safe"
+_NO_WRITE_PERMISSION = "Give yourself write permission, then try again"
 _LOCKS = (
     "This file system has no locks, so two processes could write one conversation; use a file"
     " system with locks"
 )
 _ADVICE = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
+    errno.ENOSPC: _DISK_FULL,
+    errno.EDQUOT: _DISK_FULL,
     errno.EIO: (
         "The disk failed. Check the disk, then try again; everything recorded before is safe"
     ),
-    errno.EROFS: _RIGHTS,
-    errno.EACCES: _RIGHTS,
+    errno.EROFS: _NO_WRITE_PERMISSION,
+    errno.EACCES: _NO_WRITE_PERMISSION,
     errno.EMFILE: (
         "This process has reached its limit of open files. Raise the limit (`ulimit -n`), or run"
         " fewer turns in one process"
@@ -91,8 +91,8 @@ _ADVICE = {
 
 
 class Folder:
-    """A directory, by descriptor. Its files are 0600, and opened without following a link in the
-    last component.
+    """An open directory, identified by its descriptor. Its files have mode 0600, and are opened
+    without following a link in the last path component.
     """
 
     def __init__(self, path: Path, fd: int, name: str = "") -> None:
@@ -133,7 +133,7 @@ class Folder:
 
     @property
     def place(self) -> str:
-        """Path of the directory, as a text."""
+        """Path of the directory, as a string."""
         return f"{self._path}/{self._name}" if self._name else str(self._path)
 
     @classmethod
@@ -197,7 +197,7 @@ class Folder:
         return self.opened(name, flags)[0]
 
     def opened(self, name: str, flags: int) -> tuple[int, os.stat_result]:
-        """Open a regular file as `open` does; return the status of the file, too."""
+        """Open a regular file as `open` does, and also return its status."""
         fd = self.unchecked(name, flags)
         try:
             found = os.fstat(fd)
@@ -224,7 +224,7 @@ class Folder:
         """
         fd, found = self.opened(name, os.O_RDONLY)
         try:
-            if found.st_size > _LARGEST:
+            if found.st_size > _MAX_FILE_SIZE:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
             parts = [os.read(fd, _BLOCK)]
             while parts[-1]:
@@ -234,8 +234,8 @@ class Folder:
         return b"".join(parts)
 
     def write_new(self, name: str, content: bytes) -> None:
-        """Create a file with this content, and wait until it is on the disk; an existing file is
-        an error.
+        """Create a file with this content, and wait until it is on the disk. The file must not
+        exist.
         """
         with self._created(name, content) as fd:
             sync(fd)
@@ -272,7 +272,7 @@ class Folder:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise refusal("look at", self.path / name, error) from error
+            raise refusal("access", self.path / name, error) from error
         return True
 
     def names(self) -> list[str]:
@@ -318,7 +318,7 @@ def check_regular(found: os.stat_result) -> None:
 
 
 def write_all(fd: int, content: bytes) -> None:
-    """Write all bytes. After a partial write, the next write raises the reason."""
+    """Write all bytes. A partial write reports no error; the next write raises it."""
     written = os.write(fd, content)
     while written < len(content):
         written += os.write(fd, memoryview(content)[written:])

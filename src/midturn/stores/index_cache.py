@@ -1,11 +1,11 @@
 """Caches computed from logs, so that the next process need not read all conversations: the files
 `index/<name>-<host>`.
 
-A cache can be deleted at any time. A cache that is missing, broken, of another version, or from
-before the last boot is computed again. An entry for a conversation counts only while the
+A cache can be deleted at any time. A cache is computed again if it is missing, broken, from another
+version, or from before the last boot. An entry for a conversation is valid only while the
 conversation's files are unchanged. The file is replaced atomically by rename, so concurrent and
-killed writers do no harm. The file is never synced, and write errors are ignored. Each host has
-its own file, because time stamps of hosts differ.
+killed writers do no harm. The file is never synced, and write errors are ignored. Each host has its
+own file, because time stamps of hosts differ.
 
 Why no database: SQLite loads 100,000 such rows in 100 ms and writes them in 120 ms, after 14 ms for
 its module; this file is loaded in 40 ms and written in 10 ms. SQLite changes a single row faster,
@@ -34,9 +34,9 @@ from midturn.stores.folder import KEPT, STEPS, Folder, boot, host
 _VERSION: Final = 2
 # nanoseconds: longer than the resolution of any file system's clock
 _CLOCK_STEP: Final = 2_000_000_000
-_MANY: Final = 1_000  # minimum number of names for which the list is saved
-_PAUSE: Final = 60.0  # minimum seconds between two saves of the same list by one process
-_MOST_STEPS: Final = 100_000  # number of bytes above which the file of steps gets no more steps
+_MIN_SAVED_NAMES: Final = 1_000  # minimum number of names for which the list is saved
+_SAVE_INTERVAL: Final = 60.0  # minimum seconds between two saves of the same list by one process
+_MAX_STEPS_SIZE: Final = 100_000  # size in bytes above which no more steps are recorded
 _T = TypeVar("_T")
 
 
@@ -49,7 +49,7 @@ class IndexCache(Generic[_T]):
         self._kind = kind
 
     def load(self) -> _T | None:
-        """Return the content of the file; None if it cannot be used."""
+        """Return the content of the file, or None if it cannot be used."""
         try:
             with (
                 Folder.at(self._conversations) as conversations,
@@ -136,13 +136,13 @@ class IndexCache(Generic[_T]):
                 os.close(fd)
                 folder.remove(f"{self._file}{STEPS}")
                 return -1
-            if found.st_size < _MOST_STEPS:
+            if found.st_size < _MAX_STEPS_SIZE:
                 return fd
             os.close(fd)
         return -1
 
     def steps(self) -> list[Step]:
-        """Return all steps; none if one of them cannot be read."""
+        """Return all steps, or no steps if one of them cannot be read."""
         try:
             with (
                 Folder.at(self._conversations) as conversations,
@@ -155,8 +155,8 @@ class IndexCache(Generic[_T]):
 
 
 def _sweep(folder: Folder, beginning: str) -> None:
-    """Remove temporary files of killed processes. A running process whose file is removed writes
-    the file again the next time.
+    """Remove temporary files of killed processes. If the file of a running process is removed, the
+    process writes it again the next time.
     """
     for left in folder.names():
         if left.startswith(beginning):
@@ -181,8 +181,8 @@ _NOWHERE: Final = (0, 0, 0, 0)
 
 
 def folder_state(folder: Path) -> FolderState:
-    """Return a state that changes when a name is added to a folder or removed from it; zeros if
-    there is no folder.
+    """Return a state that changes when a name is added to a folder or removed from it. Return zeros
+    if the folder does not exist.
 
     Two changes in one tick of the clock are detected as well, because most file systems count
     subdirectories in the number of links, or the bytes of the names in the size.
@@ -219,8 +219,8 @@ class Step(Struct, frozen=True, array_like=True):
 class IdList(Struct, dict=True):
     """IDs, oldest first, and the states of the folders when they were listed.
 
-    The IDs are stored as the lines of one text, so that a command that needs the newest of
-    100,000 reads only its end.
+    The IDs are stored as lines of one string, so that a command that needs only the newest of
+    100,000 IDs reads only the end of the string.
     """
 
     states: list[FolderState]
@@ -247,7 +247,7 @@ class IdList(Struct, dict=True):
             end = begin
 
     def grown(self, states: list[FolderState], made: Sequence[str]) -> IdList:
-        """Return a list with more ids. Usually all new ids are newer than the present ids."""
+        """Return a list with more ids. Usually all new ids are newer than the existing ids."""
         if made and min(made) > next(self.newest_first(), ""):
             return IdList(states, "\n".join([*filter(None, [self.lines]), *sorted(made)]))
         return IdList.of(states, sorted([*self.ids, *made]))
@@ -270,7 +270,7 @@ class CachedList:
         self._folders = folders
         self._listing = listing
         self._current: IdList | None = None
-        self._saved = -_PAUSE
+        self._saved = -_SAVE_INTERVAL
 
     def ids(self) -> list[str]:
         """Return the ids, the oldest first."""
@@ -289,7 +289,7 @@ class CachedList:
         if _NOWHERE in states or max(state[1] for state in states) + _CLOCK_STEP > began:
             return found  # a change in the same tick of the clock might not be noticed
         self._current = found
-        if len(found.ids) >= _MANY and time.monotonic() - self._saved >= _PAUSE:
+        if len(found.ids) >= _MIN_SAVED_NAMES and time.monotonic() - self._saved >= _SAVE_INTERVAL:
             self._saved = time.monotonic()
             self._save(found)
         return found
@@ -306,8 +306,8 @@ class ConversationList(CachedList):
     """The IDs of all conversations in folders. If the recorded steps explain every change of the
     first folder since the list was saved, the IDs of the steps are added to the saved list.
 
-    So a new conversation does not cause a new listing. After any other change, the folders are
-    listed.
+    Therefore, the folders are not listed again for a new conversation. They are listed again after
+    any other change.
     """
 
     def _followed(self, kept: IdList, states: list[FolderState]) -> IdList | None:

@@ -1,9 +1,9 @@
-"""The log of one locked conversation: a `PortJournal` on an `events.jsonl`. Whole batches are
-appended, and never changed.
+"""The log of one locked conversation: a `PortJournal` that is stored in an `events.jsonl` file.
+Only whole batches are appended, and they are never changed.
 
 A batch is one `write` and one sync. After the first batch, the conversation's directory is synced
 once as well. On Linux, these two syncs also make the names of the new directories durable. On other
-systems the directory of the conversations is synced once, too.
+systems, the directory that contains the conversations is also synced once.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class EventFile:
     """
 
     def __init__(self, folder: Folder) -> None:
-        """Open the file, create it if it is missing, and cut a torn end, which is saved as
-        `events.torn-<time>`.
+        """Open the file, and create it if it is missing. An incomplete batch at the end is removed,
+        and saved as `events.torn-<time>`.
 
         Raises:
             StoreError: The file cannot be opened or repaired.
@@ -99,8 +99,8 @@ class EventFile:
         returns.
 
         Raises:
-            StoreError: The disk refused the write, or another program changed the file. No event
-                of the batch is recorded; earlier batches are.
+            StoreError: The write failed, or another program changed the file. No event of the batch
+                is recorded; earlier batches are.
         """
         if not self.is_closed_between_appends:
             self._append(b"".join(lines))
@@ -135,8 +135,8 @@ class EventFile:
         self.end += len(batch)
 
     def check_ours(self) -> None:
-        """Refuse to write if another program has changed the file, because the events in memory
-        would differ from those on disk.
+        """Refuse to write if another program changed the file, because the events in memory would
+        differ from those on disk.
         """
         if self._broken:
             raise StoreError(self._broken)
@@ -162,7 +162,7 @@ class EventFile:
         )
 
     def _take_back(self) -> None:
-        """Truncate the rest of a failed write. If that fails as well, nothing may be appended
+        """Truncate the file after a failed write. If that fails as well, nothing may be appended
         until the file is opened again.
         """
         try:
@@ -188,7 +188,7 @@ class EventFile:
         sync(fd)
 
     def _sync_names(self) -> None:
-        """Sync the directory, because Btrfs may have stored it under its hidden first name."""
+        """Sync the directory, because Btrfs may have stored it under its temporary hidden name."""
         with self._folder.inside(".") if self._folder.fd < 0 else nullcontext(self._folder) as own:
             self.syncs += 1
             own.sync()
@@ -280,8 +280,8 @@ class Writer:
                 meantime.
 
         Raises:
-            StoreError: The batch is too large, or the disk refused the write. No event of the
-                batch is recorded.
+            StoreError: The batch is too large, or the write failed. No event of the batch is
+                recorded.
         """
         written, lines = as_written(batch, self._limits)
         kinds = set(map(type, written))
@@ -323,8 +323,8 @@ class FileJournal:
     """The only writer of a conversation, until `close`. `syncs` is the number of syncs."""
 
     def __init__(self, writer: Writer, known: HistoryPrefix = NO_PAST) -> None:
-        """Take over `writer` with its folder; `known` is the history from an earlier journal of
-        this conversation.
+        """Take ownership of `writer` and its folder. `known` is the history from an earlier journal
+        of this conversation.
         """
         self._writer = writer
         self._closed = False
@@ -335,7 +335,7 @@ class FileJournal:
         self.events: Sequence[Event] = EventLog(self._events, self.past)
         """Everything recorded so far, oldest first."""
         self.answers = FileAnswerQueue(writer.answers)
-        """Answers that other processes have queued."""
+        """Answers that other processes queued."""
         writer.mend(last_turn(self.events))
         writer.save_descriptors()
 
@@ -359,8 +359,8 @@ class FileJournal:
         durable when this returns.
 
         Raises:
-            StoreError: The disk refused the write, or the batch is too large. No event of the
-                batch is recorded; earlier batches are.
+            StoreError: The write failed, or the batch is too large. No event of the batch is
+                recorded; earlier batches are.
         """
         if batch:
             await self._writer.append(batch, self._record)

@@ -1,6 +1,4 @@
-"""Conversations of `jp`, a command-line tool with a similar log: read as they are, imported, and
-exported for it.
-"""
+"""Reads, imports and exports conversations of `jp`, a command-line tool with a similar log."""
 
 from __future__ import annotations
 
@@ -76,7 +74,7 @@ def _each_string(field: bytes, change: Callable[[bytes, int], bytes]) -> bytes:
 
 
 def _decoded(token: bytes) -> str | None:
-    """Return the decoded base64 of a string; None if encoding it again would not give the same
+    """Return the decoded base64 of a string, or None if encoding it again would not give the same
     string.
     """
     text = _text(token)
@@ -88,7 +86,7 @@ def _decoded(token: bytes) -> str | None:
 
 
 def _text(token: bytes) -> str | None:
-    """Return the string of a JSON token; None if it contains a lone surrogate, which UTF-8
+    """Return the string of a JSON token, or None if it contains a lone surrogate, which UTF-8
     cannot encode.
     """
     try:
@@ -125,10 +123,9 @@ _OBJECT: Final = msgspec.json.Decoder(JsonObject)
 class Imported(Struct, frozen=True, omit_defaults=True):
     """The `imported` field of a line: the information needed to export the entry unchanged.
 
-    `plain` has the numbers of the strings in the hidden field that were not encoded.
+    `plain` contains the numbers of the strings in the hidden field that were not encoded.
     `tool_answers` is the argument of that name, as JSON, and `tool_answers_at` its position among
-    the arguments. `wraps_delta` is true if `delta` was moved to `delta.imported`
-    (`disarm_delta`).
+    the arguments. `wraps_delta` is true if `delta` was moved to `delta.imported` (`disarm_delta`).
     """
 
     source: str = msgspec.field(default_factory=lambda: "jp")
@@ -141,9 +138,9 @@ class Imported(Struct, frozen=True, omit_defaults=True):
 class JpConversation(Struct, frozen=True):
     """A conversation of `jp`.
 
-    `id` is empty if the folder's name has none. `lines` are the lines for our `events.jsonl`; the
-    last one is `base_config.json`, if there is such a file. `metadata` is `metadata.json` as it was
-    read.
+    `id` is empty if the folder's name contains no ID. `lines` contains the lines for midturn's
+    `events.jsonl`; the last one is `base_config.json`, if there is such a file. `metadata` is
+    `metadata.json` as it was read.
     """
 
     id: str
@@ -183,7 +180,7 @@ def read_jp(folder: Path) -> JpConversation:
     """Read a conversation of `jp`, without changing it.
 
     Raises:
-        StoreError: A file cannot be read, or has another format; the message names the file.
+        StoreError: A file cannot be read, or has the wrong format. The message names the file.
     """
     metadata = _read(folder / METADATA) if (folder / METADATA).exists() else b"{}"
     files = [
@@ -237,7 +234,7 @@ def _file_line(name: str, content: bytes, file: str) -> bytes:
 
 
 def _fields_of(line: bytes) -> dict[str, Raw]:
-    """Return the fields of a line; none if it is not a JSON object."""
+    """Return the fields of a line, or no fields if it is not a JSON object."""
     try:
         return _FIELDS.decode(line)
     except (ValueError, RecursionError):
@@ -263,7 +260,7 @@ def disarm_delta(line: bytes) -> bytes | None:
 
 
 def _wrapped(delta: Raw) -> Raw | None:
-    """Return the configuration inside a moved delta; None if the delta was not moved."""
+    """Return the configuration inside a moved delta, or None if the delta was not moved."""
     inside = _fields_of(bytes(delta))
     return inside["imported"] if list(inside) == ["imported"] else None
 
@@ -304,8 +301,8 @@ def _line(entry: bytes) -> bytes:
 
 
 def text_of(fields: dict[str, Raw], name: str) -> str:
-    """Return a string field of an event that is split into its fields; empty if the field is
-    missing or not a string.
+    """Return a string field of an event that is split into its fields, or an empty string if the
+    field is missing or not a string.
     """
     try:
         return msgspec.json.decode(fields.get(name, b'""'), type=str)
@@ -327,8 +324,8 @@ def _read(path: Path) -> bytes:
 
 # --------------------------------------------------------------------------------------------------
 # Export a conversation in the format of `jp`: imported entries are unchanged, other entries have
-# the older form. Of midturn's own events, `jp` gets only the types and keys that it knows: no
-# `turn_end` events, approvals, configuration or names of responders.
+# the older form. Of midturn's own events, only the types and keys that `jp` supports are exported:
+# no `turn_end` events, approvals, configuration or names of responders.
 
 
 _KEYS: Final = {
@@ -385,7 +382,7 @@ _LEAST_CONFIG: Final = {
 
 
 def _file_in(line: bytes) -> tuple[str, bytes] | None:
-    """Return the name and the content of a file that a line holds; None for other lines."""
+    """Return the name and the content of a file that a line contains; None for other lines."""
     fields = _fields_of(line) if FILE_LINE.encode() in line else {}
     if text_of(fields, "type") != FILE_LINE or _imported(fields) is None:
         return None
@@ -499,7 +496,7 @@ def _texts(labels: Json | None) -> list[str]:
 
 
 def _entry(line: bytes) -> bytes | None:
-    """Return the entry of a line; None if `jp` has no such kind of entry."""
+    """Return the entry of a line, or None if `jp` has no such kind of entry."""
     fields = _fields_of(line)
     if not fields and _is_json(
         line
@@ -563,7 +560,7 @@ def _ours(line: bytes) -> bytes | None:
         fields["question"] = {
             **question,
             "persistence": "turn",
-        }  # the nearest value that `jp` knows
+        }  # the nearest value that `jp` supports
     for hidden in ("metadata", HIDDEN.get(event.type, "")):
         if hidden in values:
             fields[hidden] = Raw(hide(msgspec.json.encode(values[hidden])))

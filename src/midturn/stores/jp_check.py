@@ -67,12 +67,12 @@ def _of_question(entry: Mapping[str, Json]) -> Iterator[str]:
     if kind not in _ANSWER_TYPES:
         yield (
             f"the question {entry.get('id')!r} has the answer type {kind!r}, which `jp` does not"
-            " know"
+            " support"
         )
     source = _member(entry, "source").get("source")
     if source not in _SOURCES:
         yield (
-            f"the question {entry.get('id')!r} has the source {source!r}, which `jp` does not know"
+            f"the question {entry.get('id')!r} has the source {source!r}, which `jp` does not support"
         )
 
 

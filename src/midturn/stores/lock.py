@@ -28,7 +28,7 @@ from midturn.security.process_ancestry import boot, namespace
 from midturn.stores.folder import PRIVATE, Folder, check_regular, refusal, reporting_os_errors
 
 NAME = "lock"
-_STEP = 0.005  # seconds between two tries while the conversation is locked for one append
+_RETRY_DELAY = 0.005  # seconds between two tries while the conversation is locked for one append
 _TRIES = 1_000
 # number of file descriptors that are reserved for logs that are opened for one append, and for
 # other uses
@@ -63,8 +63,9 @@ class Holder(Struct, frozen=True, omit_defaults=True):
         return self.pid == os.getpid() and self._is_here()
 
     def stays(self) -> bool:
-        """Return whether the conversation is locked for a turn. False if the file names no process,
-        or a process that has ended: then another process has the lock for one append.
+        """Return whether the conversation is locked for a turn. Return False if the file names no
+        process, or a process that has ended. In that case, another process has the lock for one
+        append.
         """
         if not self.pid:
             return False
@@ -79,8 +80,8 @@ class Holder(Struct, frozen=True, omit_defaults=True):
         return True
 
     def _is_here(self) -> bool:
-        """Return whether the process ID is valid here: same host, boot and namespace. Without a
-        boot ID, only the host counts.
+        """Return whether the process ID is valid in this process: same host, boot and namespace.
+        Without a boot ID, only the host is compared.
         """
         if self.host not in (None, _host()):
             return False
@@ -155,7 +156,7 @@ class Lock:
         ):  # the system assigns the lowest free number, so it shows how many are in use
             raise StoreError(
                 f"This process may have {limit:,} files open at once (`ulimit -n`), and nearly all"
-                " are in use, so no further conversation is opened; the turns that run are not"
+                " are in use, so no further conversation is opened; running turns are not"
                 " affected. Raise the limit, or run fewer turns in one process."
             )
 
@@ -179,7 +180,7 @@ class Lock:
                 holder = self._read()
                 if holder.stays():
                     raise _locked(folder, holder) from None
-                await pause(_STEP)
+                await pause(_RETRY_DELAY)
             else:
                 return
         raise Busy(
@@ -193,10 +194,10 @@ class Lock:
         return _decoded(os.pread(self._fd, 1_000, 0))
 
     def _sign(self, holder: Holder, there: os.stat_result) -> None:
-        """Write `holder` into the file. Call this with the lock.
+        """Write `holder` into the file. Call this while holding the lock.
 
-        The old text is overwritten before the file is truncated, so that a reader finds a text at
-        any time.
+        The old text is overwritten before the file is truncated, so that a reader always finds a
+        text.
         """
         if stat.S_IMODE(there.st_mode) != PRIVATE:
             os.fchmod(self._fd, PRIVATE)
@@ -215,7 +216,7 @@ def _descriptor_limit() -> int:
 
 def is_held(folder: Folder) -> bool:
     """Return whether the conversation is locked now."""
-    with reporting_os_errors("look at", folder, NAME):
+    with reporting_os_errors("access", folder, NAME):
         try:
             fd = folder.open(NAME, os.O_RDONLY)
         except FileNotFoundError:
@@ -230,8 +231,8 @@ def is_held(folder: Folder) -> bool:
 
 
 def holder_now(folder: Folder) -> Holder | None:
-    """Return the process that has the conversation locked for a turn; None if the conversation is
-    free, or locked for one append.
+    """Return the process that has the conversation locked for a turn, or None if the conversation
+    is free, or locked for one append.
     """
     if not is_held(folder):
         return None
@@ -243,13 +244,13 @@ def holder_now(folder: Folder) -> Holder | None:
 
 
 def for_a_turn() -> Holder:
-    """Return the text for a lock during a turn: this process and the current time."""
+    """Return the `Holder` for a lock during a turn: this process and the current time."""
     return Holder(os.getpid(), now(), host=_host(), boot=boot() or None, namespace=namespace())
 
 
 def for_a_moment() -> Holder:
-    """Return the empty text for a lock during a single append. Other writers wait for the end of
-    this append.
+    """Return the empty `Holder` for a lock during a single append. Other writers wait for the end
+    of this append.
     """
     return Holder()
 
@@ -267,7 +268,7 @@ def _decoded(text: bytes) -> Holder:
 
 
 def _checked(folder: Folder, fd: int) -> os.stat_result:
-    """Return the status of the lock file. Call this with the lock.
+    """Return the status of the lock file. Call this while holding the lock.
 
     Raises:
         OSError: The lock file is not a regular file.
@@ -315,7 +316,7 @@ def lives(process: ProcessMark | None) -> bool:
     """Return whether a process is running. A process of another machine, or from before the last
     boot, is not running.
 
-    A process in another container cannot be looked up, so it counts as running.
+    A process in another container cannot be looked up, so it is treated as running.
     """
     if process is None or process.boot != boot():
         return False
@@ -337,8 +338,8 @@ def _is_here(process: ProcessMark) -> bool:
 
 
 def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
-    """Return the question with the current state of the process that asks; None if its deadline has
-    passed, because the agent then shows its own dialog.
+    """Return the question with the current state of the process that asks, or None if its deadline
+    has passed, because the agent then shows its own dialog.
     """
     if question.deadline and question.deadline <= now:
         return None
@@ -351,7 +352,7 @@ def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
 
 
 def parent(pid: int) -> int:
-    """Return the parent of a process; 0 if it is unknown."""
+    """Return the parent of a process, or 0 if it is unknown."""
     fields = _stat(pid)
     if fields:
         return int(fields[_PARENT])
@@ -359,8 +360,8 @@ def parent(pid: int) -> int:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process; empty if it has ended, even if its parent has not read
-    its exit status yet.
+    """Return the start time of a process, or an empty string if it has ended, even if its parent
+    has not read its exit status yet.
     """
     fields = _stat(pid)
     state = fields[0] if fields else ps(pid, "stat")

@@ -22,7 +22,7 @@ _LOG = logging.getLogger("midturn.store")
 
 
 class LockedConversation:
-    """The only writer of a conversation, until its `async with` block is left."""
+    """The only writer of a conversation, until its `async with` block exits."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class LockedConversation:
         self._journal = journal
         self._is_answered_inside = is_answered_inside
         self._clock = clock
-        self._taken_over = 0
+        self._event_count_after_drain = 0
         self.answers: AuthorizedAnswerQueue | PortAnswerQueue = (
             AuthorizedAnswerQueue(journal, admission) if admission else journal.answers
         )
@@ -43,8 +43,8 @@ class LockedConversation:
         self.events: Sequence[Event] = journal.events
         """Everything recorded so far, oldest first."""
         self.append = journal.append
-        """Writes a batch atomically; when it returns, the batch is durable. Raises `StoreLocked`
-        if another process has taken over.
+        """Writes a batch atomically; when it returns, the batch is durable. Raises `StoreLocked` if
+        another process took over the conversation.
         """
 
     async def __aenter__(self) -> Self:
@@ -62,24 +62,28 @@ class LockedConversation:
                 error is None or isinstance(error, Exception)
             ):  # otherwise this process is ending, and the next process that opens the conversation records them
                 await self.drain_answer_queue()
-                is_left_to_others = (
-                    len(self.events) == self._taken_over
+                has_no_new_events = (
+                    len(self.events) == self._event_count_after_drain
                 )  # no turn has continued since the queued answers were recorded
                 if error is None and (
-                    is_left_to_others or await self._is_answered_inside(self.events)
+                    has_no_new_events or await self._is_answered_inside(self.events)
                 ):
                     self._journal.mark_ready()
         except StoreError as refused:
-            _LOG.warning("answers wait in conversation %s: %r", self.conversation, str(refused))
+            _LOG.warning(
+                "cannot record the queued answers of conversation %s: %r",
+                self.conversation,
+                str(refused),
+            )
         finally:
             await self._journal.__aexit__(kind, error, trace)
 
     async def drain_answer_queue(self) -> None:
         """Record the remaining queued answers. Answers to closed questions are dropped."""
-        handed_over = await self.answers.collect()
-        if not handed_over:
+        queued_answers = await self.answers.collect()
+        if not queued_answers:
             return
-        for handed in handed_over:
+        for handed in queued_answers:
             window = last_turn(self.events)
             try:
                 batch = handed_batch(window.events if window else (), self.conversation, handed)
@@ -90,4 +94,4 @@ class LockedConversation:
                 await self.answers.refuse(handed.key)
             else:
                 await self.append(stamped(batch, self._clock))
-                self._taken_over = len(self.events)
+                self._event_count_after_drain = len(self.events)

@@ -29,7 +29,7 @@ LARGEST_BLOCK = 4 * 1024 * 1024
 
 
 def is_jp(folder: Path) -> bool:
-    """Return whether the directory holds a conversation that only `jp` has recorded."""
+    """Return whether the directory contains a conversation that only `jp` recorded."""
     place = os.fspath(
         folder
     )  # called for each listed conversation, so the most common case is tested first
@@ -104,8 +104,8 @@ class FileEnd:
 
 
 def lines_backwards(file: FileEnd, end: int) -> Iterator[WholeLine]:
-    """Yield the lines before `end` (just behind a newline, or 0), the last line first, without
-    blank lines.
+    """Yield the lines before `end`, the last line first, without blank lines. `end` is an offset
+    directly after a newline, or 0.
     """
     position, block, behind = end, FIRST_BLOCK, b""
     while position > 0:
@@ -142,8 +142,8 @@ def last_turn(file: FileEnd, end: int) -> list[WholeLine]:
 
 
 def unfinished_turn(file: FileEnd, end: int) -> list[WholeLine]:
-    """Return the lines of the last turn; none if it has a `turn_end`. A turn of an older version
-    may have ended without one.
+    """Return the lines of the last turn, or no lines if it has a `turn_end`. A turn that an older
+    version wrote may have ended without this event.
     """
     found: list[WholeLine] = []
     for line in lines_backwards(file, end):
@@ -167,7 +167,7 @@ def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[WholeLin
 
 
 def _last_newline(file: FileEnd) -> int:
-    """Return the offset after the last newline; 0 if there is none."""
+    """Return the offset after the last newline, or 0 if there is none."""
     position, block = file.size, FIRST_BLOCK
     while position > 0:
         length = min(block, position)
@@ -236,7 +236,7 @@ def _plain_ending(file: FileEnd) -> LogEnd | None:
     while begin and not start:
         if file.size - begin > LARGEST_BLOCK:
             return None
-        # the block that is read doubles each time
+        # the size of the block is doubled each time
         begin = max(2 * begin - file.size - FIRST_BLOCK, 0)
         data = file.read(begin, file.size)
         if not data.endswith(b"\n"):
@@ -280,7 +280,7 @@ class ReadStream(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """The place at which reading continues: an offset in bytes or events, and the number of the
+    """The position at which reading continues: an offset in bytes or events, and the number of the
     line. Only the store that returned the mark can use it.
 
     `turns` is the number of turns before the mark, if they were counted.
@@ -295,7 +295,7 @@ class Part(Struct, frozen=True, kw_only=True):
     """A part of a conversation: its lines and their events. `following` is the start of the next
     part; None if this is the last one.
 
-    `problems` are the problems of files other than the log. Only the last part contains them.
+    `problems` describes errors in files other than the log. Only the last part contains them.
     """
 
     lines: Sequence[bytes]
@@ -355,7 +355,7 @@ class EventReader:
 
     def last_turns(self, count: int, before: int | None = None) -> Mark:
         """Return the start of the last turns (see `StorePort.last_turns`). Only turns that midturn
-        itself has written are found. The bytes are not cached.
+        itself wrote are found. The bytes are not cached.
         """
         with reporting_os_errors("read", self._folder, NAME):
             if before is None:
@@ -365,7 +365,7 @@ class EventReader:
             return self._turn(first) if first > 1 else Mark()
 
     def _from_the_end(self, count: int) -> Mark:
-        """Find the start of the last turns. Lines before this place are only counted, because
+        """Find the start of the last turns. Lines before this position are only counted, because
         messages contain line numbers.
         """
         end, size, behind = self._end, FIRST_BLOCK, b""

@@ -97,7 +97,7 @@ class MemoryFeed:
 
 
 class MemoryConversation:
-    """The content of a conversation's directory on disk: events, metadata, lock, queued answers."""
+    """Equivalent of a conversation's directory on disk: events, metadata, lock, queued answers."""
 
     def __init__(
         self, id: str, events: Sequence[Event], metadata: Metadata, limits: Limits = DEFAULT_LIMITS
@@ -107,7 +107,7 @@ class MemoryConversation:
         self.metadata = metadata
         self.answers = MemoryFeed()
         self.mutex = threading.Lock()
-        """Taken for a moment by readers and writers in any thread."""
+        """Held briefly by readers and writers in any thread."""
         self.since = ""
         """Time at which the conversation was locked for a turn; empty if it is free."""
         self.tries = Tries()
@@ -172,13 +172,13 @@ class MemoryJournal:
     """The only writer of a conversation in memory, until `close`."""
 
     def __init__(self, held: MemoryConversation) -> None:
-        """Write to a conversation that the caller has locked."""
+        """Write to a conversation that the caller locked."""
         self._held = held
         self._closed = False
         self.events: Sequence[Event] = EventLog(held.events)
         """Everything recorded so far, oldest first."""
         self.answers = held.answers
-        """Answers that other tasks have queued."""
+        """Answers that other tasks queued."""
 
     @property
     def conversation(self) -> str:
@@ -226,8 +226,8 @@ def holder_here() -> str:
     return f"pid {os.getpid()} on {os.uname().nodename}"
 
 
-_LOOK = 0.05  # seconds between two polls for due conversations
-_WATCHED = 0.25  # seconds between two polls for changes
+_POLL_INTERVAL = 0.05  # seconds between two polls for due conversations
+_CHANGE_POLL_INTERVAL = 0.25  # seconds between two polls for changes
 
 
 class MemoryChangeFeed:
@@ -239,7 +239,7 @@ class MemoryChangeFeed:
     async def wait_for_change(self, since: int) -> int:
         """Wait until the next poll."""
         if since:
-            await pause(_WATCHED)
+            await pause(_CHANGE_POLL_INTERVAL)
         return since + 1
 
     async def lengths(self, since: ChangeCursor | None = None) -> ChangeCursor:
@@ -272,7 +272,7 @@ class MemoryKeyValueStore:
 
 
 class MemoryConversations:
-    """A `StorePort` whose conversations end with the process."""
+    """A `StorePort` whose conversations are lost when the process ends."""
 
     needs_loop = False
     is_for_people = False
@@ -341,7 +341,7 @@ class MemoryConversations:
 
     async def wait_for_work(self) -> None:
         """Wait until the next poll."""
-        await pause(_LOOK)
+        await pause(_POLL_INTERVAL)
 
     async def settle(self, id: str, decide: Decide) -> CommittedBatch | LockedBy:
         """Append the events that `decide` returns."""
@@ -354,11 +354,11 @@ class MemoryConversations:
             return CommittedBatch(turn)
 
     async def look(self, id: str) -> CommittedBatch | LockedBy:
-        """Return the last turn, and the task that has the conversation locked."""
+        """Return the last turn, and the task that locked the conversation, if any."""
         return await self.settle(id, lambda _: ())
 
     async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
-        """Queue an answer for the task that has the conversation locked."""
+        """Queue an answer for the task that locked the conversation."""
         kept = self._get(held.conversation)
         with kept.mutex:
             return kept.is_held and kept.answers.put(answer)
@@ -387,9 +387,9 @@ class MemoryConversations:
             case "open":
                 found = [kept.id for kept in self._open()]
             case "ready":
-                found = [kept.id for kept in self._open() if self._goes_on(kept, is_ready)]
+                found = [kept.id for kept in self._open() if self._can_continue(kept, is_ready)]
             case "ready_or_interrupted":
-                found = [kept.id for kept in self._open() if self._goes_on(kept, is_due)]
+                found = [kept.id for kept in self._open() if self._can_continue(kept, is_due)]
         return list(islice((number for number in found if after is None or number > after), limit))
 
     async def find_key(self, key: str) -> str | None:
@@ -413,7 +413,7 @@ class MemoryConversations:
         ]
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
-        """Return the newest conversations in which anything is recorded, the newest first."""
+        """Return the newest conversations that contain events, the newest first."""
         return [
             kept.id
             for kept in reversed(list(self._kept.values()))
@@ -486,7 +486,7 @@ class MemoryConversations:
     def _open(self) -> list[MemoryConversation]:
         return [kept for kept in list(self._kept.values()) if open_turn(kept.events)]
 
-    def _goes_on(
+    def _can_continue(
         self, kept: MemoryConversation, judged: Callable[[LastTurn, FindTurn], bool]
     ) -> bool:
         turn = kept.last_turn()
@@ -517,7 +517,8 @@ class MemoryConversations:
 
 
 class MemoryStore(ConversationStore):
-    """Conversations that end with the process, for tests and for programs that store nothing.
+    """Conversations that are lost when the process ends, for tests and for programs without
+    storage.
 
     Args:
         limits: Limits for the nesting of answers and the size of a batch.

@@ -21,7 +21,7 @@ NAME = "metadata.json"
 
 class Metadata(Struct, frozen=True, kw_only=True):
     """Title, labels and times of a conversation. The times are in RFC 3339, or in the format of an
-    older version. `others` has the keys of other versions.
+    older version. `others` contains the keys that other versions wrote.
     """
 
     title: str = ""
@@ -67,8 +67,8 @@ def decode_metadata(content: bytes) -> Metadata:
 
 
 def read_metadata(folder: Folder) -> tuple[Metadata, str]:
-    """Return a conversation's metadata, and the problem of its file, if any. A conversation is
-    readable without the file.
+    """Return a conversation's metadata, and an error message if the file cannot be read. A
+    conversation is readable without the file.
     """
     try:
         content = folder.read(NAME)
@@ -98,7 +98,7 @@ def write_first_metadata(folder: Folder, metadata: Metadata) -> None:
 
 
 def change_metadata(folder: Folder, **changes: str | tuple[str, ...]) -> Metadata:
-    """Change single fields. All other fields are kept, including keys of other versions.
+    """Change single fields. All other fields are kept, including keys that other versions wrote.
 
     Raises:
         StoreError: The file exists but cannot be read. It is not changed.
@@ -106,7 +106,7 @@ def change_metadata(folder: Folder, **changes: str | tuple[str, ...]) -> Metadat
     metadata, problem = read_metadata(folder)
     if problem:
         raise StoreError(
-            f"{problem} Repair or remove the file first: writing would lose what is in it."
+            f"{problem} Repair or remove the file first: writing it would discard its content."
         )
     changed = msgspec.structs.replace(metadata, **changes)
     write_metadata(folder, changed)
@@ -139,7 +139,7 @@ def conversation_number() -> int:
 
 
 def conversation_id(directory: str) -> str | None:
-    """Return the ID in the name of a conversation's directory; None if the name is not
+    """Return the ID in the name of a conversation's directory, or None if the name is not
     `<id>-<slug>`.
     """
     found = _DIRECTORY.fullmatch(directory)
@@ -147,16 +147,16 @@ def conversation_id(directory: str) -> str | None:
 
 
 def conversation_in(directory: str) -> str:
-    """Return the ID of the conversation in this directory, also while it is being created;
-    without an ID, the whole name.
+    """Return the ID of the conversation in this directory, even while it is being created. If the
+    name has no ID, return the whole name.
     """
     name = directory.removeprefix(NEW)
     return conversation_id(name) or name
 
 
 def slug(words: str) -> str:
-    """Return the first words of a request in a form for directory names; `untitled` if none of
-    it is ASCII.
+    """Return the first words of a request, formatted for directory names, or `untitled` if they
+    contain no ASCII letters or digits.
     """
     plain = (
         unicodedata.normalize("NFKD", words[:1_000])
@@ -174,9 +174,9 @@ def slug(words: str) -> str:
 
 
 def title(words: str) -> str:
-    """Return the first line of a request that has words, cut to 80 characters."""
+    """Return the first non-blank line of a request, truncated to 80 characters."""
     first = next((line for line in map(str.strip, words[:10_000].splitlines()) if line), "")
     short = first if len(first) <= _TITLE_LENGTH else first[: _TITLE_LENGTH - 1].rstrip() + "…"
     return short.encode("utf-8", "replace").decode(
         "utf-8"
-    )  # the command line may hold lone surrogates
+    )  # the command line may contain lone surrogates

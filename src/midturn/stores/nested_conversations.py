@@ -1,4 +1,4 @@
-"""Conversations of agents inside tools.
+"""Conversations of agents that run inside tools.
 
 Together with the outermost conversation, they form a family. A family continues, ends and is
 removed as a whole.
@@ -45,25 +45,23 @@ async def open_family(port: StorePort, id: str) -> list[str]:
 
 
 async def whole_family(port: StorePort, id: str) -> list[str]:
-    """Return a conversation and all conversations that its tools have ever begun, the innermost
-    first.
-    """
+    """Return a conversation and all conversations that its tools ever started, innermost first."""
     try:
         events = (await port.read(id)).events
     except StoreError:  # removing the conversation reports the error
         return [id]
     found: list[str] = []
     for child in _once(children_of(events)):
-        if await _was_born_inside(port, child):
+        if await _started_inside_tool(port, child):
             found += [each for each in await whole_family(port, child) if each not in found]
     return [*found, id]
 
 
-async def _was_born_inside(port: StorePort, id: str) -> bool:
-    """Return whether a conversation began inside a tool. Its first turn has a parent."""
+async def _started_inside_tool(port: StorePort, id: str) -> bool:
+    """Return whether a conversation was started inside a tool: its first turn then has a parent."""
     try:
         first = turns((await port.read(id)).events)[:1]
-    except StoreError:  # the conversation was never begun, or was removed
+    except StoreError:  # the conversation was never started, or was removed
         return False
     return bool(first) and parent_of(first[0].events) is not None
 
@@ -77,7 +75,7 @@ async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
 async def end_children(
     port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: TurnEnding
 ) -> None:
-    """End the recorded child turns that are open and free, the innermost first."""
+    """End the recorded child turns that are open and unlocked, the innermost first."""
     for child in children:
         below: list[Child] = []
 
@@ -97,13 +95,13 @@ async def end_children(
             if below:
                 await end_children(port, clock, below, ending)
                 await port.settle(child.conversation, decide)
-        except NoConversation:  # the conversation was never begun, or was removed
+        except NoConversation:  # the conversation was never started, or was removed
             continue
 
 
 async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
-    """Return whether a turn inside a tool of the open turn can continue. The open turn can then
-    continue, too.
+    """Return whether a turn inside a tool of the open turn can continue. If so, the open turn can
+    continue as well.
     """
     if not _view(events).awaited_children:
         return False
@@ -114,8 +112,8 @@ async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
 
 
 async def can_continue(port: StorePort, turn: LastTurn, now: str) -> bool:
-    """Return whether a free open turn can continue without people at the time `now`, itself or in
-    a turn inside of one of its tools.
+    """Return whether an unlocked open turn, or a turn inside one of its tools, can continue without
+    people at the time `now`.
     """
     found: dict[str, LastTurn] = {}
     await _find_all(port, _view(turn.events).awaited_children, found)
@@ -124,14 +122,14 @@ async def can_continue(port: StorePort, turn: LastTurn, now: str) -> bool:
 
 async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str, LastTurn]) -> None:
     for child in children:
-        with suppress(StoreError):  # the conversation was never begun
+        with suppress(StoreError):  # the conversation was never started
             found[child.conversation] = turn = (await port.look(child.conversation)).turn
             await _find_all(port, _view(turn.events).awaited_children, found)
 
 
 async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
-    """End the outer turns of an ended turn and their other nested turns. A turn that a process runs
-    is ended by that process.
+    """End the outer turns of an ended turn and their other nested turns. A turn that is running is
+    ended by its own process.
     """
     parent = parent_of(turn)
     while parent is not None:

@@ -42,8 +42,8 @@ class OpenIndex:
         self._renew(set())
 
     def mark(self) -> tuple[int, int] | None:
-        """Return time stamps that change when a conversation is added to the index, removed from it
-        or notified, on any host; None if there is no index.
+        """Return time stamps that change when a conversation is added to the index or removed from
+        it, or when `notify` is called for it, on any host; None if there is no index.
         """
         folder = self._conversations / OPEN
         try:
@@ -79,7 +79,7 @@ class OpenIndex:
         """Return whether no turn is open, according to the index alone. The index is read only up
         to its first name.
         """
-        if not os.path.lexists(self._conversations):  # no conversation was ever begun here
+        if not os.path.lexists(self._conversations):  # the folder has no conversations
             return True
         try:
             with (
@@ -146,7 +146,7 @@ def name_open(conversation: Folder, id: str) -> None:
         finally:
             folder.close()
     except OSError as error:
-        raise refusal("note the open turn of", conversation.path, error) from error
+        raise refusal("record the open turn of", conversation.path, error) from error
 
 
 def name_finished(conversation: Folder, id: str) -> None:
@@ -160,15 +160,16 @@ def name_finished(conversation: Folder, id: str) -> None:
     try:
         folder.remove(id)
     except OSError:
-        # the name is not in the index, or the index is not writable; a later reader removes the name
+        # the name is not in the index, or the index is not writable; a later reader removes the
+        # name
         return
     finally:
         folder.close()
 
 
 def notify(conversation: Folder, id: str) -> None:
-    """Notify watchers of a conversation. Called when the conversation was answered while it was
-    free, and when a process locks it, because that process may die with queued answers.
+    """Notify watchers of a conversation. Called when the conversation is answered while it is
+    unlocked, and when a process locks it, because that process may die with queued answers.
 
     This updates the time stamp of the conversation's file in the index, which inotify reports, and
     the time stamp of a file for all conversations, which other hosts compare (`OpenIndex.mark`).

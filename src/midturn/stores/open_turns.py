@@ -42,7 +42,7 @@ class OpenTurns:
         return TurnCache(self.directories.path)
 
     def marks(self) -> tuple[object, ...]:
-        """Return time stamps that change when a turn begins, ends or is notified, on any host."""
+        """Return time stamps that change when a turn begins, ends, or notifies its watchers."""
         return tuple(index.mark() for _, index in self._indexes)
 
     def ids(self, prefix: str = "") -> list[str]:
@@ -117,8 +117,8 @@ class OpenTurns:
         return missing
 
     def mend(self, number: str, seen: SeenTurn) -> None:
-        """Remove a finished conversation from the index, unless it is locked; then the process
-        with the lock removes it.
+        """Remove a finished conversation from the index. If it is locked, the process with the lock
+        removes it.
         """
         with suppress(StoreError), Folder.at(seen.path) as folder:
             held = lock.Lock(folder)
@@ -148,7 +148,7 @@ class OpenTurns:
 def name_if_open(conversation: Folder, id: str, turn: Sequence[Event]) -> None:
     """Add a conversation with this last turn to the index if the turn is open.
 
-    Used for conversations that another program has copied into the folder.
+    Used for conversations that another program copied into the folder.
     """
     if open_turn(turn) and not is_named(conversation, id):
         with suppress(

@@ -28,8 +28,8 @@ def open_store(
     may_answer: MayAnswer | None = None,
     on_wake: OnWake | None = None,
 ) -> ConversationStore:
-    """Return the store in the directory `path`, which is created with the first conversation, or in
-    a database.
+    """Return the store in a directory or a database. A directory is created together with its first
+    conversation.
 
     Args:
         path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the
@@ -99,7 +99,7 @@ def postgres_store(url: str, limits: Limits = DEFAULT_LIMITS) -> PostgresStore:
         ConfigError: The driver is not installed, or the address is invalid.
     """
     try:
-        # imported late, because it loads the database driver
+        # imported here, because it loads the database driver
         from midturn.stores.postgres.conversations import PostgresStore
     except ImportError as error:
         if error.name not in {"psycopg", "psycopg_pool"}:
@@ -120,7 +120,7 @@ STORES: Final[Registry[Callable[[str, Limits], object]]] = Registry(
     fits=_opens,
     ought="a function of an address and `Limits` that returns a `ConversationStore`",
     shown="{}://…",
-    besides="A directory is named by its path.",
+    besides="To open a directory, pass its path.",
 )
 """Stores that packages add, by the scheme of their addresses."""
 

@@ -52,15 +52,15 @@ class LastTurn(Struct, frozen=True):
     handed: tuple[QueuedAnswer, ...] = ()
     is_for_people: bool = False
     """Whether the store is in the user's data directory. Only a person may answer there, not a
-    process that a tool has started.
+    process that a tool started.
     """
 
 
 Decide: TypeAlias = Callable[[LastTurn], Sequence[Event]]
 MayGo: TypeAlias = Callable[[LastTurn], bool]
-"""Whether a conversation with this last turn may be removed.
+"""Returns whether a conversation with this last turn may be removed.
 
-The function is pure and may be called again.
+The function must be pure, because it may be called again.
 """
 
 
@@ -73,8 +73,8 @@ class CommittedBatch(Struct, frozen=True):
 
 
 class LockedBy(Struct, frozen=True, kw_only=True):
-    """The conversation is locked, so nothing was recorded. `token` is private to the store, for
-    `queue_answer`.
+    """The conversation is locked, so nothing was recorded. `token` is an opaque value that
+    `queue_answer` needs.
     """
 
     conversation: str
@@ -85,7 +85,7 @@ class LockedBy(Struct, frozen=True, kw_only=True):
 
 
 class PortAnswerQueue(AnswerQueue, Protocol):
-    """The answer queue of a locked conversation, as a store keeps it."""
+    """The answer queue of a locked conversation, as implemented by a store."""
 
     async def collect(self) -> tuple[QueuedAnswer, ...]:
         """Return all queued answers, oldest first."""
@@ -97,13 +97,13 @@ class PortJournal(Journal, Protocol):
 
     @property
     def answers(self) -> PortAnswerQueue:
-        """Answers that other processes have queued."""
+        """Answers that other processes queued."""
         ...
 
     def mark_ready(self) -> None:
         """Mark the open turn for a worker, which examines it after the lock is released.
 
-        A polled store does nothing.
+        A store whose workers poll all turns does nothing.
         """
         ...
 
@@ -118,9 +118,9 @@ class ChangeCursor(Struct, frozen=True):
     token: object = None
     """Private to the store; passed to the next call."""
     gone: Collection[str] | None = None
-    """Removed conversations that had an open turn; None if the store cannot tell."""
+    """Removed conversations that had an open turn; None if the store cannot determine them."""
     is_whole: bool = False
-    """Whether `lengths` has all conversations, even if only changed ones were requested."""
+    """Whether `lengths` contains all conversations, even if only changed ones were requested."""
 
 
 def following(questions: Sequence[OpenQuestion], last: str | None) -> list[OpenQuestion]:
@@ -150,7 +150,7 @@ class KeyValueStore(Protocol):
         ...
 
     async def keep(self, name: str, content: bytes | None) -> None:
-        """Store a value durably, in place of the previous one; None removes it."""
+        """Durably store a value, which replaces the previous one; None removes it."""
         ...
 
 
@@ -158,15 +158,16 @@ class ChangeFeed(Protocol):
     """Changes of conversations, made by any process on any machine."""
 
     async def wait_for_change(self, since: int) -> int:
-        """Wait until a question or a turn may have changed after an earlier call returned `since`.
+        """Wait until a question or a turn may have changed since an earlier call, which returned
+        `since`.
 
         With 0 it returns immediately. A store without notifications waits until the next poll.
         """
         ...
 
     async def lengths(self, since: ChangeCursor | None = None) -> ChangeCursor:
-        """Return the lengths of the conversations that may have changed since an earlier call
-        returned `since`; of all conversations if `since` is None.
+        """Return the lengths of the conversations that may have changed since an earlier call,
+        which returned `since`. If `since` is None, return the lengths of all conversations.
         """
         ...
 
@@ -181,7 +182,7 @@ class ChangeFeed(Protocol):
 
 
 class StorePort(Protocol):
-    """A storage backend. IDs are decimal numbers that sort by age as text."""
+    """A storage backend. IDs are decimal numbers. As strings, they sort by time of creation."""
 
     @property
     def needs_loop(self) -> bool:
@@ -191,7 +192,7 @@ class StorePort(Protocol):
     @property
     def is_for_people(self) -> bool:
         """Whether the store is in the user's data directory. Only a person may answer there, not a
-        process that a tool has started.
+        process that a tool started.
         """
         ...
 
@@ -244,7 +245,7 @@ class StorePort(Protocol):
         ...
 
     async def wait_for_work(self) -> None:
-        """Wait until a conversation may have become due, at most a second."""
+        """Wait until a conversation may have become due, at most one second."""
         ...
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
@@ -262,20 +263,20 @@ class StorePort(Protocol):
         """Append the events that `decide` returns for the last turn, atomically and durably, unless
         the conversation is locked.
 
-        `decide` must be pure: it is called again if another process has written first. If it raises
-        an exception, nothing is recorded.
+        `decide` must be pure: it is called again if another process writes first. If it raises an
+        exception, nothing is recorded.
         """
         ...
 
     async def look(self, id: str) -> CommittedBatch | LockedBy:
-        """Return the last turn of a conversation, and the process that has it locked. This takes
-        no lock, and records nothing.
+        """Return the last turn of a conversation, and the process that locked it, if any. This
+        takes no lock, and records nothing.
         """
         ...
 
     async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
-        """Queue an answer for the process with the lock, durably; False if that process has
-        ended, or another answer is queued already.
+        """Durably queue an answer for the process with the lock. Return False if that process has
+        ended, or if another answer is queued already.
         """
         ...
 
@@ -296,7 +297,7 @@ class StorePort(Protocol):
         ...
 
     async def find_key(self, key: str) -> str | None:  # noqa: ARG002  a store overrides it
-        """Return the ID of the conversation that has this key; None if there is none.
+        """Return the ID of the conversation that has this key, or None if there is none.
 
         Raises:
             StoreError: The store does not support keys, or cannot be read.
@@ -307,7 +308,7 @@ class StorePort(Protocol):
         """Give a key to a conversation, unless an existing conversation has the key; return the ID
         of the conversation that has it now. Atomic and durable.
 
-        Removing a conversation makes its key free.
+        Removing a conversation releases its key.
 
         Raises:
             StoreError: The store does not support keys, or cannot be written.
@@ -323,8 +324,8 @@ class StorePort(Protocol):
         ...
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
-        """Return the newest conversations in which anything is recorded, the newest first; with
-        `before`, only conversations before this id.
+        """Return the newest conversations that contain events, the newest first; with `before`,
+        only conversations before this id.
         """
         ...
 
@@ -349,10 +350,11 @@ class StorePort(Protocol):
         ...
 
     async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
-        """Return a mark after which there are at least the last `count` turns, and not many more.
+        """Return a mark from which reading yields the last `count` turns, and possibly a few
+        earlier ones.
 
-        With `before`, count the turns before the turn with this number (from 1). Only then, the
-        mark contains the number of turns before it.
+        With `before`, count the turns before the turn with this number (from 1). Only in this case,
+        the mark contains the number of turns before it.
         """
         ...
 
@@ -402,8 +404,8 @@ async def titles(port: StorePort, ids: Collection[str]) -> dict[str, str]:
 
 
 async def first_words(port: StorePort, id: str) -> str:
-    """Return the title for lists of a conversation that has no title: its first request. The log
-    is read only up to this request.
+    """Return the text that lists show for a conversation without a title: its first request. The
+    log is read only up to this request.
 
     Raises:
         StoreError: There is no such conversation, or the conversation cannot be read.

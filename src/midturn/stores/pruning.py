@@ -1,9 +1,9 @@
-"""Removes old conversations: finished conversations without recent events, and conversations that
-were never begun.
+"""Removes old conversations: finished conversations without recent events, and conversations
+without any events.
 
 Conversations of nested agents are removed together with the outermost conversation. Only the
 outermost conversation is checked, and it is removed first. `StorePort.remove` checks the
-conversation again while no other process can write it. If a turn was begun in the meantime, the
+conversation again while no other process can write it. If a turn was started in the meantime, the
 conversation is kept. Without the outer turn, no nested turn can begin.
 """
 
@@ -49,8 +49,8 @@ class Prunable(Struct, frozen=True):
 
 
 class Pruned(Struct, frozen=True):
-    """The removed conversations. `left` has the conversations that were kept because they are
-    unreadable or locked, by ID, with the reason. `removable` are the kept conversations that
+    """The removed conversations. `left` maps the IDs of conversations that were kept, because they
+    are unreadable or locked, to the reasons. `removable` contains the kept conversations that
     `midturn conversation rm` can remove.
     """
 
@@ -65,7 +65,7 @@ class Pruned(Struct, frozen=True):
 
     def summary(self, option: str = "") -> str:
         """Return the number of removed conversations, and the reasons why other conversations are
-        kept. `option` is as in `reasons`.
+        kept. See `reasons` for `option`.
         """
         gone = len(self.finished) + len(self.empty)
         never = f", {len(self.empty)} of them without turns" if self.empty else ""
@@ -91,7 +91,7 @@ async def keep_for(
 ) -> None:
     """Prune now and once a day, until cancelled. Errors are logged, and the next run tries again.
 
-    `option` is as in `Pruned.reasons`.
+    See `Pruned.reasons` for `option`.
     """
     while True:
         try:
@@ -151,7 +151,7 @@ class Pruning:
         )
 
     async def remove(self, prunable: Prunable) -> bool:
-        """Remove a conversation with its family, unless a turn was begun in it.
+        """Remove a conversation with its family, unless a turn was started in it.
 
         Raises:
             StoreError: The conversation is locked, or cannot be removed.
@@ -161,7 +161,7 @@ class Pruning:
                 prunable.id, lambda turn: self._is_over(prunable.id, turn)
             ):
                 return False
-        except NoConversation:  # another process has removed it
+        except NoConversation:  # another process removed it
             return False
         for id in prunable.family[1:]:  # noqa: A001  as above
             try:
@@ -175,13 +175,13 @@ class Pruning:
             return None
         looked = await self._port.look(id)
         turn = looked.turn
-        if isinstance(looked, LockedBy) or await self._goes_with_another(turn):
+        if isinstance(looked, LockedBy) or await self._is_nested(turn):
             return None
         if _is_damaged(turn):
             self._leave(
                 id,
-                f"Not every line of the last turn of conversation {id} can be read, so it may be"
-                " open.",
+                f"Some lines of the last turn of conversation {id} cannot be read, so the turn"
+                " may be open.",
             )
         if not self._is_over(id, turn):
             return None
@@ -209,7 +209,7 @@ class Pruning:
             else made(id) < self._now - EMPTY
         )
 
-    async def _goes_with_another(self, turn: LastTurn) -> bool:
+    async def _is_nested(self, turn: LastTurn) -> bool:
         """Return whether a conversation is nested in another conversation that still exists."""
         parent = parent_of(turn.events)
         if parent is None:

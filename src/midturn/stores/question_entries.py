@@ -17,7 +17,7 @@ BY_QUESTION: Final = ("a2a-answered/", "a2a-push/", "draft/", "notice/", "report
 
 async def remove_entries(port: StorePort, conversations: Collection[str]) -> None:
     """Remove the stored values of questions whose conversations were removed: partly filled forms,
-    deliveries of notices.
+    deliveries of notifications.
 
     Raises:
         StoreError: The store cannot be read or written.

@@ -101,11 +101,11 @@ class SubmittedAnswer(Struct, frozen=True, omit_defaults=True):
                 f"`scope` takes {', '.join(map(repr, SCOPES))} or None, not {self.scope!r:.80}."
             )
         if not _YES_OR_NO.issuperset((type(self.approve), type(self.back), type(self.cancel))):
-            self._refuse_what_is_no_yes_or_no()
+            self._check_booleans()
         if not isinstance(self.remember, bool):
             check_text("remember", self.remember)
 
-    def _refuse_what_is_no_yes_or_no(self) -> None:
+    def _check_booleans(self) -> None:
         for name in ("approve", "back", "cancel"):
             given = getattr(self, name)
             if type(given) not in _YES_OR_NO:
@@ -113,14 +113,14 @@ class SubmittedAnswer(Struct, frozen=True, omit_defaults=True):
 
     @property
     def by(self) -> AnsweredBy:
-        """The answerer."""
+        """The responder and the interface."""
         return AnsweredBy(self.answered_by, via=self.via, user=self.user, login=self.login)
 
     def as_reply(self) -> Reply:
         """Return the answer as a prompter's reply.
 
         Raises:
-            AnswerError: Not exactly one kind of answer is given.
+            AnswerError: No answer, or more than one kind of answer, is given.
         """
         edited = (
             self.arguments is not UNSET or self.content is not UNSET
@@ -141,7 +141,7 @@ class SubmittedAnswer(Struct, frozen=True, omit_defaults=True):
                 [
                     Problem(
                         "",
-                        f"Give exactly one of {ways}, not {' and '.join(given) or 'none of them'}.",
+                        f"Pass exactly one of {ways}, not {' and '.join(given) or 'none of them'}.",
                     )
                 ]
             )
@@ -181,7 +181,7 @@ class QueuedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A queued answer or note for the process with the lock; `event_id` names the request, `at` is
     the time of submission.
 
-    A request has one answer. There may be several votes and notes, so each has a `name`.
+    A request has one answer, but can have several votes and notes, so each of these has a `name`.
     """
 
     event_id: str
@@ -204,7 +204,7 @@ class QueuedAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the subject that the person saw; empty if unknown."""
+        """Digest of the subject that the person saw, or an empty string if it is unknown."""
         return self.submission.digest
 
     @property
@@ -242,12 +242,12 @@ class AnswerQueueFolder:
         self._conversation = conversation
 
     def put(self, answer: QueuedAnswer) -> bool:
-        """Write and sync the file before it gets its name.
+        """Write and sync the file, and only then give it its name.
 
-        Return False if the name exists, because an earlier answer then has the name.
+        Return False if the name exists, which means that an earlier answer is queued.
         """
         name, temporary = _file_name(answer.key), f".{os.urandom(8).hex()}"
-        with reporting_os_errors("hand an answer over in", self._conversation, ANSWERS):
+        with reporting_os_errors("queue an answer in", self._conversation, ANSWERS):
             self._conversation.make_inside(ANSWERS)
             with self._conversation.inside(ANSWERS) as folder:
                 folder.write_new(temporary, msgspec.json.encode(answer) + b"\n")
@@ -287,9 +287,9 @@ class AnswerQueueFolder:
         The removal is not synced. If the file reappears after a power cut, its question is
         already closed.
         """
-        telling_where = reporting_os_errors("remove an answer in", self._conversation, ANSWERS)
+        reporting_errors = reporting_os_errors("remove an answer in", self._conversation, ANSWERS)
         with (
-            telling_where,
+            reporting_errors,
             suppress(FileNotFoundError),
             self._conversation.inside(ANSWERS) as folder,
         ):
@@ -355,7 +355,8 @@ def _put_aside(folder: Folder, name: str, error: Exception) -> None:
 def _file_name(key: str) -> str:
     """Return the file of an answer, or of a note: `<event id>.json`, `<event id>.<note>.json`.
 
-    IDs that are not plain names, from a log of another program, are replaced by their hash.
+    IDs that are not plain names, which other programs may have written, are replaced with their
+    hash.
     """
     event_id, _, note = key.partition(APART)
     plain = (

@@ -1,20 +1,20 @@
 """Finds the turns that a worker can continue, among any number of turns that wait for people.
 
-Examining each of 100,000 conversations again and again would take a whole core. So a conversation
-whose turn waits only for people is *idle*: it is not examined until it is notified
-(`open_index.notify`). All other conversations are *active*: locked conversations, and
-conversations that may continue. They are examined in each scan. Queuing an answer and locking a
-conversation for a turn also send a notification, so that answers queued for a process that dies
-are found.
+Repeatedly examining each of 100,000 conversations would take a whole core. Therefore, a
+conversation whose turn waits only for people is *idle*: it is not examined until a notification
+arrives for it (`open_index.notify`). All other conversations are *active*: locked conversations,
+and conversations that may continue. They are examined in each scan. Queuing an answer and locking a
+conversation for a turn also send a notification, so that answers queued for a process that dies are
+found.
 
-Notifications of other hosts are not received. So each scan also compares the files of a few idle
-conversations with their state when they were read, until all were compared (a rotation). If the
-index has changed without a notification, a whole rotation is made without pauses.
+Notifications from other hosts are not received. Therefore, each scan also compares the files of a
+few idle conversations with their state when they were read, until all were compared (a rotation).
+If the index has changed without a notification, a whole rotation is made without pauses.
 
 The idle conversations are saved in a file (`index_cache`), so that the next process compares
-100,000 files instead of reading them. The file is a hint: each scan reads a few conversations
-that this process has not read yet. A conversation with a deadline becomes active when the
-deadline has passed; a store without deadlines does no work for this.
+100,000 files instead of reading them. The file may be wrong, so each scan reads a few conversations
+that this process has not read yet. A conversation with a deadline becomes active when the deadline
+has passed; a store without deadlines does no work for this.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class IdleCache:
         self._changes = 0
 
     def load(self) -> None:
-        """Load the conversations that another process has read."""
+        """Load the idle conversations that another process saved."""
         kept = self._derived.load()
         if kept and len(kept.ids) == len(kept.states):
             self._states = dict(zip(kept.ids, kept.states, strict=True))
@@ -180,8 +180,8 @@ class ReadyScanner:
         self._was_notified = False
 
     async def wait(self, most: float) -> None:
-        """Wait until a conversation is notified, at most `most` seconds. Return immediately during
-        a rotation without pauses.
+        """Wait for a notification for a conversation, at most `most` seconds. Return immediately
+        during a rotation without pauses.
         """
         await self._watcher.wait(0.0 if self._is_catching_up else most)
 
@@ -213,8 +213,8 @@ class ReadyScanner:
         return _files(self._turns.directories.place(id))
 
     def mark_idle(self, id: str, files: Files, until: str) -> None:
-        """Mark a conversation as idle until it is notified, its files change, or `until` has
-        passed.
+        """Mark a conversation as idle until a notification arrives for it, its files change, or
+        `until` has passed.
 
         Args:
             id: ID of the conversation.

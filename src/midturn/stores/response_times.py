@@ -28,7 +28,7 @@ class ResponseTime(Struct, kw_only=True):
 
     Args:
         asked_at: Time at which the question was asked; None if it cannot be read.
-        known: The groups with known members.
+        known: The groups whose members were recorded with the question.
         answers: Seconds until each person answered or voted, by name.
         groups: The groups that the question was assigned to.
         reminders: Number of reminders.
@@ -79,7 +79,7 @@ class PeopleStatistics(Struct, frozen=True, kw_only=True):
     votes_overturned: int
 
     def to_json(self) -> dict[str, Json]:
-        """Return the sums as JSON."""
+        """Return the statistics as JSON."""
         return {
             "asked": self.asked,
             "people": [row.to_json() for row in self.people],
@@ -96,7 +96,7 @@ def waited_for(events: Iterable[ev.Event]) -> Iterator[ResponseTime]:
     that only models or settings decided.
     """
     for window in turns(events):
-        # Events after the end of a turn are from another version, and decide nothing in it.
+        # Another version wrote the events after the end of a turn. They do not affect the turn.
         view = TurnView(
             replace(
                 window, events=tuple(takewhile(lambda event: not ends_turn(event), window.events))
@@ -114,7 +114,7 @@ def waited_for(events: Iterable[ev.Event]) -> Iterator[ResponseTime]:
 
 
 def people_sums(facts: Iterable[ResponseTime]) -> PeopleStatistics:
-    """Return the statistics."""
+    """Return the statistics of these response times."""
     every = list(facts)
     people: defaultdict[str, list[float]] = defaultdict(list)
     groups: defaultdict[str, list[float]] = defaultdict(list)
@@ -193,7 +193,7 @@ def _put_to(about: ResponseTime, names: Iterable[str]) -> None:
 
 
 def _at(event: ev.Event) -> datetime | None:
-    """Return the time at which an event was recorded; None if the time cannot be read."""
+    """Return the time at which an event was recorded, or None if the time cannot be read."""
     try:
         return event.at.astimezone(UTC)
     except (ValueError, OverflowError):

@@ -10,8 +10,8 @@ else is implemented once, here and in the neighbouring modules.
 
 **States of a conversation.** It is locked (one process writes it) or free, and its last turn is
 open or finished. An open turn is *ready* if an answer lets it continue (`turn/record.py`). It is
-*due* if it can continue without an absent person: it is ready, or its process died, or the pause
-after a failure of the model is over. Workers claim due turns.
+*due* if it can continue without waiting for a person: it is ready, or its process died, or the
+pause after a failure of the model is over. Workers claim due turns.
 
 **Answering.** `answer` works whether or not a turn runs. If the conversation is free,
 `stores/decisions.py` returns the events for the answer, and they are written in one transaction
@@ -103,11 +103,11 @@ from midturn.stores.watching import (
 from midturn.turn.ending import TurnEnding
 
 _LOG = logging.getLogger("midturn.store")
-_LEFT = 300.0
+_IGNORED_SECONDS = 300.0
 """Seconds during which a worker ignores a conversation that needs a newer version, so that a newer
 worker can claim it.
 """
-_MAX_KEY = 1_000  # maximum number of characters of a key
+_MAX_KEY = 1_000  # maximum length of a key, in characters
 if TYPE_CHECKING:
     from midturn.stores.answer_service import AnswerService, IncomingAnswer, Receipt
 
@@ -124,8 +124,8 @@ NO_WRITER = (
 class ConversationStore:
     """Conversations by ID, their open questions, and methods to answer them.
 
-    Create one with `open_store` or `MemoryStore`. Every method has a form for programs without an
-    event loop: `pending_sync`, `answer_sync` and so on.
+    Create one with `open_store` or `MemoryStore`. Every method has a synchronous form for programs
+    without an event loop: `pending_sync`, `answer_sync` and so on.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class ConversationStore:
         return public_repr(self, "ConversationStore")
 
     def with_authorizer(self, may_answer: MayAnswer) -> ConversationStore:
-        """Return the same conversations with one more authorization rule,
+        """Return a store with the same conversations and one more authorization rule,
         `may_answer(question, user)`, sync or async.
         """
         return ConversationStore(
@@ -168,8 +168,8 @@ class ConversationStore:
         )
 
     def with_rule_writer(self, write: WriteRule) -> ConversationStore:
-        """Return the same conversations, for a program that writes standing permissions into a
-        configuration.
+        """Return a store with the same conversations, for a program that writes standing
+        permissions into a configuration.
 
         Args:
             write: Called as `write(question, rule, scope)` after an approval with the scope
@@ -184,8 +184,8 @@ class ConversationStore:
         return self._rule_writer is not None
 
     def with_people(self, people: CurrentPeople) -> ConversationStore:
-        """Return the same conversations, answered by the people that the configuration names at the
-        time of the answer.
+        """Return a store with the same conversations and the configured people. The configuration
+        is read for each answer.
 
         The configuration maps logins to people. A person who was removed from the configuration
         may no longer decide questions assigned to them.
@@ -202,12 +202,12 @@ class ConversationStore:
         )
 
     def with_ready_callback(self, on_wake: OnWake) -> ConversationStore:
-        """Return the same conversations; after each answer that lets a turn continue,
-        `on_wake(conversation)` is called, sync or async.
+        """Return a store with the same conversations that calls `on_wake(conversation)`, sync or
+        async, after each answer that lets a turn continue.
 
         For programs with their own job runner: let the job call `await agent.resume(conversation)`.
-        The callback runs in the process that has recorded the answer. The call is lost if that
-        process dies, so also poll `ready()` from time to time.
+        The callback runs in the process that recorded the answer. The call is lost if that process
+        dies, so also poll `ready()` from time to time.
         """
         return ConversationStore(self.port, self.admission, self._clock, on_wake, self._rule_writer)
 
@@ -219,11 +219,11 @@ class ConversationStore:
 
         Args:
             title: Title for lists. If it is empty, lists show the first message.
-            key: Your own key of the conversation, such as the ID of a thread in a chat program. If
-                a conversation has this key, its ID is returned and none is created, also if several
-                processes call this at the same time. At most 1,000 characters. If the key contains
-                an ID that users choose, put the user in front (`f"chat:{user}:{thread}"`), so that
-                no user gets another user's conversation.
+            key: Your own key for the conversation, such as the ID of a thread in a chat program. If
+                a conversation has this key, its ID is returned and no conversation is created, even
+                if several processes call this at the same time. At most 1,000 characters. If the
+                key contains an ID that users choose, put the user first
+                (`f"chat:{user}:{thread}"`), so that no user gets another user's conversation.
 
         Raises:
             ValueError: The key is empty, too long, or not valid Unicode.
@@ -238,12 +238,12 @@ class ConversationStore:
         if key is None:
             return created
         holder = await self.port.assign_key(key, created)
-        if holder != created:  # another process has created a conversation with this key first
+        if holder != created:  # another process created a conversation with this key first
             await self.port.remove(created)
         return holder
 
     async def find(self, key: str) -> str | None:
-        """Return the ID of the conversation that was created with a key; None if there is none,
+        """Return the ID of the conversation that was created with a key, or None if there is none,
         or if the conversation was removed.
 
         Args:
@@ -270,8 +270,8 @@ class ConversationStore:
         return await self.port.read(id)
 
     async def ids(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
-        """Return ids of conversations in which anything is recorded, oldest first: all, or up to
-        `limit` that come after the id `after`.
+        """Return the ids of conversations that contain events, oldest first: all of them, or at
+        most `limit` that come after the id `after`.
         """
         return await self.port.ids(after=after, limit=limit, which="begun")
 
@@ -351,7 +351,7 @@ class ConversationStore:
                 have to decide its questions; recorded.
 
         Returns:
-            Whether another process runs the turn. That process ends it and stops its tools.
+            Whether another process is running the turn. That process ends it and stops its tools.
 
         Raises:
             NotOpen: No turn is open.
@@ -411,8 +411,8 @@ class ConversationStore:
         await end_children(self.port, self._clock, children, ending)
 
     def require_person(self, what: str = "answer questions") -> None:
-        """Refuse an action that only a person may do here, if this process was started by a tool or
-        by an agent that midturn serves.
+        """Refuse an action that only a person may perform in this store, if this process was
+        started by a tool or by an agent that midturn serves.
 
         Args:
             what: The action, for the error message.
@@ -458,23 +458,23 @@ class ConversationStore:
     async def ready(self, *, interrupted: bool = False) -> list[str]:
         """Return the IDs of the free conversations whose turn can continue after a decision.
 
-        A turn can continue if an open question was answered, or if its deadline has passed (which
-        is recorded here). The calls of other agents are not listed: they continue where they were
-        made.
+        A turn can continue if an open question was answered, or if its deadline has passed (this
+        method then records that). Calls by other agents are not listed, because those agents
+        continue them.
 
         Args:
             interrupted: Whether to list interrupted turns as well. A turn is interrupted if its
                 process died in a model request or a call, if its model failed, or if its run was
-                stopped, for example with Ctrl-C in a program. The record does not distinguish
-                these cases. Workers (`Agent.work`) continue all of them; `midturn serve` and
-                `midturn resume --ready` continue none.
+                stopped, for example with Ctrl-C in a program. The log does not distinguish these
+                cases. Workers (`Agent.work`) continue all of them; `midturn serve` and `midturn
+                resume --ready` continue none.
         """
         await _outside_answers(self, self._clock).expire()
         return await self.port.ids(which="ready_or_interrupted" if interrupted else "ready")
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return the conversations whose last turn is open: of all conversations, or only the
-        given one.
+        """Return the conversations whose last turn is open. With `conversation`, check only that
+        one.
 
         Args:
             conversation: ID of the conversation; None for all.
@@ -527,39 +527,37 @@ class ConversationStore:
             back: Ask the previous question of a form or of its review again.
             cancel: End the turn.
             reason: Reason; recorded with a value or a decision.
-            remember: Remember the decision for the rest of the turn: for this question of the
-                tool, or for all calls of the tool. For a call of another agent, the permission
-                that the agent should remember: one of `asker.always`, or `True` if there is only
-                one.
-            user: The user who answers, as the calling program knows them.
+            remember: Remember the decision for the rest of the turn: for this question, or for all
+                calls of the tool. For a call by another agent, the permission that the agent should
+                remember: one of `asker.always`, or `True` if there is only one.
+            user: The user who answers, as identified by the calling program.
             via: Interface: `inbox`, `web`, `api`, `mcp`.
             digest: `OpenQuestion.digest` of the question that the user saw. An approval or an edit
                 counts only if the question is still the same. Without it, an approval is refused if
-                `OpenQuestion.needs_digest`.
+                `OpenQuestion.needs_digest` is true.
             login: The login or account of the user in the interface, if it differs from their name;
                 recorded.
             answered_by: `agent` if a program answers on its own behalf, without a person. It is
                 recorded, and refused if only a person may answer (an approval, an exclusive
                 question, a secret, or a question assigned to people).
             scope: Scope of the answer: `conversation`, `project` or `everywhere`. An approval of a
-                call then counts for later calls with equal arguments, and an answer to a question
-                of a tool that allows it (`persistence = "conversation"`) for the rest of the
-                conversation. None: only for this question. Refused if certain people have to
+                call then also applies to later calls with equal arguments. An answer to a question
+                then applies to the rest of the conversation, if the tool allows it (`persistence =
+                "conversation"`). None: only for this question. Refused if certain people have to
                 decide. A permission for the project, or for everywhere, is written to a
                 configuration: see `with_rule_writer`.
-            rule: Only with a `scope`: a configuration rule that selects the calls which the
-                approval covers. None: calls with equal arguments.
+            rule: Only with a `scope`: a configuration rule that selects the calls that the approval
+                covers. None: calls with equal arguments.
 
         Raises:
-            AnswerError: The answer is not valid; `problems` says why. A secret is never accepted
-                here.
+            AnswerError: The answer is not valid; `problems` says why. This method never accepts a
+                secret.
             DigestMismatch: The question has changed since the user saw it, or a required digest
                 is missing.
             NotAllowed: This user may not answer the question; the question stays open.
-            AlreadyAnswered: Another answer was first; `answered_by` has the responder, the
+            AlreadyAnswered: Another answer came first; `answered_by` contains the responder, the
                 interface and the time.
-            NotOpen: The question was closed without an answer, or (`NoSuchQuestion`) there never
-                was such a question.
+            NotOpen: The question was closed without an answer, or never existed (`NoSuchQuestion`).
             PersonNeeded: The store is in the user's data directory, and this process was started by
                 a tool, or by the agent that asks.
             Busy: Other processes kept writing the conversation; try again.
@@ -645,7 +643,7 @@ class ConversationStore:
             via: Interface: `inbox`, `web`, `api`, `mcp`.
 
         Raises:
-            NotAllowed: There is no such approval.
+            NotAllowed: The user has not approved the question.
             NotOpen: There is no such question, or the question was closed.
             StoreError: The conversation cannot be read or written.
         """
@@ -683,7 +681,7 @@ class ConversationStore:
         """
         if after is not None and conversation is None:
             raise ValueError(
-                "`after` is a position in one conversation: name the conversation, too."
+                "`after` is a position in one conversation: pass the conversation as well."
             )
         return changes(
             Watch(
@@ -714,7 +712,7 @@ class ConversationStore:
         )
 
     def run_sync(self, name: str, work: Coroutine[Any, Any, T]) -> T:
-        """Run the coroutine of a method to its end.
+        """Run the coroutine of a method to completion.
 
         Args:
             name: Name of the method.
@@ -767,7 +765,7 @@ class ConversationStore:
         """Create and lock a conversation: `async with await store.create(…) as journal`.
 
         Args:
-            first_words: The first message of the user, for the title.
+            first_words: The user's first message, for the title.
         """
         return LockedConversation(
             await self.port.create(first_words),
@@ -788,7 +786,7 @@ class ConversationStore:
             StoreError: There is no such conversation, or the conversation cannot be read or
                 written.
         """
-        return await self._taken_over(await self.port.open(id))
+        return await self._with_drained_queue(await self.port.open(id))
 
     async def open_root(self, id: str) -> LockedConversation:
         """Lock the conversation in which a turn continues: its own conversation, or the outermost
@@ -811,24 +809,26 @@ class ConversationStore:
         return await self.open(parent.root)
 
     async def claim(self, limit: int = 1) -> Sequence[LockedConversation]:
-        """Lock up to `limit` conversations that are due and free. No other process gets them."""
+        """Lock up to `limit` conversations that are due and free, so that no other process gets
+        them.
+        """
         claimed: list[LockedConversation] = []
         now = time.monotonic()
         self._left = {id: until for id, until in self._left.items() if until > now}  # noqa: A001  the common name of IDs
         for journal in await self.port.claim(limit, self._left):
             try:
-                claimed.append(await self._taken_over(journal))
+                claimed.append(await self._with_drained_queue(journal))
             except TooOld as error:
                 # ignored for a while, so that a newer worker can claim it and other conversations
                 # are not delayed
-                self._left[error.conversation] = now + _LEFT
+                self._left[error.conversation] = now + _IGNORED_SECONDS
                 _LOG.log(
                     logging.DEBUG if error.requires in self._told else logging.WARNING, "%s", error
                 )
                 self._told.add(error.requires)
         return claimed
 
-    async def _taken_over(self, journal: PortJournal) -> LockedConversation:
+    async def _with_drained_queue(self, journal: PortJournal) -> LockedConversation:
         held = LockedConversation(
             journal, self.admission, self._clock, partial(is_answered_inside, self.port)
         )
@@ -871,13 +871,13 @@ async def record_notice(
     Args:
         store: The store of the question.
         id: The question, or its ID, as `pending()` lists them.
-        notice: The event. The `id` of the event, and the people of a reminder or an escalation,
-            are filled in.
+        notice: The event. This function sets the `id` of the event, and the people of a reminder or
+            an escalation.
 
     Raises:
         TypeError: The event has another type.
         NotOpen: There is no such question, or the question was closed.
-        NotAllowed: The same notice is already recorded, or the question has no such reminder or
+        NotAllowed: The same event is already recorded, or the question has no such reminder or
             escalation.
         PersonNeeded: The store is in the user's data directory, and this process was started by a
             tool, or by the agent that asks.

@@ -35,7 +35,7 @@ def sync_form(
 
 
 def refuse_inside_a_loop(name: str, instead: str) -> None:
-    """Refuse a function that would block the running event loop; the message names the alternative.
+    """Raise an error if this thread runs an event loop, which the function `name` would block.
 
     Raises:
         RuntimeError: A loop is running in this thread.
@@ -48,7 +48,8 @@ def refuse_inside_a_loop(name: str, instead: str) -> None:
 
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that needs no event loop, only short pauses, to its end.
+    """Run a coroutine to completion without an event loop. The coroutine may only make short
+    pauses.
 
     Raises:
         RuntimeError: The coroutine waits for something that needs an event loop.
@@ -62,14 +63,14 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
 
 
 def in_a_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in a new event loop."""
+    """Run a coroutine to completion in a new event loop."""
     with keeper(needs_loop=True) as run:
         return run(work)
 
 
 @contextmanager
 def keeper(*, needs_loop: bool) -> Generator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """Yield a function that runs coroutines to their end.
+    """Yield a function that runs coroutines to completion.
 
     If the coroutines need an event loop, they share one loop.
     """

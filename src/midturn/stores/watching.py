@@ -43,11 +43,13 @@ class Store(Protocol):
     """A store that is watched."""
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
-        """Return the open questions of one conversation, or of all."""
+        """Return the open questions of one conversation, or of all conversations."""
         ...
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return the conversations that have an open turn, of one conversation or of all."""
+        """Return the conversations that have an open turn. With `conversation`, check only that
+        one.
+        """
         ...
 
     async def read(self, id: str) -> Conversation:
@@ -101,12 +103,12 @@ class StoreChange(Struct, frozen=True, kw_only=True):
 def happened(
     conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]
 ) -> Iterator[StoreChange]:
-    """Yield the changes that each batch after the first `seen` events has made.
+    """Yield the changes that each batch after the first `seen` events made.
 
     Args:
         conversation: ID of the conversation.
         events: All events of the conversation.
-        seen: Number of events that were seen.
+        seen: Number of events whose changes were already reported.
         known: The open questions that were reported, by ID.
     """
     seen, told = min(seen, len(events)), dict(known)
@@ -218,7 +220,7 @@ def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuesti
 
 
 def _running(events: Sequence[Event]) -> str:
-    """Return the event ID of the start of the open turn; empty if there is none."""
+    """Return the event ID of the start of the open turn, or an empty string if there is none."""
     window = open_turn(events)
     return window.events[0].event_id if window else ""
 
@@ -304,7 +306,7 @@ class Watch:
         changes: list[StoreChange] = []
         read: set[str] = set()
         for id in (  # noqa: A001  the common name of IDs
-            *sorted(await self._gone(grown)),
+            *sorted(await self._removed(grown)),
             *lengths,
         ):
             if self._lengths.get(id) != lengths.get(id):
@@ -326,7 +328,7 @@ class Watch:
                 self._events.pop(id, None)
         self._read_last = read
 
-    async def _gone(self, grown: ChangeCursor) -> Iterable[str]:
+    async def _removed(self, grown: ChangeCursor) -> Iterable[str]:
         """Return the removed conversations that had an open turn."""
         if grown.is_whole:
             return [
@@ -383,7 +385,7 @@ class Watch:
 
 
 async def times_to_look(growing: ChangeFeed) -> AsyncGenerator[None]:
-    """Yield each time a store has to be examined: at once, and then after each possible change.
+    """Yield each time a store has to be examined: immediately, and then after each possible change.
 
     After each later examination, wait four times as long as it took, to limit the load. The first
     examination may read the whole store, but no pause follows it.

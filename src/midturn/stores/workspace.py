@@ -1,10 +1,10 @@
 """A workspace is a directory with `.midturn/`, which contains configuration.
 
-Its conversations are stored in the user's data directory. So cloned or unpacked files cannot
-contain conversations of the workspace, and sandboxed tools cannot reach them. In this directory,
-each workspace has a folder that is named after its real path. This path is the only key. The
-folder also records the workspace's directory, so that all workspaces can be listed, and so that a
-moved or renamed workspace is recognized (by device, inode and creation time) and its user can
+Its conversations are stored in the user's data directory. Therefore, cloned or unpacked files
+cannot contain conversations of the workspace, and sandboxed tools cannot access them. In this
+directory, each workspace has a folder that is named after its real path. This path is the only key.
+The folder also records the workspace's directory, so that all workspaces can be listed, and so that
+a moved or renamed workspace is recognized (by device, inode and creation time) and its user can
 assign the conversations to the new path.
 """
 
@@ -31,7 +31,7 @@ _RECORD: Final = "workspace"
 _CURRENT: Final = "current"
 _ID = r"[0-9]{1,20}"
 _IGNORE = """\
-# Nothing in here is committed but the configuration.
+# Only the configuration in this directory is committed.
 *
 !.gitignore
 !config.toml
@@ -52,7 +52,7 @@ class Workspace:
         """Return the workspace of `start`: `start` or the nearest parent directory that has a
         `.midturn/`.
 
-        A `.midturn/` that another user has put into a shared directory such as `/tmp` is ignored.
+        A `.midturn/` that another user created in a shared directory such as `/tmp` is ignored.
 
         Raises:
             StoreError: `.midturn/` is a symbolic link.
@@ -80,15 +80,15 @@ class Workspace:
 
         Raises:
             ConfigError: The user's data directory is unknown.
-            StoreError: The folder is a symbolic link, belongs to another user, or is writable for
-                all.
+            StoreError: The folder is a symbolic link, belongs to another user, or is writable by
+                everyone.
         """
         return trustworthy(_folders() / _named(os.path.realpath(self.root)))
 
     @property
     def brought(self) -> Path | None:
-        """The folder of conversations inside the workspace, written by an older version or by a
-        colleague; None if there are none.
+        """The folder of conversations inside the workspace that an older version or a colleague
+        wrote. None if there is no such folder.
 
         These conversations can only be imported.
         """
@@ -100,8 +100,8 @@ class Workspace:
             return None
 
     def found(self) -> None:
-        """Create the folder of the workspace's conversations, with the record of the workspace's
-        directory.
+        """Create the folder of the workspace's conversations, and record the workspace's directory
+        in it.
 
         Raises:
             ConfigError: The folder cannot be written.
@@ -113,21 +113,21 @@ class Workspace:
 
 
 def own_conversations() -> Path:
-    """Return the folder of conversations that were begun outside a workspace.
+    """Return the folder of conversations that were started outside a workspace.
 
     Raises:
         ConfigError: The user's data directory is unknown.
-        StoreError: The folder is a symbolic link, belongs to another user, or is writable for
-            all.
+        StoreError: The folder is a symbolic link, belongs to another user, or is writable by
+            everyone.
     """
     return trustworthy(user_data() / "conversations")
 
 
 def check_outside(folder: Path, root: Path, by: str) -> None:
-    """Refuse a store in a workspace, because tools may write there and could forge events. `by`
-    names the setting, for the message.
+    """Refuse a store in a workspace, because tools may write there and could forge events. `by` is
+    the name of the setting, for the message.
 
-    The user's own data directory is allowed, because tools never reach it.
+    The user's own data directory is allowed, because tools cannot access it.
 
     Raises:
         ConfigError: The store is in a workspace.
@@ -150,10 +150,10 @@ SERVERS: Final = ("postgresql", "postgres")
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path | None:
-    """Return the path of a store on this machine, given its path or address; None if the store is
-    on a server.
+    """Return the path of a store on this machine, given its path or address. Return None if the
+    store is on a server.
 
-    Stores of installed packages may use files, so the path in each of their addresses counts.
+    Stores of installed packages may use files, so the path in their addresses is returned as well.
     """
     scheme = scheme_of(path)
     if not scheme:
@@ -184,7 +184,7 @@ def check_owner(folder: str | os.PathLike[str]) -> None:
     """Refuse a store that another user owns, or that everybody may write or replace, because
     anybody could forge its events.
 
-    A directory of root is accepted, and root accepts the directories of every owner. A directory
+    A directory that root owns is accepted, and root accepts directories of any owner. A directory
     that does not exist yet is created with mode 0700, so only its parent is checked.
 
     Raises:
@@ -299,7 +299,9 @@ def known_workspaces() -> list[Known]:
 
 
 def formerly(root: Path) -> Known | None:
-    """Return the workspace that this directory had under an earlier path, or None."""
+    """Return the workspace of this directory from before the directory was moved or renamed, or
+    None.
+    """
     if os.path.lexists(_folders() / _named(os.path.realpath(root))):
         return None
     here = _record(root)
@@ -444,8 +446,8 @@ def _is_ours(root: Path) -> bool:
         return False
     if ours and stat.S_ISLNK(found.st_mode):
         raise StoreError(
-            f"{home} is a symbolic link. A workspace must hold the directory itself: put it there,"
-            " or remove the link."
+            f"{home} is a symbolic link. A workspace must contain the directory itself: put it"
+            " there, or remove the link."
         )
     return ours and stat.S_ISDIR(found.st_mode)
 
@@ -454,8 +456,8 @@ def trustworthy(folder: Path) -> Path:
     """Return the directory if no other user can write to it, or if it does not exist yet.
 
     Raises:
-        StoreError: The folder is a symbolic link, belongs to another user, or is writable for
-            all.
+        StoreError: The folder is a symbolic link, belongs to another user, or is writable by
+            everyone.
     """
     try:
         found = folder.lstat()

@@ -16,7 +16,7 @@ import pytest
 
 import midturn as mt
 from midturn.stores.postgres.conversations import PostgresStore
-from midturn.stores.postgres.database import DUE, STIRRED
+from midturn.stores.postgres.database import CHANGED, DUE
 from support.postgres import Cluster
 from support.stored import all_conversation_ids
 
@@ -63,7 +63,7 @@ def test_no_value_is_part_of_a_statement(url: str, use: str) -> None:
 @pytest.mark.parametrize("name", VALUES)
 def test_schema_name_is_quoted(cluster: Cluster, name: str) -> None:
     value = VALUES[name].encode("utf-8", "replace").decode()
-    with pytest.raises(mt.ConfigError, match="names no schema"):
+    with pytest.raises(mt.ConfigError, match="is not a valid schema name"):
         PostgresStore(f"{cluster.url}&midturn_schema={quote(value)}")
 
     with psycopg.connect(cluster.url) as connection:
@@ -150,6 +150,6 @@ def test_flood_of_notifications_is_ignored_by_a_worker(
         return warned
 
     assert asyncio.run(flooded()) == []
-    assert set(database.bells.rung) == {DUE, STIRRED}
+    assert set(database.notifications.counts) == {DUE, CHANGED}
     assert store.read_sync(other.conversation).events == before
     assert store.check_sync() == []

@@ -18,7 +18,7 @@ from midturn.stores.batch import event_id
 from midturn.stores.postgres import database, statements
 from midturn.stores.postgres.conversations import PostgresConversations, PostgresStore
 from midturn.stores.postgres.database import DUE
-from midturn.stores.postgres.own_loop import Bells, parse_database_address
+from midturn.stores.postgres.own_loop import NotificationWaiters, parse_database_address
 from midturn.testing import check_store_sync
 from support.agents import ship
 from support.loops import in_a_loop
@@ -264,7 +264,7 @@ async def test_watcher_is_notified_by_the_database(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A notification is required, because the next poll would happen in an hour."""
-    monkeypatch.setattr(database, "_LOOK_ANYWAY", 3600.0)
+    monkeypatch.setattr(database, "_MAX_CHANGE_WAIT", 3600.0)
     here, elsewhere = PostgresStore(url), PostgresStore(url)
     journal = await here.create("Ship it")  # the session already listens, but not for questions
     agent = mt.Agent(
@@ -293,10 +293,10 @@ async def test_watcher_is_notified_by_the_database(
 @in_a_loop
 async def test_answer_during_a_claim_is_noticed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A notification is required, because the next poll would happen in an hour."""
-    monkeypatch.setattr(Bells.wait, "__defaults__", (3600.0,))
+    monkeypatch.setattr(NotificationWaiters.wait, "__defaults__", (3600.0,))
     worker, elsewhere = PostgresStore(url), PostgresStore(url)
     assert isinstance(worker.port, PostgresConversations)
-    bells = worker.port.database.bells
+    notifications = worker.port.database.notifications
     agent = mt.Agent(
         mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]),
         tools=[ship],
@@ -308,11 +308,11 @@ async def test_answer_during_a_claim_is_noticed(url: str, monkeypatch: pytest.Mo
         await worker.port.loop.run(worker.port.database.holder())
         assert await worker.claim() == []
         waiting.cancel()  # one of its turns completed, so the worker claims again
-        heard = bells.rung[DUE]
+        heard = notifications.counts[DUE]
         await elsewhere.answer(question.id, True)
 
         async def rung() -> bool:
-            return bells.rung[DUE] > heard
+            return notifications.counts[DUE] > heard
 
         await _until(rung)
         await worker.port.wait_for_work()
@@ -338,7 +338,7 @@ async def test_answer_queued_during_release_makes_the_turn_ready(url: str) -> No
 
 
 def test_schema_name_fits_into_a_channel_name() -> None:
-    with pytest.raises(ConfigError, match="names no schema"):
+    with pytest.raises(ConfigError, match="is not a valid schema name"):
         parse_database_address("postgresql://h/db?midturn_schema=a-b")
 
 

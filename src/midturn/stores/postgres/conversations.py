@@ -1,4 +1,4 @@
-"""The `StorePort` in PostgreSQL, and the store on top of it, as programs use it."""
+"""The `StorePort` for PostgreSQL, and the public store class that is based on it."""
 
 from __future__ import annotations
 
@@ -202,23 +202,23 @@ class PostgresConversations:
         """Wait until a conversation may have become due since the last call, at most a second."""
         self._heard = await self.loop.run(
             self.database.due(self._heard)
-        )  # notifications during a claim count, too
+        )  # notifications during a claim are counted as well
 
     # Answers
     # ----------------------------------------------------------------------------------------------
 
     async def settle(self, id: str, decide: Decide) -> CommittedBatch | LockedBy:
-        """Append the events that `decide` returns, in one statement. If another process has written
+        """Append the events that `decide` returns, in one statement. If another process wrote
         first, call `decide` again.
         """
         return await self.loop.run(self._settling.settle(id, decide))
 
     async def look(self, id: str) -> CommittedBatch | LockedBy:
-        """Return the last turn, and the process that has the conversation locked."""
+        """Return the last turn, and the process that locked the conversation, if any."""
         return await self.settle(id, lambda _: ())
 
     async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
-        """Queue an answer for the process that has the conversation locked."""
+        """Queue an answer for the process that locked the conversation."""
         return await self.loop.run(self._settling.queue_answer(held, answer))
 
     async def questions(
@@ -298,7 +298,7 @@ class PostgresConversations:
         return [row["id"] for row in await self.loop.run(self.database.rows(statements.OVERDUE))]
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
-        """Return the newest conversations in which anything is recorded, the newest first."""
+        """Return the newest conversations that contain events, the newest first."""
         given = {"limit": limit, "first": before or "~"}
         return [
             row["id"] for row in await self.loop.run(self.database.rows(statements.NEWEST, given))
@@ -387,14 +387,14 @@ class PostgresConversations:
                 partial(_added, self.database, id, lines),
             ):
                 self.database.notify(self.database.due_channel, id)
-                self.database.notify(self.database.stirred_channel)
+                self.database.notify(self.database.change_channel)
                 return id
         raise AssertionError("numbers do not end")
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change single fields of the metadata.
 
-        All others are kept, including keys of other versions.
+        All other fields are kept, including keys that other versions wrote.
         """
         return await self.loop.run(self._describe(id, changes))
 
@@ -422,7 +422,7 @@ class PostgresConversations:
     async def _remove(self, id: str) -> bool:
         if not await self.database.rows(
             statements.REMOVE,
-            {"id": id, "fence": None, "head": None, "stirred": self.database.stirred_channel},
+            {"id": id, "fence": None, "head": None, "stirred": self.database.change_channel},
         ):
             raise await self._rows.refusal(id)
         return True
@@ -433,7 +433,7 @@ def _digest(key: str) -> bytes:
 
 
 async def _added(database: Database, id: str, lines: list[bytes]) -> Rows | None:
-    """Return whether a statement whose acknowledgement was lost has created the conversation."""
+    """Return the row if a statement whose acknowledgement was lost created the conversation."""
     rows = await database.rows(statements.READ, {"id": id})
     return rows if rows and list(rows[0]["lines"]) == lines else None
 
@@ -524,7 +524,7 @@ class PostgresStore(ConversationStore):
         wait for each other.
 
         Raises:
-            StoreError: The database refuses: the role may not create tables in it.
+            StoreError: The role may not create tables in the database.
         """
         return await self.database.loop.run(self.database.database.upgrade())
 

@@ -1,4 +1,4 @@
-"""The database of one process.
+"""The connections of one process to its database.
 
 Statements run through a connection pool. One more session receives notifications and holds the
 process's advisory lock.
@@ -24,7 +24,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from midturn.clock import Outage
 from midturn.errors import StoreAway, StoreError
 from midturn.stores.postgres import statements
-from midturn.stores.postgres.own_loop import Bells, DatabaseAddress, end_tasks, in_own_loop
+from midturn.stores.postgres.own_loop import (
+    DatabaseAddress,
+    NotificationWaiters,
+    end_tasks,
+    in_own_loop,
+)
 
 T = TypeVar("T")
 StatementParameters: TypeAlias = Mapping[str, object]
@@ -40,7 +45,7 @@ that it does not have in memory.
 PING = 20.0
 """Seconds between two pings of the session that otherwise only receives notifications."""
 SPARE = 10.0
-"""Seconds without use after which a connection of the pool is closed, because the server has few
+"""Seconds without use after which a connection of the pool is closed, because the server allows few
 connections.
 """
 HUNG = "60s"
@@ -50,15 +55,15 @@ over its work.
 _NAMES = 4
 """Maximum number of named locks of a process.
 
-Each lock keeps a connection of the pool, and its holder needs another one.
+Each lock occupies a connection of the pool, and its holder needs another one.
 """
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
-_DEAF_AFTER = 20.0
+_SESSION_WARNING_DELAY = 20.0
 """Seconds without the listening session before a warning is logged. While the whole database is
 unavailable, only the outage is logged.
 """
-_SAID_AFTER = 1
+_LOG_AFTER_FAILURES = 1
 """Number of failed attempts before an outage is logged. A short restart is not logged."""
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
@@ -71,19 +76,19 @@ _LAST_NOTIFICATION = 0.3
 
 DUE = "due"
 """Name of the notification for conversations that may be due."""
-STIRRED = "stirred"
+CHANGED = "stirred"
 """Name of the notification for questions that were asked or closed, and for turns that began or
 ended.
 """
-_LOOK_ANYWAY = 5.0
-"""Maximum duration in seconds of a wait for the notification `STIRRED`, which may be lost."""
+_MAX_CHANGE_WAIT = 5.0
+"""Maximum duration in seconds of a wait for the notification `CHANGED`, which may be lost."""
 _ID = re.compile("[0-9]{1,20}")
 _REMOVALS = 10_000  # maximum number of stored IDs of removed conversations
 
 
 class _PoolMessages(logging.Filter):
     """Logs messages of the connection pools at debug level, because midturn's own errors and
-    warnings report the same problems.
+    warnings report the same failures.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -119,7 +124,9 @@ class Removals:
         self.session = 0
 
     def note(self, id: str) -> None:
-        """Record a removal. If there are too many IDs to store, notifications count as missing."""
+        """Record a removal. If there are too many IDs to store, notifications are treated as
+        missing.
+        """
         if len(self.ids) >= _REMOVALS:
             self.begin()
         self.ids.append(id)
@@ -130,9 +137,9 @@ class Database:
 
     def __init__(self, address: DatabaseAddress, outage: float = OUTAGE) -> None:
         self.address = address
-        self.bells = Bells(DUE, STIRRED)
+        self.notifications = NotificationWaiters(DUE, CHANGED)
         self.held: dict[str, int] = {}
-        """Conversations that this process has locked, with their fences (see `statements.py`)."""
+        """Conversations that this process locked, with their fences (see `statements.py`)."""
         self.outage = outage
         """Seconds that a call waits for an unavailable database before it fails."""
         self._class = _signed(zlib.crc32(address.schema.encode()))
@@ -145,28 +152,28 @@ class Database:
         self._session: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._away = Outage(_AWAY, f"{address.shown} is back")
-        self._deaf = Outage(_LOG, f"the session with {address.shown} is back")
+        self._session_outage = Outage(_LOG, f"the session with {address.shown} is back")
         self._notifications: dict[tuple[str, str], None] = {}
         self._notifying: asyncio.Task[None] | None = None
         self._wants_stirs = False
-        self._hears_stirs = False
+        self._is_subscribed_to_changes = False
         self.removals = Removals()
         """The conversations that were removed while this process listens."""
 
     @property
     def due_channel(self) -> str:
-        """Channel that is notified when a conversation may be due."""
+        """Channel for notifications that a conversation may be due."""
         return f"midturn.{self.address.schema}.due"
 
     @property
-    def stirred_channel(self) -> str:
-        """Channel that is notified when a question was asked or closed, or a turn began or
+    def change_channel(self) -> str:
+        """Channel for notifications that a question was asked or closed, or that a turn began or
         ended.
         """
         return f"midturn.{self.address.schema}.stirred"
 
     def channel(self, holder: int) -> str:
-        """Return the channel that is notified when an answer is queued for a holder."""
+        """Return the channel for notifications that an answer was queued for a holder."""
         return f"midturn.{self.address.schema}.{holder}"
 
     async def holder(self) -> int:
@@ -175,7 +182,7 @@ class Database:
         async with self._starting:
             if self._session is None:
                 row = (
-                    await self._patiently(
+                    await self._retry(
                         lambda: self.run_one("select nextval('{s}.holder') as number", {})
                     )
                 )[0]
@@ -188,42 +195,44 @@ class Database:
         return cast("int", self._holder)
 
     async def due(self, since: int) -> int:
-        """Wait until the number of notifications of ready turns differs from `since`, for at
-        most a second; return the number.
+        """Wait until the number of notifications about ready turns differs from `since`, for at
+        most one second; return the number.
         """
         await self.holder()  # without a session there are no notifications
-        if self.bells.rung[DUE] == since:
-            await self.bells.wait(DUE)
-        return self.bells.rung[DUE]
+        if self.notifications.counts[DUE] == since:
+            await self.notifications.wait(DUE)
+        return self.notifications.counts[DUE]
 
     async def wait_for_change(self, since: int) -> int:
-        """Wait until the number of notified changes differs from `since`, for at most five seconds;
-        return the number.
+        """Wait until the number of notifications about changes differs from `since`, for at most
+        five seconds; return the number.
         """
         self._wants_stirs = True
         holder = await self.holder()
-        if not self._hears_stirs:  # make the open session subscribe to this channel, too
+        if (
+            not self._is_subscribed_to_changes
+        ):  # make the open session subscribe to this channel as well
             self.notify(self.channel(holder))
-            await self.bells.wait(STIRRED, _LOOK_ANYWAY)
-        if self.bells.rung[STIRRED] + 1 == since:
-            await self.bells.wait(STIRRED, _LOOK_ANYWAY)
-        return self.bells.rung[STIRRED] + 1
+            await self.notifications.wait(CHANGED, _MAX_CHANGE_WAIT)
+        if self.notifications.counts[CHANGED] + 1 == since:
+            await self.notifications.wait(CHANGED, _MAX_CHANGE_WAIT)
+        return self.notifications.counts[CHANGED] + 1
 
     async def rows(self, statement: str, parameters: StatementParameters | None = None) -> Rows:
         """Run one statement and return its rows. If the database is unavailable, wait for it.
 
-        The statement may run twice if its acknowledgement was lost. If that would do harm, use
+        The statement may run twice if its acknowledgement was lost. If that would be harmful, use
         `once`.
 
         Raises:
-            StoreError: The database refuses, or cannot be reached for a minute.
+            StoreError: The database rejects the statement, or cannot be reached for a minute.
         """
         await self._started()
-        return await self._patiently(lambda: self.run_one(statement, parameters or {}))
+        return await self._retry(lambda: self.run_one(statement, parameters or {}))
 
     async def taken(self, name: str) -> contextlib.AsyncExitStack | None:
-        """Take a named lock, which `left` releases; None if another session has the lock. The
-        server also releases it when the connection ends.
+        """Take a named lock. Return None if another session has the lock. `left` releases the lock;
+        the server also releases it when the connection ends.
 
         The lock belongs to a transaction, so it also works through a pooler in transaction mode.
         """
@@ -232,7 +241,7 @@ class Database:
             sha256(f"{self.address.schema} {name}".encode("utf-8", "surrogatepass")).digest()[:8],
             signed=True,
         )
-        return await self._patiently(lambda: self._taken(number))
+        return await self._retry(lambda: self._taken(number))
 
     async def _taken(self, number: int) -> contextlib.AsyncExitStack | None:
         async with contextlib.AsyncExitStack() as taking:
@@ -277,7 +286,7 @@ class Database:
                 return rows
             return await self.run_one(statement, parameters)
 
-        return await self._patiently(attempt)
+        return await self._retry(attempt)
 
     async def together(self, statements: Sequence[str], parameters: StatementParameters) -> bool:
         """Run several statements as one transaction. If the first statement finds no row, return
@@ -293,7 +302,7 @@ class Database:
                         return False
             return True
 
-        return await self._patiently(attempt)
+        return await self._retry(attempt)
 
     async def change_tables(self, statement: str) -> None:
         """Run a statement that creates a table of this schema."""
@@ -308,23 +317,23 @@ class Database:
                 await connection.execute("select pg_advisory_xact_lock(%s, 0)", [self._class])
                 await connection.execute(script)
 
-        await self._patiently(attempt)
+        await self._retry(attempt)
 
     async def version(self) -> int:
-        """Return the version of the tables; 0 if there are none."""
+        """Return the version of the tables, or 0 if there are none."""
         await self._opened()
-        rows = await self._patiently(
+        rows = await self._retry(
             lambda: self.run_one(statements.EXISTS, {"table": f"{self.address.schema}.midturn"})
         )
         if not next(iter(rows[0].values())):
             return 0
-        found = await self._patiently(lambda: self.run_one(statements.CURRENT, {}))
+        found = await self._retry(lambda: self.run_one(statements.CURRENT, {}))
         return int(found[0]["version"]) if found else 0
 
     async def upgrade(self) -> tuple[int, int]:
         """Create or upgrade the tables; return the version before and after.
 
-        If they are up to date, this needs no right to change tables.
+        If they are up to date, no permission to change tables is needed.
 
         Raises:
             StoreError: The role may not change tables.
@@ -361,13 +370,13 @@ class Database:
     # ----------------------------------------------------------------------------------------------
 
     def notify(self, channel: str, payload: str = "") -> None:
-        """Notify other processes soon, without waiting. Notifications that come while one is being
-        sent are sent together.
+        """Notify other processes soon, without waiting. Notifications that are queued while one is
+        being sent are sent together.
 
         A notification may be lost if this process dies. Waiters therefore also poll.
         """
         self._notifications[channel, payload] = (
-            None  # a set in order: each notification is sent once
+            None  # an ordered set: each notification is sent once
         )
         if self._notifying is None:
             self._notifying = asyncio.create_task(self._send_notifications())
@@ -391,7 +400,7 @@ class Database:
             self._notifying = None
 
     async def _finish_notifying(self) -> None:
-        """Send the remaining notifications, but wait only a moment for the server."""
+        """Send the remaining notifications, but wait only briefly for the server."""
         while (notifying := self._notifying) is not None:
             if (await asyncio.wait([notifying], timeout=_LAST_NOTIFICATION))[1]:
                 await end_tasks([notifying])
@@ -443,7 +452,7 @@ class Database:
     async def _check_version(self) -> None:
         version = await self.version()
         if version == 0:
-            await self._patiently(self.upgrade)
+            await self._retry(self.upgrade)
         elif version != statements.VERSION:
             where = f"The schema `{self.address.schema}` at {self.address.shown}"
             remedy = (
@@ -472,7 +481,7 @@ class Database:
     def _text(self, statement: str) -> bytes:
         """Return a statement for this schema.
 
-        It is composed once, because the driver would compose it for every use.
+        The result is cached, because the driver would compose the statement for every use.
         """
         text = self._texts.get(statement)
         if text is None:
@@ -485,7 +494,7 @@ class Database:
             text = self._texts[statement] = named.as_bytes(None)
         return text
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Retry while the database is unavailable, because it may be restarting."""
         began = time.monotonic()
         tries = 0
@@ -500,7 +509,7 @@ class Database:
                     raise StoreError(
                         f"{self.address.shown} cannot be reached: {_words(error)}"
                     ) from error
-                if tries >= _SAID_AFTER or isinstance(
+                if tries >= _LOG_AFTER_FAILURES or isinstance(
                     gone, PoolTimeout
                 ):  # a pool timeout means several seconds without a connection
                     self._away.noticed(
@@ -540,9 +549,9 @@ class Database:
                 async with connection:
                     await self._announce(connection, holder)
                     tries = 0
-                    self._deaf.over()
+                    self._session_outage.over()
                     self._listening.set()
-                    self.bells.ring_all()
+                    self.notifications.notify_all()
                     await self._listen(connection)
             except (psycopg.Error, PoolTimeout, StoreError) as error:
                 _LOG.debug(
@@ -552,9 +561,9 @@ class Database:
                 )
                 ended = time.monotonic() if tries == 0 else ended
                 if (
-                    time.monotonic() - ended > _DEAF_AFTER and not self._away.is_on
+                    time.monotonic() - ended > _SESSION_WARNING_DELAY and not self._away.is_on
                 ):  # an outage of the whole database is reported elsewhere
-                    self._deaf.noticed(
+                    self._session_outage.noticed(
                         "the session with %s cannot be started: %s",
                         self.address.shown,
                         _words(error),
@@ -565,34 +574,34 @@ class Database:
     async def _announce(self, connection: psycopg.AsyncConnection, holder: int) -> None:
         await connection.execute(f"set idle_session_timeout = '{HUNG}'")
         await connection.execute("select pg_advisory_lock(%s, %s)", [self._class, holder])
-        self._hears_stirs = False
+        self._is_subscribed_to_changes = False
         self.removals.lose()
         for channel in (self.due_channel, self.channel(holder)):
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
-        await self._hear_stirs(connection)
+        await self._subscribe_to_changes(connection)
 
-    async def _hear_stirs(self, connection: psycopg.AsyncConnection) -> None:
-        """Listen to changes of questions once a program watches them. Workers do not need that."""
-        if self._wants_stirs and not self._hears_stirs:
+    async def _subscribe_to_changes(self, connection: psycopg.AsyncConnection) -> None:
+        """Subscribe to changes of questions if a program watches them. Workers do not need this."""
+        if self._wants_stirs and not self._is_subscribed_to_changes:
             await connection.execute(
-                sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel))
+                sql.SQL("listen {}").format(sql.Identifier(self.change_channel))
             )
-            self._hears_stirs = True
+            self._is_subscribed_to_changes = True
             self.removals.begin()
-            self.bells.ring(STIRRED)
+            self.notifications.notify(CHANGED)
 
     async def _listen(self, connection: psycopg.AsyncConnection) -> None:
         pinged = looked = time.monotonic()
-        named = {self.due_channel: DUE, self.stirred_channel: STIRRED}
+        named = {self.due_channel: DUE, self.change_channel: CHANGED}
         while True:
             async for notification in connection.notifies(timeout=ORPHANED, stop_after=1):
-                # other users of the database can send notifications, too
-                if notification.channel == self.stirred_channel and _ID.fullmatch(
+                # other users of the database can also send notifications
+                if notification.channel == self.change_channel and _ID.fullmatch(
                     notification.payload
                 ):
                     self.removals.note(notification.payload)
-                self.bells.ring(named.get(notification.channel, notification.payload))
-            await self._hear_stirs(connection)
+                self.notifications.notify(named.get(notification.channel, notification.payload))
+            await self._subscribe_to_changes(connection)
             now = time.monotonic()
             if now - pinged >= PING:
                 await connection.execute("select 1")
@@ -667,7 +676,7 @@ _REFUSALS = (
     "invalid connection option",
     "invalid URI",
 )
-"""Parts of error messages of the server and of libpq. A failed connection has no error code."""
+"""Parts of error messages from the server and from libpq. A failed connection has no error code."""
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -67,7 +67,7 @@ class TurnRow:
         self.unfinished = window is not None and window.open
         self._view = TurnView(window)
         self.answered = self._view.is_ready
-        """Whether the turn can continue without an absent person."""
+        """Whether the turn can continue without waiting for a person."""
         self._parent = parent_of(turn) if self.unfinished else None
 
     @property
@@ -149,7 +149,7 @@ class PostgresFeed:
 
     async def changed(self) -> None:
         """Wait until another answer may be queued."""
-        await self._loop.run(self._database.bells.wait(self._held.id))
+        await self._loop.run(self._database.notifications.wait(self._held.id))
 
     async def refuse(self, key: str) -> None:
         """Refuse a queued answer."""
@@ -159,8 +159,8 @@ class PostgresFeed:
 
 
 class PostgresJournal:
-    """The only writer of a conversation, until its block is left or the conversation is taken
-    over.
+    """The only writer of a conversation, until its block exits or another process takes over the
+    conversation.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class PostgresJournal:
         self.events: Sequence[Event] = EventLog(self._events)
         """Everything recorded so far, oldest first."""
         self.answers = PostgresFeed(database, loop, held)
-        """Answers that other processes have queued."""
+        """Answers that other processes queued."""
 
     @property
     def conversation(self) -> str:
@@ -194,7 +194,7 @@ class PostgresJournal:
         """Record a batch in one statement.
 
         Raises:
-            StoreLocked: Another process has taken the conversation over; nothing of the batch is
+            StoreLocked: Another process took over the conversation; no event of the batch is
                 recorded.
             StoreError: The batch is larger than the limits allow, the journal is closed, or the
                 database cannot be reached.
@@ -220,7 +220,7 @@ class PostgresJournal:
                     self._row.given(self._held.head, batch),
                 )
                 if any(isinstance(event, _STIRRING) for event in batch):
-                    self._database.notify(self._database.stirred_channel)
+                    self._database.notify(self._database.change_channel)
             except BaseException:  # the batch was not recorded
                 self._row = TurnRow(self._events)
                 raise
@@ -274,9 +274,9 @@ class PostgresJournal:
         self._is_ready_soon = True
 
     def _again(self, error: BaseException | None) -> Again:
-        """Return the time at which a worker must examine the turn: `now` after `mark_ready`, or if
-        the run was cancelled or needs a newer version; None if the turn waits for people; otherwise
-        `later`, because the run has failed.
+        """Return the time at which a worker must examine the turn. The time is `now` after
+        `mark_ready`, or if the run was cancelled or needs a newer version. It is None if the turn
+        waits for people. Otherwise, the run has failed, and the time is `later`.
         """
         turn = self._events[self._row.turn_at :]
         if self._is_ready_soon:

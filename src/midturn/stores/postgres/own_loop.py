@@ -3,7 +3,7 @@ loops.
 
 A program's loop may be short-lived (`asyncio.run` for each request, one in each thread),
 cancelled during a statement, or missing. The connections outlive it. If a caller is cancelled,
-its statement still runs to its end, so that its result is not lost.
+its statement still runs to completion, so that its result is not lost.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from midturn.errors import ConfigError
 
 T = TypeVar("T")
 Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-_PATIENCE = 0.9
+_CLOSE_TIMEOUT = 0.9
 """Seconds that an ending process waits until its sessions are closed. After that, the server closes
 them.
 """
-_AGAIN = 0.05
+_CANCEL_INTERVAL = 0.05
 """Seconds between two cancellations of the same task."""
 _RUNNING: dict[threading.Thread, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
 
@@ -63,7 +63,7 @@ class OwnLoop:
         """Run `work` in the loop, and return its result.
 
         Args:
-            work: The coroutine. It runs to its end even if the caller is cancelled.
+            work: The coroutine. It runs to completion even if the caller is cancelled.
             unclaimed: Called with the result if the caller was cancelled.
         """
         running = asyncio.run_coroutine_threadsafe(work, self._running())
@@ -113,9 +113,9 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     while left:
         for task in left:
             task.cancel()
-        done, left = await asyncio.wait(left, timeout=_AGAIN)
+        done, left = await asyncio.wait(left, timeout=_CANCEL_INTERVAL)
         for task in done:
-            _ = task.cancelled() or task.exception()  # nobody waits for its result
+            _ = task.cancelled() or task.exception()  # no caller waits for its result
 
 
 def _run(loop: asyncio.AbstractEventLoop, ending: asyncio.Event, close: Close) -> None:
@@ -141,33 +141,33 @@ def _end_all() -> None:
     running = dict(_RUNNING)
     for loop, ending in running.values():
         _end(loop, ending)
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _CLOSE_TIMEOUT
     for thread in running:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
 # --------------------------------------------------------------------------------------------------
-# Waiting for notifications of the database, by name
+# Waiting for notifications from the database, by name
 
 
-_LOOK = 1.0
+_MAX_WAIT = 1.0
 """Maximum duration in seconds of a wait for a notification, which may be lost with its connection.
 """
 
 
-class Bells:
-    """Wakes waiters by name: `ring` wakes the waiters for one name, `ring_all` wakes all."""
+class NotificationWaiters:
+    """Wakes waiters by name: `notify` wakes the waiters for one name, `notify_all` wakes all."""
 
     def __init__(self, *counted: str) -> None:
         """Notifications of the names in `counted` are counted. Other names are not counted, because
         any user of the database can send any name, and the counts would use more and more memory.
         """
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
-        self.rung = dict.fromkeys(counted, 0)
+        self.counts = dict.fromkeys(counted, 0)
         """Number of notifications by name."""
 
-    async def wait(self, name: str, most: float = _LOOK) -> None:
-        """Wait until the name is notified, at most `most` seconds."""
+    async def wait(self, name: str, most: float = _MAX_WAIT) -> None:
+        """Wait until `notify` is called for the name, at most `most` seconds."""
         bell = asyncio.Event()
         self._waiting[name].add(bell)
         try:
@@ -180,17 +180,17 @@ class Bells:
             if not self._waiting[name]:
                 del self._waiting[name]
 
-    def ring(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         """Wake the waiters for a name."""
-        if name in self.rung:
-            self.rung[name] += 1
+        if name in self.counts:
+            self.counts[name] += 1
         for bell in self._waiting.get(name, ()):
             bell.set()
 
-    def ring_all(self) -> None:
+    def notify_all(self) -> None:
         """Wake all waiters, because notifications may have been lost."""
-        for name in {*self._waiting, *self.rung}:
-            self.ring(name)
+        for name in {*self._waiting, *self.counts}:
+            self.notify(name)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ them and have at most 63 characters.
 
 
 class DatabaseAddress(Struct, frozen=True):
-    """`url` is for the driver, `direct` is an address without a pooler, and `shown` is for
-    messages and has no password.
+    """`url` is for the driver, `direct` is an address without a pooler, and `shown` is for messages
+    and contains no password.
     """
 
     url: str
@@ -242,9 +242,10 @@ def parse_database_address(url: str) -> DatabaseAddress:
     }
     schema = own.get(_PARAMETER, "midturn")
     if not _SCHEMA.fullmatch(schema):
-        allowed = "1 to 40 of `a-z 0-9 _`, and not a digit first"
+        allowed = "1 to 40 of `a-z 0-9 _`, and does not start with a digit"
         raise ConfigError(
-            f"`{_PARAMETER}={schema}` in the store's address names no schema: a name is {allowed}."
+            f"`{_PARAMETER}={schema}` in the store's address is not a valid schema name. A name has"
+            f" {allowed}."
         )
     rest = "&".join(
         one for one in query if one.partition("=")[0] not in own

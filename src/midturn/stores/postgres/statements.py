@@ -1,14 +1,14 @@
 """The statements of a store in PostgreSQL. `{s}` is the schema, `{c}` the class of its advisory
 locks.
 
-An answer and an append are one statement each, and therefore atomic. A process counts as alive
-while a session holds the advisory lock of its number. Safety does not depend on that, only on the
-fence, which is incremented whenever a conversation gets another writer.
+An answer and an append are one statement each, and therefore atomic. A process is considered
+alive while a session holds the advisory lock with its number. Safety does not depend on this lock,
+only on the fence, which is incremented whenever a conversation gets another writer.
 """
 
 from __future__ import annotations
 
-# A server restart ends all sessions at once. No process counts as dead until it had time to
+# A server restart ends all sessions. A process is not considered dead until it has had time to
 # reconnect.
 _YOUNG = "(now() - pg_postmaster_start_time() < interval '5 seconds')"
 _ALIVE = (
@@ -54,8 +54,8 @@ returning c.id, c.fence, c.head, c.handed_seq
 WHO_HOLDS = "select c.holder, c.held_since from {s}.conversation c where id = %(id)s"
 
 # A dead process is looked up once for each holder, not for each of its conversations. The pauses
-# are random, so that turns that failed together (the tool of one has killed their process) are not
-# claimed together again.
+# are random, so that turns that failed together (because a tool of one turn killed their process)
+# are not claimed together again.
 CLAIM = f"""
 with dead as materialized (
   select holder from (select distinct holder from {{s}}.conversation where holder is not null) as holders
@@ -74,9 +74,9 @@ from due where c.id = due.id
 returning c.id, c.fence, c.head, c.handed_seq
 """
 
-# If an answer was queued since the last check, a worker must examine the turn at once. The row has
-# this information, because it is locked here: a query of the table would miss answers that are
-# committed at the same time.
+# If an answer was queued since the last check, a worker must examine the turn immediately. This is
+# read from the row, because the row is locked here: a query of the table would miss answers that
+# are committed at the same time.
 RELEASE = """
 with own as (
   update {s}.conversation
@@ -124,7 +124,7 @@ select id from own
 
 TAKE = "select pg_try_advisory_xact_lock(%(number)s) as taken"
 
-# Sent in a transaction of its own. The server commits notifying transactions one after the other,
+# Sent in a separate transaction. The server commits notifying transactions one after the other,
 # and each would block the others during its sync. This transaction does not wait for its sync,
 # because nothing depends on a notification.
 NOTIFY = """
@@ -209,7 +209,7 @@ IDS = {
     ),
 }
 
-# Turns that may have been interrupted. A run that ends because it waits only for people leaves no
+# Turns that may have been interrupted. A run that ends because it waits only for people sets no
 # wake time.
 LEFT = f"""
 select c.id, {_LAST_LINES} as lines from {{s}}.conversation c
@@ -220,16 +220,16 @@ LAST_TURN_OF = (
     f"select c.id, {_LAST_LINES} as lines from {{s}}.conversation c where id = any(%(ids)s)"
 )
 
-# A row has the number of the transaction that wrote it last. Rows that are not visible yet have the
-# number of a running or later one.
+# A row contains the number of the last transaction that wrote it. Rows that are not visible yet
+# contain the number of a running or later transaction.
 GROWN = """
 select t.now::text as now, c.id, c.head
 from (select pg_snapshot_xmin(pg_current_snapshot()) as now) t
 left join {s}.conversation c on %(since)s::text is null or age(c.xmin) <= age(%(since)s::text::xid8::xid)
 """
 
-# A turn that waits for people wakes at its first deadline. One that waits for a worker may have a
-# deadline, too.
+# The wake time of a turn that waits for people is its first deadline. A turn that waits for a
+# worker may also have a deadline.
 OVERDUE = (
     "select id from {s}.conversation c where wake <= now() and unfinished and asking and not"
     f" {_ALIVE} order by id"
@@ -368,17 +368,17 @@ MIGRATIONS = {
 create table {s}.conversation (
   id         text collate "C" primary key,   -- the time of creation in microseconds, so that ids sort by age
   metadata   bytea not null,                 -- metadata.json, as on disk
-  head       int not null default 0,         -- how many events there are
-  turn_at    int not null default 0,         -- where the last turn begins: reading from here is reading from the end
+  head       int not null default 0,         -- number of events
+  turn_at    int not null default 0,         -- position of the first event of the last turn
   unfinished boolean not null default false, -- the last turn is open
   asking     boolean not null default false, -- it has an open question
-  answered   boolean not null default false, -- its turn can go on: a person has answered
-  fence      bigint not null default 0,      -- grows whenever the conversation changes hands; every append names the one it was given
-  holder     int,                            -- the process that holds it; its advisory lock says whether it lives
+  answered   boolean not null default false, -- its turn can continue, because a person answered
+  fence      bigint not null default 0,      -- incremented for each new writer; an append must contain the fence of its writer
+  holder     int,                            -- the process that locked it; its advisory lock shows whether it is alive
   held_since timestamptz,
-  handed_seq int not null default 0,         -- how many answers were ever handed over to holders
+  handed_seq int not null default 0,         -- number of answers that were ever queued for holders
   tries      int not null default 0,         -- claims since the last durable event
-  wake       timestamptz                     -- when somebody must look at the open turn; null: it waits for people, or is finished
+  wake       timestamptz                     -- when a worker must examine the open turn; null: it waits for people, or is finished
 ) with (fillfactor = 70);
 create index conversation_wake on {s}.conversation (wake) where wake is not null and unfinished;
 create index conversation_asking on {s}.conversation (id) where asking;
@@ -392,7 +392,7 @@ create table {s}.event (
   primary key (conversation, position)
 );
 
-create table {s}.handed (                    -- answers for whoever holds the conversation; the first wins
+create table {s}.handed (                    -- queued answers for the process that locked the conversation; the first wins
   conversation text collate "C" not null references {s}.conversation on delete cascade,
   event_id     text collate "C" not null,
   submission   bytea not null,               -- as in answers/<event id>.json

@@ -1,4 +1,4 @@
-"""Writes to free conversations, each with one statement, and to the answer queues of locked
+"""Writes to unlocked conversations, each with one statement, and to the answer queues of locked
 conversations.
 """
 
@@ -32,7 +32,7 @@ from midturn.turn.view import TurnView
 
 TRIES = 100
 """Maximum number of attempts to write a decision while other processes write the conversation."""
-_MOST_LINES = 10_000  # maximum number of lines of a part of a conversation
+_MAX_LINES = 10_000  # maximum number of lines of a part of a conversation
 
 
 class ConversationRows:
@@ -61,7 +61,7 @@ class ConversationRows:
             StoreError: There is no such conversation.
         """
         return await self._row(
-            statements.PART, id, position=position, most=_MOST_LINES, bytes=LARGEST_BLOCK
+            statements.PART, id, position=position, most=_MAX_LINES, bytes=LARGEST_BLOCK
         )
 
     async def last_turn(self, id: str) -> dict[str, object]:
@@ -83,7 +83,7 @@ class ConversationRows:
         return decode_lines(lines, f"{self._address.shown}/{id}", number, limits=self.limits)
 
     def metadata(self, id: str, content: object) -> tuple[Metadata, str]:
-        """Return the metadata, and its problem, if any."""
+        """Return the metadata, and an error message if it cannot be decoded."""
         try:
             return decode_metadata(cast("bytes", content)), ""
         except ValueError as error:
@@ -109,7 +109,7 @@ class ConversationRows:
     # ----------------------------------------------------------------------------------------------
 
     def held_by(self, id: str, row: dict[str, object], turn: LastTurn) -> LockedBy:
-        """Return the process that has a conversation locked, according to its row."""
+        """Return the process that locked a conversation, according to its row."""
         token = (row["holder"], row["fence"])
         return LockedBy(
             conversation=id,
@@ -120,7 +120,7 @@ class ConversationRows:
         )
 
     async def refusal(self, id: str) -> StoreError:
-        """Return the reason why a conversation cannot be locked: another process has it, or it
+        """Return the reason why a conversation cannot be locked: another process locked it, or it
         does not exist.
         """
         rows = await self.database.rows(statements.WHO_HOLDS, {"id": id})
@@ -152,7 +152,7 @@ class ConversationRows:
 
 class Settling:
     """Records the events that a `decide` function returns, and calls the function again if another
-    process has written first. Everything here runs in the database's loop.
+    process wrote first. All methods run in the database's loop.
     """
 
     def __init__(self, rows: ConversationRows) -> None:
@@ -191,7 +191,7 @@ class Settling:
                     "id": id,
                     "fence": row["fence"],
                     "head": row["head"],
-                    "stirred": self._database.stirred_channel,
+                    "stirred": self._database.change_channel,
                 },
             ):
                 return True
@@ -218,11 +218,11 @@ class Settling:
         is_written = bool(await self._database.once(statements.SETTLE, given, written))
         if is_written:
             self._database.notify(self._database.due_channel, id)
-            self._database.notify(self._database.stirred_channel)
+            self._database.notify(self._database.change_channel)
         return is_written
 
     async def queue_answer(self, held: LockedBy, answer: QueuedAnswer) -> bool:
-        """Queue an answer for the process that has the conversation locked."""
+        """Queue an answer for the process that locked the conversation."""
         holder, fence = cast("tuple[int, int]", held.token)
         given = {
             "id": held.conversation,
@@ -253,7 +253,7 @@ class Settling:
 class Holding:
     """Creates, locks and releases conversations.
 
-    Everything here runs in the database's loop, including the work of the journals.
+    All methods run in the database's loop, including the methods of the journals.
     """
 
     def __init__(self, rows: ConversationRows, loop: OwnLoop) -> None:
