@@ -108,7 +108,7 @@ def test_an_answer_out_of_bounds_fails_on_every_path(path: Path_, schema: Any) -
     result = asyncio.run(path(agent_saying('{"n": 0}'), schema))
     assert (result.status, result.structured) == ("failed", None)
     assert (result.error or "").startswith(
-        "The answer of the model does not match the schema: /n: "
+        "The model's answer does not match the schema: /n: "
     )
 
 
@@ -156,7 +156,7 @@ print(result.status, result.structured, result.error)
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
     ).stdout
     assert said.startswith(
-        "failed None The answer of the model does not match the schema: /n: must be"
+        "failed None The model's answer does not match the schema: /n: must be"
     )
 
 
