@@ -248,7 +248,7 @@ def _gated(scene: Scene, *, needs_approval: bool = True) -> Program:
 
 
 async def an_approval(scene: Scene) -> None:
-    """A call needs approval through the framework's own mechanism: after an approval, it runs once."""
+    """A call needs approval by the framework's own mechanism: once approved, it runs once."""
     program = _gated(scene)
     (question,) = await scene.waits(program)
     expect_same(

@@ -209,7 +209,7 @@ async def two_agents_inside_tools(scene: Scene) -> None:
 
 
 async def large_and_unusual_values(scene: Scene) -> None:
-    """Large, nested and unusual arguments and results are passed on unchanged, as without midturn."""
+    """Large, nested and unusual arguments and results are unchanged, as without midturn."""
 
     async def store(values: dict[str, Any]) -> str:
         """Store values."""

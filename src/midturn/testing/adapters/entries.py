@@ -190,7 +190,7 @@ async def two_processes(scene: Scene) -> None:
 
 
 def _asking(scene: Scene, *questions: Question[bool]) -> Program:
-    """Return an agent whose tool asks these questions, and has its effect if all answers are yes."""
+    """Return an agent whose tool asks these questions and has its effect if all are yes."""
 
     async def deploy(env: str) -> str:
         """Deploy the service."""
@@ -349,7 +349,7 @@ async def the_next_message(scene: Scene) -> None:
 
 
 async def a_key(scene: Scene) -> None:
-    """A turn with a key ends, and the program dies before it saves the result: no tool runs again."""
+    """A turn with a key ends, and the program dies before saving the result: no tool runs again."""
     program = scene.program()
     await scene.waits(program, key="job-17")
     before = scene.saved.content
