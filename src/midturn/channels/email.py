@@ -74,8 +74,8 @@ class Email:
         """
         if not re.fullmatch(r"[^\s@<>]+@[^\s@<>]+", address) or not authserv_id.strip():
             raise ConfigError(
-                "A channel of kind `email` needs a valid `address`, and `authserv_id`: the name that"
-                " its server writes into Authentication-Results."
+                "A channel of kind `email` needs a valid `address`, and `authserv_id`: the name"
+                " that its server writes into Authentication-Results."
             )
         self._address = address
         self._password = password
