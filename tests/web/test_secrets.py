@@ -199,7 +199,7 @@ def test_lost_secret_is_asked_for_again(store: ConversationStore) -> None:
     ("app", "headers", "said"),
     [
         ("store", {}, "it does not resume turns"),
-        ("agent", {"Host": "questions.example.org"}, "over TLS or on this computer only"),
+        ("agent", {"Host": "questions.example.org"}, "only over TLS or on this computer"),
     ],
 )
 def test_secret_is_refused_on_insecure_connections_or_without_a_turn(

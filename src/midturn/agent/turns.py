@@ -493,7 +493,8 @@ class AgentRunner:
         user's store, only a person may answer.
 
         Raises:
-            PersonNeeded: This process was started by a tool, or by an agent that uses midturn.
+            PersonNeeded: The store is in the user's data directory, and this process was started by
+                a tool or an agent.
         """
         if attached or self._prompter is not None:
             self.store.require_person()

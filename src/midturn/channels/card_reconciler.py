@@ -224,7 +224,7 @@ class CardReconciler:
     def active_person(self, person: str) -> str:
         """Return `person`, or an empty string if this person is no longer configured.
 
-        If the configuration names no people, every person is returned.
+        If the configuration does not name people, every person is returned.
         """
         configured = self.board.port.store.admission.people
         return (

@@ -288,7 +288,7 @@ class Discord:
             )
 
     def _on_disconnected(self) -> None:
-        """Start the time that the library has to resume the session.
+        """Start a timer for the attempts of the library to resume the session.
 
         The library itself retries forever without an error.
         """

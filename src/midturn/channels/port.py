@@ -8,7 +8,7 @@ sends a `Card`, changes a sent card, and yields each `Reply`. It makes no decisi
 `channels/card_reconciler.py` decides which questions are sent, to whom, and how a card changes.
 `channels/replies.py` decides the meaning of a typed reply, and whether its sender may answer.
 
-**All connections are outgoing.** A channel opens no port. It polls its platform or keeps a
+**All connections are outgoing.** A channel does not open a port. It polls its platform or keeps a
 connection to it open.
 
 **No reply is lost, and none counts twice.** `replies` is an iterator. By requesting the next reply,

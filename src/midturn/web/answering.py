@@ -445,7 +445,7 @@ def _covers(prompt: Prompt) -> str:
 
 
 def _chosen_offer(question: OpenQuestion, sent: Fields) -> str:
-    """Return the selected permission from those that the asking agent offers (`asker.always`), or
+    """Return the permission that was selected from the asking agent's offers (`asker.always`), or
     an empty string.
     """
     offered = (

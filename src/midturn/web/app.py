@@ -55,7 +55,7 @@ async def events(request: Request, visitor: request_checks.Visitor, site: AppSta
     """Stream changes as server-sent events.
 
     The stream starts now, or after the last event that the browser received. Without
-    `conversation`, it contains changes of questions. With `conversation`, it contains the recorded
+    `conversation`, it contains changes to questions. With `conversation`, it contains the recorded
     events of that conversation.
     """
     conversation = request.query_params.get("conversation")
@@ -85,7 +85,7 @@ async def events(request: Request, visitor: request_checks.Visitor, site: AppSta
 
 
 async def _all_questions(request: Request, site: AppState) -> AsyncGenerator[bytes | None]:
-    """Yield changes of questions.
+    """Yield changes to questions.
 
     If the browser was disconnected for too long, so that changes are missing, start with all open
     questions.
