@@ -363,8 +363,7 @@ class CardReconciler:
         if sent.handle and sent.there == about and not notice:
             return None  # no update, so that a notice about the last reply stays visible
         # the content is unchanged, so keep the tokens: a button may be pressed now, or the card was
-        # sent
-        # twice
+        # sent twice
         if sent.about == about and sent.tokens:
             choices = tuple(
                 Choice(acts[act], token) for token, act in sent.tokens.items() if act in acts

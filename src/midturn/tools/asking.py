@@ -396,8 +396,8 @@ CALL: ContextVar[CallContext] = ContextVar("midturn_call")
 def ask(
     question: Question[T], *, check: Check[T] | None = None, on_behalf_of: str | None = None
 ) -> Coroutine[Any, Any, T]:
-    """Ask from any code inside a running tool, without passing its context: `answer = await
-    midturn.ask(question)` (see `ToolContext.ask`).
+    """Ask from any code inside a running tool, without passing its context:
+    `answer = await midturn.ask(question)` (see `ToolContext.ask`).
 
     Args:
         question: The question.

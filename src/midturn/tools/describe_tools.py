@@ -120,8 +120,7 @@ def _names(arguments: Json) -> list[str] | None:
 
 # --------------------------------------------------------------------------------------------------
 # Tools with overridden descriptions. The configuration can change the description of a tool, but
-# not
-# its behaviour
+# not its behaviour
 
 
 class Wording(Struct, frozen=True, kw_only=True):

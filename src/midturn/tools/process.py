@@ -203,8 +203,7 @@ class _Child:
         self._loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[subprocess.Popen[bytes]] = self._loop.create_future()
         # guards `_process`, which the thread sets, and `_given_up`, which the event loop sets; the
-        # process
-        # is killed by the one that sets its attribute last
+        # process is killed by the one that sets its attribute last
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._given_up = False

@@ -39,8 +39,7 @@ from midturn.web.schema_fields import SchemaField, walk_fields
 # --------------------------------------------------------------------------------------------------
 # Text from tools and models is sanitized as on the terminal, rendered as Markdown without HTML, and
 # cleaned again. The result is inert: it does not load anything, links show their URLs, and images
-# are
-# links.
+# are links.
 
 
 _TAGS: Final = frozenset(

@@ -29,8 +29,7 @@ from midturn.tools.fs.writing import (
 from midturn.tools.returned import Rejected, keep
 
 # maximum size of a diff in a question, in bytes. Below the 16 KiB limit of a context, to leave
-# space
-# for the note about omitted lines
+# space for the note about omitted lines
 _MAX_DIFF_BYTES = 15 * 1024
 _FENCE = re.compile(r"`{3,}")
 
