@@ -242,8 +242,9 @@ class Agent(Generic[Deps, Shape]):
             text: The user's message.
             conversation: Id of a conversation whose last turn has ended. Default: a new
                 conversation.
-            history: Earlier messages that start a new conversation: `[{"role": "user", "content":
-                "…"}, …]`. The first one is a user message. They are recorded as completed turns.
+            history: Earlier messages that start a new conversation. The first one is a user
+                message: `[{"role": "user", "content": "…"}, …]`. They are recorded as completed
+                turns.
             deps: Value of `ctx.deps` in tools.
             author: Name of the user who sent the message. It is recorded.
             key: Your own key for the message, such as its id in a chat program. A second run with

@@ -278,8 +278,8 @@ def answer_by(question: OpenQuestion) -> Markup:
 
 
 def assignment(question: OpenQuestion, voters: Sequence[str] | None = None) -> str:
-    """Return a phrase about who can answer a question, without a final period: `Needs 2 approvals
-    from ops (0 so far)`.
+    """Return a phrase about who can answer a question, without a final period:
+    `Needs 2 approvals from ops (0 so far)`.
 
     Args:
         question: An open question with an assignment.
