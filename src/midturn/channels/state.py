@@ -3,11 +3,11 @@
 The state is in the store, so that any server can run the channel. Keys:
 
     channel/<name>/lease             the server that runs the channel, and until when
-    channel/<name>/memory/<key>      a value that the channel stores channel/<name>/card/<key> a
-    sent card: recipient, question, meaning of its buttons channel/<name>/taking            the
-    typed reply that was handled last, and its card pairing/<kind>/<account>         the person an
-    account belongs to code/<kind>/<hash of the code>   the person that a pairing code is for, and
-    its expiry
+    channel/<name>/memory/<key>      a value that the channel stores
+    channel/<name>/card/<key>        a sent card: recipient, question, meaning of its buttons
+    channel/<name>/taking            the typed reply that was handled last, and its card
+    pairing/<kind>/<account>         the person an account belongs to
+    code/<kind>/<hash of the code>   the person that a pairing code is for, and its expiry
 
 Only the hash of a pairing code is stored. A code works once, for five minutes. A card is stored
 before it is sent. If the process dies in between, the card is sent again with the same tokens, so
@@ -57,7 +57,7 @@ class Pairing(Struct, frozen=True):
 
 class UnclearNote(Struct, frozen=True):
     """An unclear reply, which starts with yes or no and contains more text. Its author is asked
-    what it means. `digest` is the digest of the subject that the card displayed. displayed.
+    what it means. `digest` is the digest of the subject that the card displayed.
     """
 
     words: str

@@ -1,11 +1,13 @@
 """Request authorization. Every request passes these checks, in this order.
 
 1. The connection belongs to the user who runs the server, if the system can identify its owner.
-Connections from other users, and from processes that a tool or agent started, are rejected
-(`security.peer_credentials`). 2. The `Host` header contains one of the allowed names (`HostNames`).
-3. A write comes from the page itself, or from a program that is not a browser. 4. The body does not
-exceed the size limit. 5. The visitor is known (`Access`): signed in, named by a trusted proxy, or
-named by the surrounding program.
+   Connections from other users, and from processes that a tool or agent started, are rejected
+   (`security.peer_credentials`).
+2. The `Host` header contains one of the allowed names (`HostNames`).
+3. A write comes from the page itself, or from a program that is not a browser.
+4. The body does not exceed the size limit.
+5. The visitor is known (`Access`): signed in, named by a trusted proxy, or named by the surrounding
+   program.
 
 The browser stores a sign-in as a cookie. Browsers send a cookie to all ports of a host. If the page
 has its own host name, no other server receives the cookie. If other servers share the host name,
