@@ -228,7 +228,7 @@ def test_unusable_server_is_reported_and_the_turn_continues(midturn: CommandLine
 
     said = editor.said() + editor.said(schema.AgentThoughtChunk)
     assert "Good morning." in said
-    assert "The MCP server `gone` cannot be used, and its tools are absent" in said
+    assert "The MCP server `gone` cannot be used, so its tools are not available" in said
     assert (
         "The editor's MCP server `events` is not used: the transport sse is not supported; use"
         " stdio or streamable HTTP." in said

@@ -131,7 +131,7 @@ def test_answer_that_violates_its_json_schema_fails() -> None:
     assert (result.status, result.structured) == ("failed", None)
     assert (
         result.error
-        == "The answer of the model does not match the schema: /answer: must be a whole number, not"
+        == "The model's answer does not match the schema: /answer: must be a whole number, not"
         ' "x".'
     )
     assert mt.Agent(mt.FunctionModel(lambda _: {"answer": 7})).run_sync(
@@ -158,7 +158,7 @@ def test_resumed_turn_keeps_its_schema() -> None:
     resumed = agent.resume_sync(suspended.conversation)
     assert (resumed.status, resumed.error) == (
         "failed",
-        "The answer of the model does not have the structure of `schema`: 'Well.'",
+        "The model's answer does not have the structure of `schema`: 'Well.'",
     )
 
 

@@ -328,7 +328,7 @@ def test_inner_agent_with_its_own_store_cannot_wait(store: ConversationStore) ->
         ).run("Go.")
 
         assert result.status == "completed"
-        assert "waits for 1 answers in a store of its own" in result.text
+        assert "waits for answers to 1 question(s) in a store of its own" in result.text
 
     asyncio.run(once())
 

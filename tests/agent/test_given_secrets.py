@@ -141,9 +141,9 @@ def test_next_question_without_a_prompter_is_suspended(tmp_path: Path) -> None:
         ("sign", "x", "is not a secret; use `store.answer`"),
         ("enrol", "x", "is a form; pass an answer for each"),
         ("enrol", {"host": "x"}, "contains no secret"),
-        ("enrol", {"host": "x", "token": ""}, "/token: must be text that is not empty"),
-        ("choosy", "", "must be text that is not empty"),
-        ("choosy", 7, "must be text that is not empty"),
+        ("enrol", {"host": "x", "token": ""}, "/token: must be a string that is not empty"),
+        ("choosy", "", "must be a string that is not empty"),
+        ("choosy", 7, "must be a string that is not empty"),
         ("choosy", {"code": "x"}, "is a single question; pass its secret as text"),
     ],
 )

@@ -125,17 +125,17 @@ def with_any(**wrong: Any) -> mt.Agent:
         (
             lambda: with_any(limits={"repeats": 0}),
             mt.ConfigError,
-            r"limits\['repeats'\] is 0: give at least 1\.",
+            r"limits\['repeats'\] is 0: it must be at least 1\.",
         ),
         (
             lambda: with_any(limits={"seconds": -0.5}),
             mt.ConfigError,
-            r"limits\['seconds'\] is -0.5: give at least 0\.",
+            r"limits\['seconds'\] is -0.5: it must be at least 0\.",
         ),
         (
             lambda: with_any(limits=mt.Limits(shown=-1)),
             mt.ConfigError,
-            r"limits\['shown'\] is -1: give at least 1\.",
+            r"limits\['shown'\] is -1: it must be at least 1\.",
         ),
         (
             lambda: with_any(limits=mt.Limits(cycles=cast("Any", "3"))),

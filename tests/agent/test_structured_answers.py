@@ -107,9 +107,7 @@ PATHS: list[Path_] = [
 def test_an_answer_out_of_bounds_fails_on_every_path(path: Path_, schema: Any) -> None:
     result = asyncio.run(path(agent_saying('{"n": 0}'), schema))
     assert (result.status, result.structured) == ("failed", None)
-    assert (result.error or "").startswith(
-        "The answer of the model does not match the schema: /n: "
-    )
+    assert (result.error or "").startswith("The model's answer does not match the schema: /n: ")
 
 
 @pytest.mark.parametrize("schema", [Count, Plain])
@@ -155,9 +153,7 @@ print(result.status, result.structured, result.error)
     said = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
     ).stdout
-    assert said.startswith(
-        "failed None The answer of the model does not match the schema: /n: must be"
-    )
+    assert said.startswith("failed None The model's answer does not match the schema: /n: must be")
 
 
 def test_type_without_a_schema_is_refused_before_the_run() -> None:

@@ -110,7 +110,7 @@ def test_a_server_that_cannot_be_started_is_a_warning_and_the_turn_goes_on(
 
     assert finished.stdout == "Done.\n"
     assert (
-        "The MCP server `gone` cannot be used, and its tools are absent"
+        "The MCP server `gone` cannot be used, so its tools are not available"
         in finished.stderr.replace("\n", " ")
     )
 

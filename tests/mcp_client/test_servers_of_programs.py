@@ -319,7 +319,7 @@ def test_a_route_for_an_unknown_server_tool_is_refused(
 
     with pytest.raises(
         mt.ConfigError,
-        match=r"names the tool `probe_ecko`, and no MCP server has it\. Did you mean `probe_echo`",
+        match=r"names the tool `probe_ecko`, but no MCP server has it\. Did you mean `probe_echo`",
     ):
         agent.run_sync("Go")
 

@@ -372,7 +372,7 @@ def test_arguments_are_validated_before_the_command_runs(tmp_path: Path) -> None
 def test_an_invalid_declaration_is_reported_as_the_tools_fault() -> None:
     said = message(execute(shell("true", env={"type": "string", "pattern": "(?=x)"}), {"env": "x"}))
 
-    assert "the tool's schema of its arguments is invalid at /properties/env/pattern" in said
+    assert "the JSON Schema of the tool's arguments is invalid at /properties/env/pattern" in said
 
 
 def test_non_object_arguments_do_not_crash_a_shell_tool() -> None:

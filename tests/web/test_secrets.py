@@ -199,7 +199,7 @@ def test_lost_secret_is_asked_for_again(store: ConversationStore) -> None:
     ("app", "headers", "said"),
     [
         ("store", {}, "it does not resume turns"),
-        ("agent", {"Host": "questions.example.org"}, "over TLS or on this computer only"),
+        ("agent", {"Host": "questions.example.org"}, "only over TLS or on this computer"),
     ],
 )
 def test_secret_is_refused_on_insecure_connections_or_without_a_turn(
@@ -210,7 +210,7 @@ def test_secret_is_refused_on_insecure_connections_or_without_a_turn(
     with browsing(inbox(agent if app == "agent" else store, user=ada)) as client:
         page = client.get(f"/q/{waiting.id}", headers=headers)
         assert said in page.text
-        assert "Answer it where the turn runs" in page.text
+        assert "Answer it in the program or terminal that runs the turn" in page.text
         assert 'type="password"' not in page.text
         sent = client.post(
             f"/q/{waiting.id}", data={"act": "answer", "secret": SECRET}, headers={**OWN, **headers}

@@ -65,9 +65,10 @@ else:
 
 
 _UNGUARDED_STORE = (
-    "`may_answer` is applied only to `agent.store`. Answers given through the store that was passed"
-    " as `store` are not checked. Pass `store=store.with_authorizer(may_answer)` instead of both"
-    " arguments, and answer through that store."
+    "`may_answer` is applied only to `agent.store`. It does not check answers that are submitted"
+    " through the store that was passed as `store`. Pass"
+    " `store=store.with_authorizer(may_answer)` instead of both arguments, and answer through that"
+    " store."
 )
 
 
@@ -82,7 +83,7 @@ def _turns() -> type[AgentRunner]:
 
 
 def _blocking(_: object, name: str, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Run a coroutine method of an agent to its end in a new event loop.
+    """Run a coroutine method of an agent to completion in a new event loop.
 
     Raises:
         RuntimeError: An event loop is running in this thread.
@@ -96,24 +97,23 @@ def _blocking(_: object, name: str, work: Coroutine[Any, Any, Answer]) -> Answer
 
 
 class Agent(Generic[Deps, Shape]):
-    """Runs turns of conversations in a store. An agent reads no configuration. It uses a terminal
-    only if its prompter uses one.
+    """Runs turns of conversations that are kept in a store. An agent does not read the
+    configuration. It uses a terminal only if its prompter uses one.
 
-    Without a prompter, no user can be asked directly, and the policy `detached`
-    decides what happens to each question. By default (`defer`), the turn is suspended until the
-    question is answered, so that no model answers a question that is meant for a person. The agent
-    has only the tools that you pass. If the model itself should ask the user questions, add
-    `midturn.ask_user`.
+    Without a prompter, no user can be asked directly, and the policy `detached` decides what
+    happens to each question. By default (`defer`), the turn is suspended until the question is
+    answered, so that no model answers a question that is meant for a person. The agent has only the
+    tools that you pass. To let the model itself ask the user questions, add `midturn.ask_user`.
 
-    Each async method has a `_sync` form for programs and threads without an event loop. With
+    Each async method has a `_sync` version for programs and threads without an event loop. With
     `Agent[Shop](…)`, a type checker checks that `deps` is a `Shop`.
     """
 
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, parameters: object) -> object:
-            """Accept `Agent[Shop]` with one parameter. Python supports defaults of type variables
-            only from 3.13 on.
+            """Accept `Agent[Shop]` with one parameter. Python before 3.13 does not support defaults
+            of type variables.
             """
             return super().__class_getitem__(
                 parameters if isinstance(parameters, tuple) else (parameters, None)
@@ -140,8 +140,8 @@ class Agent(Generic[Deps, Shape]):
             model: A model, the id of a model (`anthropic/claude-sonnet-5-5`,
                 `scripted:play.toml`), or any model object of pydantic-ai. Requests that fail
                 temporarily are retried.
-            tools: Tools of the model: functions with `@midturn.tool`, plain functions, or objects
-                with the methods of `Tool`.
+            tools: Tools that the model may call: functions with `@midturn.tool`, plain functions,
+                or objects with the methods of `Tool`.
             mcp: MCP servers whose tools the model may call. A person is asked before a tool runs,
                 unless `McpServer(run=…)` sets another policy. The servers are started for each
                 run; `async with agent:` keeps them running for the whole block.
@@ -155,20 +155,20 @@ class Agent(Generic[Deps, Shape]):
                 "defer", "deploy": {"run": "deny"}}`.
             routes: Responder of each question. A key is `<tool>.<question>` or `<tool>.*`. A value
                 is `user`, `assistant`, `assistant_with_escalation`, a `Target`, a model object, or
-                a table of assistant settings with `escalation`. A value can also be a table as in
-                the configuration, with `target`, `answer` (recorded as `static`), `exclusive`,
+                a table of assistant settings with `escalation`. A value can also be a table with
+                the configuration keys `target`, `answer` (recorded as `static`), `exclusive`,
                 `prompt_label` and `deadline`. All other questions go to the user.
             limits: `Limits(…)`, or a mapping of the limits to change.
             store: Store of the conversations. By default, the conversations are kept in memory
                 until the process ends, and the first suspended turn logs a warning.
             may_answer: Function `(question, user) -> bool`, sync or async, that authorizes every
-                answer given through `agent.store` or queued for a turn of this agent. `user` is the
-                argument of `store.answer`, which raises `NotAllowed` if the function returns false.
-                With a store of your own, pass `store.with_authorizer(may_answer)` instead; passing
-                both arguments logs a warning, because answers through your store object would not
-                be checked.
-            schema: Type of the model's final answer, or its JSON Schema, for all runs that pass no
-                schema themselves.
+                answer submitted through `agent.store` or queued for a turn of this agent. `user` is
+                the argument of `store.answer`, which raises `NotAllowed` if the function returns
+                false. If you pass your own store, use `store.with_authorizer(may_answer)` instead;
+                passing both arguments logs a warning, because answers through your store object
+                would not be checked.
+            schema: Type of the model's final answer, or its JSON Schema. Used for every run that
+                does not pass its own schema.
 
         Raises:
             ConfigError: A model, tool, route, limit or policy is invalid. The message contains
@@ -200,7 +200,7 @@ class Agent(Generic[Deps, Shape]):
 
     @property
     def store(self) -> ConversationStore:
-        """The store of the conversations. It lists their open questions (`pending`) and accepts
+        """The store with the conversations. It lists their open questions (`pending`) and accepts
         answers (`answer`).
         """
         return self._turns.store
@@ -239,26 +239,26 @@ class Agent(Generic[Deps, Shape]):
         turn stays open and can be resumed.
 
         Args:
-            text: Message of the user.
+            text: The user's message.
             conversation: Id of a conversation whose last turn has ended. Default: a new
                 conversation.
-            history: Earlier messages that start a new conversation. The first one is a message of
-                the user: `[{"role": "user", "content": "…"}, …]`. They are recorded as completed
+            history: Earlier messages that start a new conversation. The first one is a user
+                message: `[{"role": "user", "content": "…"}, …]`. They are recorded as completed
                 turns.
             deps: Value of `ctx.deps` in tools.
             author: Name of the user who sent the message. It is recorded.
-            key: Your own key of the message, such as its id in a chat program. With the same key
-                in the same conversation, no second turn starts: the existing turn is continued,
-                or its recorded result is returned. Requires `conversation`.
+            key: Your own key for the message, such as its id in a chat program. A second run with
+                the same key in the same conversation does not start a new turn: it continues the
+                existing turn, or returns its recorded result. Requires `conversation`.
             metadata: Your own data about the message, such as the ID that the sender gave it. It is
-                recorded as the `metadata` of the `chat_request` event, and no model reads it. A
-                message that is recorded as a reply (`on_open`), or whose `key` is known, has no
-                such event. At most 16 KiB of JSON.
-            on_open: How to handle the message while the conversation waits for people. `error`
-                raises `TurnOpen`, which lists the open questions. `reply` records the message as
-                the reply to the questions that the author of the message may answer, and the turn
-                continues. Approvals, secrets and questions for other people stay open; if there are
-                no other questions, `TurnOpen` lists them.
+                recorded as `metadata` of the `chat_request` event and is never sent to a model. It
+                is not recorded if the message becomes a reply (`on_open`), or if its `key` is
+                already known. At most 16 KiB of JSON.
+            on_open: How to handle the message if the conversation has open questions. `error`
+                raises `TurnOpen`, which lists the questions. `reply` records the message as the
+                reply to the questions that its author may answer, and the turn continues.
+                Approvals, secrets and questions for other people stay open; if there are no other
+                questions, `TurnOpen` lists them.
             prompter: Shows the questions of this run to the user, instead of the agent's prompter.
             schema: Type of the model's final answer (a dataclass, a struct, a Pydantic model, …),
                 or its JSON Schema. `RunResult.structured` is then a value of this type.
@@ -321,8 +321,8 @@ class Agent(Generic[Deps, Shape]):
         schema: JsonObject | type | None = None,
         on_event: OnEvent | None = None,
     ) -> RunResult[Any]:
-        """Run one turn in a program without an event loop. Synchronous form of `run`. Ctrl-C leaves
-        the turn open.
+        """Run one turn in a program without an event loop. Synchronous version of `run`. Ctrl-C
+        leaves the turn open.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `await agent.run(…)` instead.
@@ -375,20 +375,20 @@ class Agent(Generic[Deps, Shape]):
             deps: Value of `ctx.deps` in tools.
             prompter: Shows the questions of this run to the user, instead of the agent's prompter.
             on_event: Called with each event. See `run`.
-            secrets: Secrets for open questions, by the question ids that `pending` lists. A
-                secret is a text. For a form with a secret, pass the answers of the form by
-                question id. Secrets are passed to the tool and are never stored.
+            secrets: Secrets for open questions, by the question ids that `pending` lists. A secret
+                is a string. For a form with a secret, pass the answers to the form by question id.
+                Secrets are passed to the tool and are never stored.
             user: Name of the person who gave the secrets. The name is recorded.
             schema: The type that was passed to `run`, so that `RunResult.structured` is a value
                 of this type. The answer is always checked against the schema with which the turn
                 was started.
 
         Raises:
-            NotOpen: The last turn has completed. If a person has ended it, no error is raised and
-                the result is `ended_by_user`.
+            NotOpen: The last turn has completed. If a person ended the turn, no error is raised,
+                and the status of the result is `ended_by_user`.
             ConfigError: The turn waits in a call of a tool that this agent does not have. Nothing
                 was changed.
-            AnswerError: A value in `secrets` is neither a text nor the answers of a form, or its
+            AnswerError: A value in `secrets` is neither a string nor the answers to a form, or its
                 question does not ask for a secret.
             NotAllowed: `user` may not answer the question.
             StoreError: The conversation does not exist or cannot be written.
@@ -433,7 +433,7 @@ class Agent(Generic[Deps, Shape]):
         schema: JsonObject | type | None = None,
     ) -> RunResult[Any]:
         """Continue the open turn of a conversation in a program without an event loop. Synchronous
-        form of `resume`.
+        version of `resume`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `await agent.resume(…)`
@@ -475,24 +475,24 @@ class Agent(Generic[Deps, Shape]):
 
         The events are `TextDelta`, `ReasoningDelta`, `ModelRetried`, `ToolStarted`, `Asked`,
         `QuestionAnswered`, `ToolFinished`, and finally `TurnEnded` with the result. Leaving the
-        block early stops the run and leaves the turn open. Errors are the same as those of `run`,
-        raised during iteration.
+        block early stops the run and leaves the turn open. Iteration raises the same errors as
+        `run`.
 
         Args:
-            text: Message of the user.
+            text: The user's message.
             conversation: Id of a conversation whose last turn has ended. Default: a new
                 conversation.
             history: Earlier messages that start a new conversation. See `run`.
             deps: Value of `ctx.deps` in tools.
             author: Name of the user who sent the message. It is recorded.
-            key: Your own key of the message. See `run`.
+            key: Your own key for the message. See `run`.
             metadata: Your own data about the message. See `run`.
-            on_open: How to handle the message while the conversation waits for people. See `run`.
+            on_open: How to handle the message if the conversation has open questions. See `run`.
             prompter: Shows the questions of this run to the user, instead of the agent's prompter.
             schema: Type of the model's final answer, or its JSON Schema. See `run`.
-            events: Whether to also yield every recorded event, as `Recorded`, in one order with the
-                other events: the text of a response before the `chat_response` that records it, and
-                a question before its `Asked`.
+            events: Whether to also yield every recorded event, as `Recorded`, in order with the
+                other events. The text of a response comes before the `chat_response` that records
+                it, and a question comes before its `Asked`.
         """
         return self._turns.stream(
             text,
@@ -523,25 +523,25 @@ class Agent(Generic[Deps, Shape]):
         schema: JsonObject | type | None = None,
         events: bool = False,
     ) -> AbstractContextManager[SyncTurnStream]:
-        """Run one turn and stream its events, in a program without an event loop. Synchronous form
-        of `stream`.
+        """Run one turn and stream its events, in a program without an event loop. Synchronous
+        version of `stream`.
 
         Write `with agent.stream_sync(…) as events: for event in events: …`. The turn runs in a
         separate thread.
 
         Args:
-            text: Message of the user.
+            text: The user's message.
             conversation: Id of a conversation whose last turn has ended. Default: a new
                 conversation.
             history: Earlier messages that start a new conversation. See `run`.
             deps: Value of `ctx.deps` in tools.
             author: Name of the user who sent the message. It is recorded.
-            key: Your own key of the message. See `run`.
+            key: Your own key for the message. See `run`.
             metadata: Your own data about the message. See `run`.
-            on_open: How to handle the message while the conversation waits for people. See `run`.
+            on_open: How to handle the message if the conversation has open questions. See `run`.
             prompter: Shows the questions of this run to the user, instead of the agent's prompter.
             schema: Type of the model's final answer, or its JSON Schema. See `run`.
-            events: Also yield every event that is recorded. See `stream`.
+            events: Whether to also yield every recorded event. See `stream`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with agent.stream(…)`
@@ -576,12 +576,12 @@ class Agent(Generic[Deps, Shape]):
         events: bool = False,
         after: int | None = None,
     ) -> AbstractAsyncContextManager[TurnStream]:
-        """Continue the open turn of a conversation and stream its events like `stream`. Errors
-        are the same as those of `resume`.
+        """Continue the open turn of a conversation and stream its events like `stream`. Iteration
+        raises the same errors as `resume`.
 
-        Without `after`, the first events are about the calls that a person has ended since the last
-        model request, by a refusal, a reply or the end of the turn: a `QuestionAnswered` and a
-        `ToolFinished` for each.
+        Without `after`, the stream begins with the calls that a person ended since the last model
+        request, by refusing them, replying to them or ending the turn: a `QuestionAnswered` and a
+        `ToolFinished` for each call.
 
         Args:
             conversation: Id of the conversation.
@@ -590,10 +590,11 @@ class Agent(Generic[Deps, Shape]):
             secrets: Secrets for open questions. See `resume`.
             user: Name of the person who gave the secrets. The name is recorded.
             schema: The type that was passed to `stream`. See `resume`.
-            events: Also yield every event that is recorded. See `stream`.
-            after: Position of the last event that you know, such as the `position` of the last
-                `Recorded`. The events recorded since then come first, as `Recorded`, with the
-                `Asked`, `QuestionAnswered` and `ToolFinished` that they cause. Includes `events`.
+            events: Whether to also yield every recorded event. See `stream`.
+            after: Position of the last event that you received, such as the `position` of the last
+                `Recorded`. The stream begins with the events recorded since then, as `Recorded`,
+                with the `Asked`, `QuestionAnswered` and `ToolFinished` that they cause. Implies
+                `events`.
         """
         return self._turns.stream_resume(
             conversation,
@@ -618,7 +619,7 @@ class Agent(Generic[Deps, Shape]):
         events: bool = False,
         after: int | None = None,
     ) -> AbstractContextManager[SyncTurnStream]:
-        """Continue the open turn of a conversation and stream its events. Synchronous form of
+        """Continue the open turn of a conversation and stream its events. Synchronous version of
         `stream_resume`.
 
         Args:
@@ -628,8 +629,8 @@ class Agent(Generic[Deps, Shape]):
             secrets: Secrets for open questions. See `resume`.
             user: Name of the person who gave the secrets. The name is recorded.
             schema: The type that was passed to `stream`. See `resume`.
-            events: Also yield every event that is recorded. See `stream`.
-            after: Position of the last event that you know. See `stream_resume`.
+            events: Whether to also yield every recorded event. See `stream`.
+            after: Position of the last event that you received. See `stream_resume`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with
@@ -658,7 +659,7 @@ class Agent(Generic[Deps, Shape]):
         engine: Literal["none", "dbos"] = "none",
         on_event: OnWork | None = None,
     ) -> None:
-        """Continue ready turns until cancelled. It runs the worker of `midturn worker` inside your
+        """Continue ready turns until cancelled. Runs the worker of `midturn worker` inside your
         program.
 
         An open turn is ready in three cases: one of its questions was answered, its process died,
@@ -668,21 +669,21 @@ class Agent(Generic[Deps, Shape]):
         run more than once, for example after a crash, always with the same `ctx.idempotency_key`.
         See docs/operations/deployment.md.
 
-        If a tool needs the `deps` of the turn and there are none, the call does not run. The
-        problem is logged, and the turn is retried later.
+        If a tool needs the `deps` of the turn and none were passed, the call does not run. The
+        error is logged, and the turn is retried later.
 
         Args:
             at_once: Maximum number of concurrent turns.
             deps: Value of `ctx.deps` in the tools of every turn.
-            deps_for: Returns the `deps` of a turn, sync or async: `deps_for(conversation,
-                author)`. The author is the name that was passed to `run`, or None. Use `deps_for`
-                instead of `deps` if each user has dependencies of their own.
+            deps_for: Returns the `deps` of a turn, sync or async: `deps_for(conversation, author)`.
+                The author is the name that was passed to `run`, or None. Use `deps_for` instead of
+                `deps` if each user has separate dependencies.
             engine: `dbos` runs the turns as DBOS workflows (extra `midturn[dbos]`, store in
                 PostgreSQL).
-            on_event: Function that is called as `on_event(conversation, event)` with each event
-                that `stream` yields. Sync or async. An exception in this function stops the run of
-                the turn. The turn is retried later. Other processes can follow the recorded events
-                with `store.watch(events=True)`.
+            on_event: Called as `on_event(conversation, event)` with each event that `stream`
+                yields. Sync or async. An exception in this function stops the run of the turn, and
+                the turn is retried later. Other processes can follow the recorded events with
+                `store.watch(events=True)`.
 
         Raises:
             ConfigError: Both `deps` and `deps_for` are passed.

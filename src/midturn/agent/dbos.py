@@ -3,8 +3,9 @@ must be in PostgreSQL.
 
 A segment of a turn (from an answer to the next question) is one workflow,
 `<schema>/<conversation>/<position>`. It is enqueued by the statement that records the answer. A
-sweeper enqueues the turns that are ready according to the store, so that segments that DBOS has
-lost run anyway.
+`<schema>/<conversation>/<position>`. It is enqueued by the statement that records the answer. A
+periodic sweep enqueues every turn that the store reports as ready, so that segments that DBOS lost
+run anyway.
 """
 
 from __future__ import annotations
@@ -82,14 +83,14 @@ class DbosEngine:
         self._store = store
         self._segment = segment
         self._at_once = at_once
-        self._outage = Outage(_LOG, "due turns can be enqueued again")
+        self._outage = Outage(_LOG, "ready turns can be enqueued again")
         self._queue = f"midturn.{self._postgres.address.schema}"
 
     async def run(self) -> None:
         """Work until cancelled."""
         DBOS.workflow(name=f"{self._queue}.segment", max_recovery_attempts=None)(self._workflow())
         try:
-            while not await self._launch():  # noqa: ASYNC110  no notification tells when the database is available
+            while not await self._launch():  # noqa: ASYNC110  there is no notification when the database becomes available
                 await asyncio.sleep(_RETRY_DELAY)
             while True:
                 await self._sweep()

@@ -71,8 +71,8 @@ async def framework_stream(
 
     Args:
         inquirer: The inquirer of the run.
-        run: Runs the framework to its end. Its argument is a function that it must call with each
-            event.
+        run: Runs the framework to completion. Its argument is a function that it must call with
+            each event.
     """
     events: asyncio.Queue[Any] = asyncio.Queue()
 

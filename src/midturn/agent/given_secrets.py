@@ -20,9 +20,9 @@ from midturn.stores.store import ConversationStore
 from midturn.turn.view import no_question
 
 GivenSecret: TypeAlias = "str | SecretValue | Mapping[str, Json | SecretValue]"
-"""A secret. For a form with a secret, a mapping with the answers by question id."""
+"""A secret, or the answers to a form that contains a secret, by question id."""
 GivenSecrets: TypeAlias = "dict[str, GivenSecret]"
-"""Secrets for a resumed turn, by the address of their question."""
+"""Secrets for a resumed turn, by the id of their question."""
 
 
 class SecretPrompter(Prompter):
@@ -44,8 +44,8 @@ class SecretPrompter(Prompter):
         self._fallback = fallback
 
     def speaker(self, prompt: Prompt) -> Prompter:
-        """Return the prompter that answers. It is this prompter if it has a secret for the
-        prompt, and otherwise the fallback prompter.
+        """Return the prompter that answers: this prompter if it has a secret for the prompt, or the
+        fallback prompter.
 
         Args:
             prompt: The prompt.
@@ -99,7 +99,7 @@ async def create_secret_prompter(
     questions.
 
     Raises:
-        AnswerError: A value is neither a text nor the answers of a form, or its question does not
+        AnswerError: A value is neither a string nor the answers to a form, or its question does not
             ask for a secret.
         NotAllowed: `user` may not answer a question.
         AlreadyAnswered: A question was already answered.
@@ -123,7 +123,7 @@ async def create_secret_prompter(
                 [
                     Problem(
                         f"/secrets/{address}",
-                        "is asked by two equal calls; give the secret of only one of them at a"
+                        "is asked by two identical calls; pass the secret for only one of them at a"
                         " time.",
                     )
                 ]
@@ -144,7 +144,7 @@ def _answers(question: OpenQuestion, secret: GivenSecret) -> dict[str, Answered]
         )
         raise AnswerError([Problem(where, what)])
     if isinstance(secret, Mapping):
-        raise AnswerError([Problem(where, "is a single question; pass its secret as text.")])
+        raise AnswerError([Problem(where, "is a single question; pass its secret as a string.")])
     return {question.question_id: Answered(_secret(secret, where))}
 
 
@@ -169,5 +169,5 @@ def _secret(given: object, where: str) -> SecretValue:
         else SecretValue("")
     )
     if not secret.reveal():
-        raise AnswerError([Problem(where, "must be text that is not empty.")])
+        raise AnswerError([Problem(where, "must be a string that is not empty.")])
     return secret

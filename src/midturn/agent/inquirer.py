@@ -74,10 +74,10 @@ class Inquirer:
     ```
 
     After a crash or after `Suspended`, open the turn again and repeat the calls of the turn with
-    the same tool, id and arguments. Answered questions are not asked again, and calls with a
-    result do not run again. If a person has ended the turn in the meantime, `turn_ended` is true
-    in the results of the repeated calls. The next `turn` then starts a new turn. A call outside
-    of `turn` is a turn of its own. Remembered answers are valid for one turn.
+    the same tool, id and arguments. Answered questions are not asked again, and calls with a result
+    do not run again. If a person ended the turn in the meantime, `turn_ended` is true in the
+    results of the repeated calls. The next `turn` then starts a new turn. A call outside of `turn`
+    is a turn of its own. Remembered answers are valid for one turn.
     """
 
     def __init__(
@@ -98,12 +98,13 @@ class Inquirer:
             store: Store of the conversation.
             conversation: Id of the conversation (`await store.new(…)` creates one). The
                 conversation is locked while this inquirer has an open turn.
-            prompter: Answers for the user. Without a prompter, no one is attached.
+            prompter: Shows questions to the user and returns the replies. Without a prompter, no
+                one is attached.
             detached: Policy for questions while no one is attached. See `Agent`.
             routes: Responder of each question, by `<tool>.<question>`. See `Agent`.
             limits: See `Agent`. The limit of model requests per turn is not applied.
             model: Answers questions that are routed to the assistant.
-            source: Name of the asker in all calls, such as `Source("other", "Claude Code")`.
+            source: Recorded as the asker in all calls, such as `Source("other", "Claude Code")`.
                 Default: the tool of each call.
         """
         models = Models(llm={}, display=NullDisplay())
@@ -160,34 +161,34 @@ class Inquirer:
         calls_wait: bool = False,
         on_open: OnOpen = "error",
     ) -> AsyncGenerator[None]:
-        """Open a turn. If the last turn is still open, it is opened again. Otherwise, a new turn
+        """Open a turn. If the last turn is still open, it is continued. Otherwise, a new turn
         starts with the user's message.
 
-        Leaving the block normally completes the turn. An exception or a cancellation leaves the
-        turn open. To continue, open the turn again with the same text. Calls that already have a
-        result return this result and do not run again.
+        Leaving the block without an exception completes the turn. An exception or a cancellation
+        leaves the turn open. To continue, open the turn again with the same text. Calls that
+        already have a result return this result and do not run again.
 
         Args:
-            text: Message of the user. Empty if the message is unknown, or to continue the open
-                turn.
+            text: The user's message. Leave it empty if the message is unknown, or to continue the
+                open turn.
             author: Name of the user who sent the message. It is recorded.
-            key: Your own key of the turn, such as the id of a job. The same key finds the same
+            key: Your own key for the turn, such as the id of a job. The same key finds the same
                 turn, open or finished, so that its calls do not run again if your program died
-                before it saved the result. A new call in a finished turn does not run. Its
-                content says that the turn is over, and `turn_ended` is true.
-            calls_wait: Whether your loop will repeat calls of the open turn. Another text then
-                never starts a new turn, even if people have ended all calls in the meantime.
-            on_open: How to handle another text while questions of the open turn wait. `error`
+                before it saved the result. A new call in a finished turn does not run. Its content
+                says that the turn is over, and `turn_ended` is true.
+            calls_wait: Whether your loop will repeat calls of the open turn. If true, a different
+                text never starts a new turn, even if people ended all calls in the meantime.
+            on_open: How to handle a different text while the turn has open questions. `error`
                 raises `TurnOpen`. `reply` records the text as the reply to the questions that
                 `author` may answer. Then repeat the calls of the turn; their results contain the
                 reply. Approvals, secrets and questions for other people stay open; if there are no
                 other questions, `TurnOpen` lists them.
 
         Raises:
-            Suspended: Raised when the block ends while a question of the turn is open, even if
-                the framework has caught an earlier `Suspended`. Repeat the calls after the
-                answer.
-            TurnOpen: The open turn started with another text or another key. The message lists
+            Suspended: Raised when the block ends while a question of the turn is open, even if the
+                framework caught an earlier `Suspended`. Repeat the calls when the question is
+                answered.
+            TurnOpen: The open turn was started with another text or another key. The message lists
                 its open questions.
             ConfigError: The key belongs to another message or is empty, or `on_open` is combined
                 with a key.
@@ -231,31 +232,31 @@ class Inquirer:
     ) -> CallContent:
         """Run one tool call with `function(call)`, and return the recorded text for the model.
 
-        Every outcome is a text: the function's result, its `Rejected`, another exception (logged
-        by `midturn.tools`), a reply, or a cancelled question. `is_error` and `turn_ended`
+        Every outcome is returned as text: the function's result, its `Rejected`, another exception
+        (logged by `midturn.tools`), a reply, or a cancelled question. `is_error` and `turn_ended`
         distinguish these outcomes. If the call already has a result from before a suspension or a
         crash, the recorded content is returned and the function does not run.
 
         Args:
             tool: Name of the tool.
-            call_id: The model's id of the call.
+            call_id: Call id from the model.
             arguments: Arguments from the model.
             function: Implementation of the tool, async or sync (run in a thread). It asks with
                 `await call.ask(…)`, `call.ask_sync(…)`, or `midturn.ask(…)` at any depth.
-            occurrence: Number of the call among equal calls of this turn, from 1, for frameworks
-                that repeat calls themselves. By default, the n-th equal call since this inquirer
-                opened the turn is the n-th recorded call.
-            agent: Name of the calling agent, if several agents of a program have tools of the
+            occurrence: Number of the call among identical calls of this turn, starting at 1. For
+                frameworks that repeat calls themselves. By default, the n-th identical call since
+                this inquirer opened the turn is the n-th recorded call.
+            agent: Name of the calling agent, if several agents of a program have tools with the
                 same name. A call is identified by its agent, tool, id and arguments. The name is
                 recorded as `agent` in the metadata of the call.
-            permission: Whether to ask a person first if the call may run. The person may edit the
-                arguments. `call.context.arguments` contains the final arguments.
+            permission: Whether to ask a person for permission before the call runs. The person may
+                edit the arguments. `call.context.arguments` contains the final arguments.
             schema: With `permission`, the JSON Schema of the tool's arguments. Edited arguments
                 that do not match the schema are rejected in every interface, and the question
                 stays open. The schema is recorded with the question.
 
         Raises:
-            Suspended: No one is there to answer now. Repeat the call after the answer.
+            Suspended: No one is attached to answer. Repeat the call when the question is answered.
             ConfigError: The tool's name, the id or the arguments are invalid.
             StoreLocked: Another process is writing to the conversation.
             StoreError: The conversation cannot be read or written.
@@ -292,10 +293,10 @@ class Inquirer:
         Use this method if your loop has restarted with other calls.
 
         Args:
-            reason: The recorded reason why the calls are over.
+            reason: Reason to record as the result of the calls.
 
         Raises:
-            StoreError: The end cannot be recorded.
+            StoreError: The result cannot be recorded.
         """
         for call in self._turn.unmade() if self._turn else ():
             await self.run(
@@ -308,14 +309,14 @@ class Inquirer:
             )
 
     def raise_end(self) -> None:
-        """Raise an error if a person ended the turn before this inquirer opened it. Use this
-        method in loops that make model requests without a call.
+        """Raise an error if a person ended the turn before this inquirer opened it. For loops that
+        make model requests without a call.
 
-        After that, midturn regards this end as reported to your program, and the next `turn` starts
-        a new turn.
+        After that, the end counts as reported to your program, and the next `turn` starts a new
+        turn.
 
         Raises:
-            CallEnded: A person has ended the turn (`turn_ended`).
+            CallEnded: A person ended the turn (`turn_ended`).
         """
         if self._turn is not None:
             self._turn.raise_end()
@@ -324,9 +325,9 @@ class Inquirer:
         """Leave the turn open when its block ends, because your loop waits for something other
         than a question.
 
-        Otherwise, leaving the block normally completes the turn. To continue, open the turn
-        again. Call this method after the calls of the block. Open questions keep the turn open in
-        any case.
+        Otherwise, leaving the block without an exception completes the turn. To continue, open the
+        turn again. Call this method after the calls of the block. Open questions keep the turn open
+        in any case.
         """
         if self._turn is not None and not self._turn.pending():
             self._turn.keep_open()
@@ -347,7 +348,7 @@ class Inquirer:
 
     @property
     def follows_ended_turn(self) -> bool:
-        """Whether the turn is new and a person has ended the previous turn."""
+        """Whether the turn is new and a person ended the previous turn."""
         return self._turn is not None and self._turn.follows_ended_turn and not self._turn.resumes
 
     def result_of(
@@ -364,9 +365,10 @@ class Inquirer:
 
         Args:
             tool: Name of the tool.
-            call_id: The model's id of the call.
+            call_id: Call id from the model.
             arguments: Arguments from the model.
-            occurrence: Number of the call among equal calls. See `run`. Default: the latest call.
+            occurrence: Number of the call among identical calls. See `run`. Default: the latest
+                call.
             agent: Name of the calling agent. See `run`.
         """
         return (
@@ -388,7 +390,7 @@ class Inquirer:
 
         Args:
             tool: Name of the tool.
-            call_id: The model's id of the call.
+            call_id: Call id from the model.
             arguments: Arguments from the model.
             question_id: Id of the question. The id of a permission is `__run__`.
             agent: Name of the calling agent. See `run`.
@@ -409,7 +411,7 @@ class Inquirer:
         permission: bool = False,
         schema: JsonObject | None = None,
     ) -> CallContent:
-        """Run one tool call in a program without an event loop. Synchronous form of `run`.
+        """Run one tool call in a program without an event loop. Synchronous version of `run`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `await inquirer.run(…)`
@@ -431,7 +433,7 @@ class Inquirer:
             )
 
     def give_up_unmade_sync(self, reason: str) -> None:
-        """End the unfinished calls that were not repeated. Synchronous form of `give_up_unmade`.
+        """End the unfinished calls that were not repeated. Synchronous version of `give_up_unmade`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use
@@ -452,7 +454,7 @@ class Inquirer:
         on_open: OnOpen = "error",
     ) -> Generator[None]:
         """Open a turn in a program or thread without an event loop, for `run_sync` and `call_sync`.
-        Synchronous form of `turn`.
+        Synchronous version of `turn`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with inquirer.turn(…)`
@@ -499,22 +501,22 @@ class Inquirer:
     async def call(
         self, tool: str | Tool, call_id: str, arguments: JsonObject | None = None
     ) -> AsyncGenerator[InquirerCall]:
-        """Make one tool call whose questions are asked inside the block. `tool` is a tool of
-        midturn, or the name of a tool of your own.
+        """Make one tool call whose questions are asked inside the block. `tool` is a midturn tool,
+        or the name of your own tool.
 
         An exception in the block is recorded as the tool's error and raised again. `Suspended`,
         and a cancellation of the task, leave the call unfinished. Repeat the call later.
 
         Args:
             tool: The tool, or its name.
-            call_id: The model's id of the call.
+            call_id: Call id from the model.
             arguments: Arguments from the model.
 
         Raises:
-            Suspended: No one is there to answer now. `pending` lists the open questions.
-            CallEnded: There are three cases. The call already has a result when the block starts.
-                A question in the block gets no answer and the call is over. The block raises
-                `Rejected`. `content` is the text for the model.
+            Suspended: No one is attached to answer. `pending` lists the open questions.
+            CallEnded: The call already had a result when the block started, a question in the block
+                was not answered and the call is over, or the block raised `Rejected`. `content` is
+                the text for the model.
             ConfigError: The tool's name, the id or the arguments are invalid.
             StoreLocked: Another process is writing to the conversation.
             StoreError: The conversation cannot be read or written.
@@ -606,8 +608,9 @@ class Inquirer:
         return bool(await reply_with_message(self._store, self._conversation, text, author))
 
     async def _reported_end(self, journal: Journal) -> str:
-        """Return the `event_id` of the start of the turn whose end by a person was last reported to
-        the program. Return an empty string if there is none, or if the last turn is open.
+        """Return the `event_id` of the start of the last turn that was ended by a person and
+        reported as ended to the program. Return an empty string if there is none, or if the last
+        turn is open.
         """
         last = last_turn(journal.events)
         if last is None or last.open:
@@ -667,11 +670,12 @@ class _WatcherDisplay:
 
 
 def _name_and_source(tool: str | Tool, source: Source | None) -> tuple[str, Source]:
-    """Return a tool's name and the source of its questions. If another agent makes all calls,
-    `source` is this agent.
+    """Return a tool's name and the source of its questions. If `source` is set, it is the agent
+    that makes all calls.
 
     Raises:
-        ConfigError: The name belongs to a built-in tool, or the tool claims another tool's name.
+        ConfigError: The name belongs to a built-in tool, or the tool's `inquiry_source` names
+            another tool.
     """
     if not isinstance(tool, str):
         (checked,) = tools_of([tool])

@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 
 class CallUnfinished(Exception):  # noqa: N818  carries another error out of a call
-    """Raised by the function of an adapter to leave a call without a result, so that it can be
-    repeated. The framework receives `error`.
+    """Raised by an adapter's function to leave a call without a result, so that it can be repeated.
+    The framework receives `error`.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -41,8 +41,8 @@ class InquirerCall(CallContext):
     """A tool call that can ask questions: `ask`, `ask_form`, `try_ask`, and their `_sync` forms for
     functions in a thread.
 
-    Created by `Inquirer.run` and `Inquirer.call`. Without an answer, an ask raises `Suspended` (a
-    person may answer later) or `CallEnded` (the call is over).
+    Created by `Inquirer.run` and `Inquirer.call`. If there is no answer, these methods raise
+    `Suspended` (a person may answer later) or `CallEnded` (the call is over).
     """
 
     def __init__(self, source: Source, turn: ExternalLoopTurn, call: ExternalLoopCall) -> None:
@@ -52,7 +52,7 @@ class InquirerCall(CallContext):
         self._cancelled_asks: list[asyncio.Task[Any]] = []
         self._waiting_asks = 0
         self.context: ToolContext[object] = ToolContext(call.run.result(), source, self._life)
-        """Context of this call, as tools of midturn receive it: `arguments`, `answers`,
+        """Context of this call, as midturn's own tools receive it: `arguments`, `answers`,
         `idempotency_key`.
         """
         self.outcome: Success | ToolError = Success("")
@@ -92,8 +92,8 @@ class InquirerCall(CallContext):
         """Set the result of the tool (text, JSON, `Success` or `ToolError`). Return the recorded
         text for the model.
 
-        Secrets given in this call are removed from the text. The length of the text is limited to
-        `limits.tool_output`.
+        Secrets that were given in this call are removed from the text. The length of the text is
+        limited to `limits.tool_output`.
 
         Args:
             result: Result of the tool.
@@ -107,16 +107,16 @@ class InquirerCall(CallContext):
         return self._turn.preview(self._call.event, self.outcome)
 
     async def execute(self, tool: Tool, deps: object = None) -> Success | ToolError:
-        """Run a tool of midturn as this call. Its questions are asked in this call, and its outcome
-        is returned.
+        """Run a midturn tool as this call. Its questions are asked in this call, and its outcome is
+        returned.
 
         Args:
             tool: The tool.
             deps: Value of `ctx.deps` in the tool.
 
         Raises:
-            Suspended: No one is there to answer now. The tool was cancelled.
-            CallEnded: There is no answer and the call is over. The tool was cancelled.
+            Suspended: No one is attached to answer. The tool was cancelled.
+            CallEnded: A question was not answered and the call is over. The tool was cancelled.
         """
         run = replace(self._call.run.result(), deps=deps)
         while True:
@@ -139,8 +139,8 @@ class InquirerCall(CallContext):
         return await self.end(failed(self._call.run.result(), error).outcome)
 
     def log_failure(self, error: Exception) -> None:
-        """Log an exception of the tool. Secrets are removed. Used by adapters that return another
-        text to the model.
+        """Log an exception of the tool. Secrets are removed. For adapters that return another text
+        to the model.
 
         Args:
             error: The exception.
@@ -159,21 +159,21 @@ class InquirerCall(CallContext):
         return self._turn.content(self._call.event)
 
     def refuse_unasked(self) -> None:
-        """Raise an error if an ask was never awaited.
+        """Raise an error if a call of `ask` was never awaited.
 
         Raises:
-            UnaskedError: An ask was not awaited.
+            UnaskedError: A call of `ask` was not awaited.
         """
         if self._life.unasked:
             raise UnaskedError(self._life.unasked)
 
     def refuse_going_on(self) -> None:
-        """Raise again the error that stopped the call, because a framework or a tool may have
-        caught it.
+        """Re-raise the error that stopped the call, because a framework or a tool may have caught
+        it.
 
         Raises:
-            Suspended: An ask of this call raised it.
-            CallEnded: An ask of this call raised it.
+            Suspended: A question of this call raised it.
+            CallEnded: A question of this call raised it.
         """
         if self._stop_error:
             raise self._stop_error
@@ -187,8 +187,8 @@ class InquirerCall(CallContext):
     async def _wait_for_answer(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait for an answer, or for the end of the call.
 
-        A cancelled ask is not closed immediately, because the block may be about to leave the call
-        open. It is closed when the call asks again.
+        A cancelled question is not closed immediately, because the block may be about to leave the
+        call open. It is closed when the call asks again.
         """
         if self._life.ended:
             coroutine.close()
@@ -234,14 +234,14 @@ class InquirerCall(CallContext):
         raise self._stop_error
 
     def _close_cancelled_asks_if_waiting(self) -> None:
-        """Close cancelled asks if other asks of the call are waiting. Otherwise, the waiting asks
-        would be shown only after the cancelled ones.
+        """Close cancelled questions if the call has other open questions. Otherwise, those would be
+        shown only after the cancelled ones.
         """
         if self._waiting_asks:
             self._close_cancelled_asks()
 
     def _close_cancelled_asks(self) -> None:
-        """Close the asks that were cancelled. The call continues without these answers."""
+        """Close the questions whose `ask` was cancelled. The call continues without answers."""
         for task in self._cancelled_asks:
             task.cancel()
         self._cancelled_asks = []

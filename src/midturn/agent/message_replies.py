@@ -1,5 +1,5 @@
 """Messages that arrive while questions are open. Such a message can become the reply to the
-questions that the author of the message may answer.
+questions that its author may answer.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ def check_on_open(on_open: str, key: str | None) -> None:
     """Check the value of `on_open`.
 
     Raises:
-        ConfigError: The value is invalid, or `reply` is combined with a key, which identifies a new
+        ConfigError: The value is invalid, or `reply` is combined with a key. A key identifies a new
             turn.
     """
     if on_open not in get_args(OnOpen):
         raise ConfigError(f"`on_open` must be 'error' or 'reply', got {on_open!r}.")
     if on_open == "reply" and key is not None:
         raise ConfigError(
-            f'`on_open="reply"` cannot be combined with the `key` {key!r}, because a reply starts'
-            " no turn that the key could identify. Omit one of them."
+            f'`on_open="reply"` cannot be combined with the `key` {key!r}, because a reply does not'
+            " start a turn that the key could identify. Omit one of them."
         )
 
 
 async def reply_with_message(
     store: ConversationStore, conversation: str, text: str, user: str | None
 ) -> tuple[OpenQuestion, ...]:
-    """Record a message as the reply to the open questions that the author of the message may
-    answer. Return these questions.
+    """Record a message as the reply to the open questions that its author may answer. Return these
+    questions.
 
     Approvals stay open, because a message is not a decision. Secrets stay open, because the message
     would be recorded. Questions for other people also stay open.

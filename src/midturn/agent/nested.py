@@ -1,5 +1,5 @@
 """Agents that run inside a tool call. The turn of such an agent belongs to the call, and its
-conversation is in the same store. If the call is replayed, it continues this turn.
+conversation is in the same store. If the call is replayed, the agent continues this turn.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class NestedRun(Struct, frozen=True):
         return RunEnding(ended.status, ended.error)
 
     async def over(self, status: str) -> None:
-        """Report that the nested turn is over. If a person has ended it, the outer turn ends,
-        and this call does not return.
+        """Report that the nested turn is over. If a person ended it, the outer turn ends, and this
+        call does not return.
         """
         if status == "ended_by_user":
             self.report_state("ended")
@@ -106,7 +106,7 @@ def wanted_child(outer: ParentCall, agent: str, text: str, conversation: str | N
 
 async def _ensure_conversation(store: ConversationStore, child: Child, words: str) -> str:
     """Create the conversation of a nested turn if it does not exist. Return the id of the
-    conversation. If the wanted id is in use, the conversation has a new id.
+    conversation. If the id of `child` belongs to another conversation, return a new id.
     """
     try:
         turn = (await store.port.look(child.conversation)).turn.events

@@ -1,4 +1,4 @@
-"""Prompters for programs: answers through the inbox, at `input()`, or by rules."""
+"""Prompters for programs. Answers come from the inbox, from `input()`, or from rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OnWithdrawn: TypeAlias = Callable[[str, str], Awaitable[Any] | None]
 
 
 class InboxPrompter(Prompter):
-    """Waits for an answer by `store.answer` or `midturn answer`, in any process. The turn then
+    """Waits for an answer from `store.answer` or `midturn answer`, in any process. The turn then
     continues immediately.
 
     Without a prompter, the turn is suspended and the program can end. With this prompter, the
@@ -71,7 +71,7 @@ class InboxPrompter(Prompter):
         raise AssertionError("this event is never set")
 
     async def withdrawn(self, id: str, by: str) -> None:
-        """Tell the callback `withdrawn` who answered the question elsewhere.
+        """Call the callback `withdrawn`, because the question was answered elsewhere.
 
         Args:
             id: Id of the question, as in `prompt.id`.
@@ -94,8 +94,8 @@ class InputPrompter(Prompter):
     """Asks with `print()` and `input()`, and secrets with `getpass`. For notebooks, which have no
     terminal.
 
-    This prompter blocks the event loop while it waits, so an answer given elsewhere does not
-    remove the prompt. If there is no input, or if a pipe or file as input has ended, questions
+    This prompter blocks the event loop while it waits, so an answer given elsewhere does not remove
+    the prompt. If there is no standard input, or if it is a pipe or file that has ended, questions
     are handled as if no one was attached.
 
     Args:
@@ -108,8 +108,8 @@ class InputPrompter(Prompter):
         self._width = width
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask line by line until there is a reply. Ctrl-D in a terminal ends the turn. If a pipe or
-        file as input ends, the question is handled as if no one was attached.
+        """Ask line by line until there is a reply. Ctrl-D in a terminal ends the turn. If standard
+        input is a pipe or file that ends, the question is handled as if no one was attached.
 
         Args:
             prompt: The prompt.
@@ -146,8 +146,8 @@ def _run_dialog(dialog: Dialog) -> Reply:
 
 
 def _show_and_read(saying: Saying) -> str:
-    """Show a text and return the line that was typed. If a text is to be edited, return it
-    unchanged, because there is no editor.
+    """Show text and return the line that the user typed. If the text is meant to be edited, return
+    it unchanged, because there is no editor.
     """
     if not isinstance(saying, Say):
         return saying.text
@@ -226,8 +226,8 @@ class Rules(Prompter):
         return self._otherwise
 
     def speaker(self, prompt: Prompt) -> Prompter:
-        """Return the prompter that answers. It is this policy if a rule matches, and otherwise
-        the prompter `otherwise`.
+        """Return the prompter that answers: this policy if a rule matches, or the prompter
+        `otherwise`.
 
         Args:
             prompt: The prompt.
@@ -248,9 +248,8 @@ class Rules(Prompter):
     def _reply(self, prompt: Prompt) -> Reply | None:
         if prompt.people is not None:  # only the assigned people may decide
             return None
-        if (
-            prompt.kind == "review"
-        ):  # the answers came from rules: the prompter `otherwise` reviews them, if there is one
+        # rules gave the answers, so only the prompter `otherwise` can review them
+        if prompt.kind == "review":
             return Submitted() if self._otherwise is None else None
         rule = self._rule(prompt)
         return Answered(rule.answer, reason=rule.reason) if rule else None

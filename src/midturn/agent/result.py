@@ -47,7 +47,7 @@ class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):
     Args:
         input_tokens: Tokens that the models read.
         output_tokens: Tokens that the models wrote.
-        cache_read_tokens: Input tokens that a provider had in its cache.
+        cache_read_tokens: Input tokens that a provider read from its cache.
         cache_write_tokens: Input tokens that a provider wrote to its cache.
     """
 
@@ -100,7 +100,7 @@ else:
 
     T = TypeVar("T")
 
-_MAX_SHOWN = 200  # maximum number of characters of the text in a `repr`
+_MAX_SHOWN = 200  # maximum length of the model's text in an error message, in characters
 
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
@@ -113,9 +113,9 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
         status: `completed`, `suspended` (questions are open), `ended_by_user` or `failed`.
         text: All messages of the assistant in this turn.
         last_message: The last message of the assistant.
-        structured: The answer as a value of the schema (`T`), or None without a schema.
+        structured: The answer as a value of the schema's type (`T`), or None without a schema.
         pending: Open questions of a suspended turn.
-        refused: Names of tools whose calls failed because no one was there to answer.
+        refused: Names of tools whose calls failed because no one was attached to answer.
         usage: Recorded usage of the turn, over all its runs and processes.
         run_usage: Usage of this run.
         error: Reason why the turn `failed`.
@@ -170,7 +170,7 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
 def result_of(
     conversation: str, turn: TurnView, ending: RunEnding, spent: Iterable[Spent] = ()
 ) -> RunResult[Any]:
-    """Build a result from a turn and from the usage of this run."""
+    """Build a result from a turn and the usage of this run."""
     said = [*model_responses(turn.events)]
     messages = [event.message for event in said if event.message]
     structured = [event.structured for event in said if event.structured is not UNSET]
@@ -210,7 +210,7 @@ def build_result(
         return replace(
             result,
             status="failed",
-            error=f"The answer of the model does not have the structure of `schema`: {said!r}",
+            error=f"The model's answer does not have the structure of `schema`: {said!r}",
         )
     return (
         result
@@ -250,7 +250,7 @@ def checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
 
 
 def recorded_schema(turn: Sequence[Event]) -> JsonObject | None:
-    """Return the schema of the answer with which a turn was started, or None."""
+    """Return the answer schema that a turn was started with, or None."""
     return next(
         (request.schema for request in user_requests(turn) if request.schema is not None), None
     )
@@ -261,7 +261,7 @@ def _invalid(result: RunResult[Any], said: str) -> RunResult[Any]:
         result,
         status="failed",
         structured=None,
-        error=f"The answer of the model does not match the schema: {said}",
+        error=f"The model's answer does not match the schema: {said}",
     )
 
 
@@ -305,7 +305,7 @@ class HistoryMessage(TypedDict):
 
 
 async def record_history(journal: Journal, history: Sequence[HistoryMessage]) -> None:
-    """Record earlier messages as completed turns. Each message of the user starts a turn.
+    """Record earlier messages as completed turns. Each user message starts a turn.
 
     Raises:
         ConfigError: The conversation is not empty, an item is not a message, or the first message

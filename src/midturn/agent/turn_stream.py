@@ -1,4 +1,4 @@
-"""Events of a running turn, as streams for programs."""
+"""Event streams of running turns, for programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class ToolStarted(Struct, frozen=True):
-    """A tool starts. It is reported once for each call, even if the tool runs several times.
+    """A tool was started. Reported once for each call, even if the tool runs several times.
 
     Args:
         call: The call.
@@ -93,7 +93,7 @@ class ToolFinished(Struct, frozen=True):
 
 
 class TurnEnded(Struct, frozen=True):
-    """The run is over. This is the last event.
+    """The run is over. Always the last event.
 
     Args:
         result: Result of the run, as `Agent.run` returns it.
@@ -103,7 +103,7 @@ class TurnEnded(Struct, frozen=True):
 
 
 class ModelRetried(Struct, frozen=True):
-    """A model request failed temporarily and is retried in `seconds`. `text` is the reason."""
+    """A model request failed temporarily and is retried after `seconds`. `text` is the reason."""
 
     text: str
     seconds: float
@@ -191,8 +191,8 @@ def _question_when_asked(
 def calls_ended_by_people(
     events: Sequence[Event], conversation: str
 ) -> Iterator[QuestionAnswered | ToolFinished]:
-    """Yield the calls of the last turn that people have ended, if the model has not read the
-    results yet. Before each call, yield the questions that were closed together with it.
+    """Yield the calls of the last turn that people ended, if the model has not read the results
+    yet. Before each call, yield the questions that were closed together with it.
     """
     window = last_turn(events)
     turn = window.events if window else ()
@@ -205,8 +205,8 @@ def calls_ended_by_people(
 
 
 def recorded_since(events: Sequence[Event], conversation: str, after: int) -> Iterator[Streamed]:
-    """Yield the events after a position as `Recorded`, each before the `Asked`,
-    `QuestionAnswered` or `ToolFinished` that it causes.
+    """Yield the events after a position as `Recorded`, each followed by the `ToolFinished`, `Asked`
+    or `QuestionAnswered` that it causes.
 
     Raises:
         ValueError: The conversation has fewer events.
@@ -267,12 +267,12 @@ class StreamDisplay:
 
 
 class SharedDisplay:
-    """Display for objects that several runs share, such as models. It passes each event to the
+    """Display for objects that several runs share, such as models. Each event is shown on the
     display of the current run.
     """
 
     def show(self, happening: Happening) -> None:
-        """Pass on an event."""
+        """Show an event on the display of the current run."""
         watching = CURRENT_DISPLAY.get()
         if watching:
             watching.show(happening)

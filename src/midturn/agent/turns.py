@@ -86,7 +86,7 @@ AnswerSchema: TypeAlias = JsonObject | type | None
 
 
 _LOG = logging.getLogger("midturn.agent")
-_MAX_METADATA = 16 * 1024  # maximum number of bytes of a message's metadata
+_MAX_METADATA = 16 * 1024  # maximum size of a message's metadata, in bytes
 
 
 class AgentArguments(TypedDict):
@@ -171,7 +171,7 @@ class AgentRunner:
         servers.expected = sorted(named - {tool.definition.name for tool in own})
         same = reviewers.same_as_author
         self.warnings = [reviews_itself(same, main.name, IN_A_ROUTE)] if same else []
-        """Warnings about the arguments, for the program."""
+        """Warnings about the arguments, to be raised in the program."""
         self._instructions = program.check_instructions(given["instructions"])
         self._prompter = program.check_prompter(given["prompter"])
         self._check_rules(self._prompter)
@@ -190,7 +190,7 @@ class AgentRunner:
         self._has_limits = given["limits"] is not None
         self._schema = given["schema"]
         if self._schema is not None:
-            schema_of(self._schema)  # report an invalid schema now, and not in a run
+            schema_of(self._schema)  # report an invalid schema now, not in the first run
         self.store = self._with_authorizer(
             _in_memory(self._settings.limits)
             if given["store"] is None
@@ -207,7 +207,7 @@ class AgentRunner:
     async def run(
         self, text: str, on_event: OnEvent | None, **how: Unpack[RunArguments]
     ) -> RunResult[Any]:
-        """Run one turn to its end. See `Agent.run`."""
+        """Run one turn. See `Agent.run`."""
         outer = parent_call()
         if outer is None:
             await asyncio.sleep(
@@ -228,7 +228,7 @@ class AgentRunner:
     def run_here(
         self, text: str, on_event: OnEvent | None, **how: Unpack[RunArguments]
     ) -> RunResult[Any]:
-        """Run one turn in a thread without an event loop. In the thread of a tool, the turn
+        """Run one turn in a thread without an event loop. In a thread that runs a tool, the turn
         becomes a child of the tool's turn.
         """
         outer = parent_call()
@@ -376,7 +376,7 @@ class AgentRunner:
         return other
 
     async def give_back(self, lease: ServerUse) -> None:
-        """Release the MCP servers that an `async with agent` block has kept running."""
+        """Release the MCP servers that an `async with agent` block kept running."""
         await asyncio.to_thread(self.servers.give_back, lease)
 
     async def aclose(self) -> None:
@@ -401,20 +401,19 @@ class AgentRunner:
     async def _with_nested_questions(
         self, prepared: _PreparedTurn, result: RunResult[Any]
     ) -> RunResult[Any]:
-        """Add the questions of nested agents to a result. Raise an error if a nested turn is
-        suspended in another store.
+        """Add the questions of nested agents to a result.
 
         Raises:
-            MidturnError: The turn runs inside a tool and waits for answers in a store of its own.
+            MidturnError: The turn runs inside a tool and waits for answers in a different store.
         """
         if result.status != "suspended":
             return result
         if prepared.outer:
             raise MidturnError(
-                f"The agent inside this tool waits for {len(result.pending)} answers in a store of"
-                f" its own (conversation {result.conversation}). The outer turn cannot continue it"
-                " there. Give the inner agent no store, or the same store, so that its questions"
-                " are asked in the outer turn."
+                f"The agent inside this tool waits for answers to {len(result.pending)} question(s)"
+                f" in a store of its own (conversation {result.conversation}), where the outer turn"
+                " cannot continue it. Create the inner agent without a store, or with the same"
+                " store, so that its questions are asked in the outer turn."
             )
         if not self.has_store:
             _warn_about_memory_store()
@@ -437,8 +436,8 @@ class AgentRunner:
         *,
         with_events: bool = False,
     ) -> AsyncGenerator[TurnStream]:
-        """Run a turn in its own task and stream its events. The events in `first`, which were
-        recorded before this run, come first.
+        """Run a turn in its own task and stream its events. The stream begins with the events in
+        `first`, which were recorded before this run.
         """
         display_of_stream = StreamDisplay(prepared.journal, with_events=with_events)
         ended = prepared.recorded_end
@@ -494,7 +493,8 @@ class AgentRunner:
         user's store, only a person may answer.
 
         Raises:
-            PersonNeeded: This process was started by a tool, or by an agent that midturn serves.
+            PersonNeeded: The store is in the user's data directory, and this process was started by
+                a tool or an agent.
         """
         if attached or self._prompter is not None:
             self.store.require_person()
@@ -506,9 +506,8 @@ class AgentRunner:
             ConfigError: A rule would never match.
         """
         if prompter is not None:
-            from midturn.agent.prompters import (
-                check_rules,
-            )  # imported here, because only agents with a prompter need it
+            # imported here, because only agents with a prompter need it
+            from midturn.agent.prompters import check_rules
 
             check_rules(
                 prompter,
@@ -527,8 +526,7 @@ class AgentRunner:
             wanted := argument_type_of(self._instructions)
         ):
             raise ConfigError(
-                f"`instructions` takes a `{wanted}`, but the run has no `deps`. Pass them:"
-                " `deps=…`."
+                f"`instructions` takes a `{wanted}`, but the run has no `deps`. Pass `deps=…`."
             )
         for tool in self._settings.tools:
             wanted = (
@@ -554,8 +552,8 @@ class AgentRunner:
     async def _lock_conversation(
         self, text: str, how: RunArguments
     ) -> AsyncGenerator[tuple[_PreparedTurn, TurnRequested | None]]:
-        """Lock the conversation of a new turn. Inside a tool of another agent, this is the
-        conversation of the call's nested turn. It may be new or already exist.
+        """Lock the conversation of a new turn. Inside a tool of another agent, this is the new or
+        existing conversation of the call's nested turn.
         """
         requested, outer, named = self._requested(text, how), parent_call(), how.get("conversation")
         key, on_open = how.get("key"), how.get("on_open", "error")
@@ -598,11 +596,11 @@ class AgentRunner:
     async def _prepare_replied(
         self, conversation: str, taken: tuple[OpenQuestion, ...]
     ) -> AsyncGenerator[_PreparedTurn]:
-        """Lock the conversation of a turn that has received a message as a reply. Another process
-        may have ended this turn already.
+        """Lock the conversation of a turn that received a message as a reply. Another process may
+        have ended this turn already.
 
         Raises:
-            StoreLocked: Another process continues the turn.
+            StoreLocked: Another process is continuing the turn.
         """
         async with AsyncExitStack() as held:
             try:
@@ -707,8 +705,8 @@ class AgentRunner:
 
 
 DepsFor: TypeAlias = "Callable[[str, str | None], object]"
-"""Returns the `deps` of a turn. The arguments are the id of the conversation and the author of
-the turn. Sync or async.
+"""Returns the `deps` of a turn. The arguments are the id of the conversation and the author of the
+turn's message. Sync or async.
 """
 
 
@@ -728,7 +726,7 @@ class _PreparedTurn(Struct, frozen=True):
 
     @property
     def recorded_end(self) -> TurnEnd | None:
-        """The recorded end of the turn, if the turn was found by its key and has ended."""
+        """The recorded end of the turn, if the turn was found by its key and is over."""
         found = self.window is not None and self.nested is None and not self.window.open
         return TurnView(self.window).record.ended if found else None
 
@@ -778,13 +776,13 @@ def _checked_metadata(metadata: JsonObject | None, limits: Limits) -> dict[str, 
 
 
 def _calls_ended_by_people(journal: Journal) -> list[Streamed]:
-    """Return the events about calls that people have ended since the last model request."""
+    """Return the events for the calls that people ended since the last model request."""
     return [*calls_ended_by_people(journal.events, journal.conversation)]
 
 
 def _missing_deps(prepared: _PreparedTurn) -> str:
-    """Return the error for tools that need `deps`, if the turn was started with `deps`.
-    Otherwise return an empty string.
+    """Return the error for tools that need `deps`, if the turn was started with `deps`. Otherwise
+    return an empty string.
     """
     window = prepared.window or open_turn(prepared.journal.events)
     if not window or not (window.events[0].metadata or {}).get(DEPS):
@@ -816,9 +814,7 @@ def _in_memory(limits: Limits) -> ConversationStore:
 def _recorded_result(
     prepared: _PreparedTurn, ended: TurnEnd, wanted: AnswerSchema
 ) -> RunResult[Any]:
-    """Build the result of a turn that has already ended from its recorded events. No code of the
-    turn runs.
-    """
+    """Build the result of a finished turn from its recorded events. No code of the turn runs."""
     return build_result(
         prepared.journal.conversation,
         TurnView(prepared.window),

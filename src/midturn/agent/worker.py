@@ -1,4 +1,4 @@
-"""A worker that continues ready turns, several of them concurrently, until it is cancelled."""
+"""A worker that continues ready turns concurrently until it is cancelled."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _RETRY_DELAY = 1.0
 class Worker:
     """Claims conversations with ready turns, and runs `segment` on each.
 
-    While a conversation runs in this process, no other process can claim the conversation. A turn
-    that fails is retried after a delay that doubles each time. A turn that waits for a person is
-    released. After the answer, the turn is ready again.
+    While a conversation runs in this process, no other process can claim it. A turn that fails is
+    retried after a delay that doubles each time. A turn that waits for a person is released; after
+    the answer, it is ready again.
     """
 
     def __init__(
@@ -47,8 +47,8 @@ class Worker:
         self._outage = Outage(_LOG, "turns can be claimed again")
 
     async def run(self) -> None:
-        """Work until cancelled. Then release all turns immediately, so that another worker can
-        continue them.
+        """Work until cancelled. On cancellation, release all turns immediately, so that another
+        worker can continue them.
         """
         try:
             while True:
@@ -58,7 +58,7 @@ class Worker:
             await self._release_all()
 
     async def _claim(self) -> None:
-        """Claim ready conversations until `at_once` turns run."""
+        """Claim ready conversations until `at_once` turns are running."""
         while free_slots := self._at_once - len(self._running):
             try:
                 claimed = await self._store.claim(free_slots)

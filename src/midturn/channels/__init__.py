@@ -2,7 +2,7 @@
 (docs/channels/index.md).
 
 All connections are outgoing. Each public name is imported on first use, so that an installation
-needs only the libraries of its own platforms.
+needs only the libraries of the platforms that it uses.
 """
 
 from __future__ import annotations
@@ -81,9 +81,8 @@ def __getattr__(name: str) -> object:
     try:
         return getattr(import_module(f"midturn.channels.{_MODULES.get(name, 'port')}"), name)
     except ModuleNotFoundError as error:
-        if (
-            name not in PLATFORMS or (error.name or "midturn").partition(".")[0] == "midturn"
-        ):  # a bug in midturn, not a missing extra
+        # a module of midturn is missing: a bug, not a missing extra
+        if name not in PLATFORMS or (error.name or "midturn").partition(".")[0] == "midturn":
             raise
         extra = name.lower()
         raise ConfigError(

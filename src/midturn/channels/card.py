@@ -1,8 +1,8 @@
 """Renders a question as a card and interprets replies to the card. The code is the same for every
 channel.
 
-A card has a button for yes only if it shows the whole subject of the approval. A call, result or
-diff that does not fit into a message is attached as a file. If the platform has no files, the card
+A card has a button to approve only if it shows the whole call, result or diff. If the content does
+not fit into a message, it is attached as a file. If the platform does not support files, the card
 has no such button and refers to the web page.
 """
 
@@ -32,17 +32,16 @@ CONFIRM: Final = "confirm"
 WRITE_AGAIN: Final = "again"
 OPTION: Final = "option:"
 CLARIFY: Final = "ask back"
-"""Act of an unclear reply, which starts with yes or no and contains more text.
-
-The channel then asks the author what the reply means.
+"""Act of an unclear reply, which starts with yes or no and contains more text. The channel asks its
+author what the reply means.
 """
 NOTE_YES: Final = "note:yes"
 NOTE_NO: Final = "note:no"
 NOTE_REPLY: Final = "note:reply"
 NOTE_WRITE_AGAIN: Final = "note:again"
 NOTE_ACTS: Final = frozenset({NOTE_YES, NOTE_NO, NOTE_REPLY, NOTE_WRITE_AGAIN})
-MAX_QUOTED_CHARS: Final = 200  # maximum number of characters quoted from an unclear reply
-# number of characters of a message that are reserved for the parts other than `lines`
+MAX_QUOTED_CHARS: Final = 200  # maximum length of the quote from an unclear reply
+# characters of a message that are reserved for parts other than `lines`
 RESERVED_CHARS: Final = 700
 _LABELS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("Allow", "Deny"),
@@ -59,16 +58,16 @@ PREVIEWS_ELSEWHERE: Final = (
 # width in columns for text that is not wrapped, because platforms wrap long rows themselves
 NO_WRAP: Final = 10_000
 MAX_REPLY_CHARS: Final = 20_000
-"""Maximum number of characters of a reply. Longer replies are rejected."""
+"""Maximum length of a reply, in characters. Longer replies are rejected."""
 
 
 class Draft(Struct, frozen=True, kw_only=True):
     """Content of a card without its recipient and tokens.
 
     Args:
-        acts: Label of each button. The key is what the button does, such as `YES` or `BACK`.
+        acts: Label of each button. The key is the act of the button, such as `YES` or `BACK`.
         is_whole: Whether the card shows the whole call, diff or result that is to be approved. If
-            not, the card has no button for yes.
+            it does not, the card has no button to approve.
     """
 
     heading: str
@@ -95,7 +94,7 @@ def build_draft(prompt: Prompt, fits: Fits, where: str = "", whose: str = "") ->
 
     Args:
         prompt: The question that is open now.
-        fits: The limits of the platform.
+        fits: The platform's limits.
         where: The workspace or program that asks.
         whose: The people who may answer, and the number of people who have approved so far.
     """
@@ -144,8 +143,8 @@ def interpret_words(prompt: Prompt, words: str, more: str = "") -> CardReply:
     Args:
         prompt: The question that is open now.
         words: The words, or their first line.
-        more: The other lines. They are not part of the answer. If there are other lines, "yes" or
-            "no" in the first line does not count.
+        more: The other lines. They are not part of the answer. If there are any, a first line of
+            "yes" or "no" does not count as an answer.
 
     Raises:
         AnswerError: The words are not an answer. The message tells the sender how to answer.
@@ -228,8 +227,8 @@ def ask_about_note(draft: Draft, prompt: Prompt, words: str, author: str) -> Dra
 def note_act(note: str, words: str, more: str = "") -> str:
     """Return the act that `words` select on a card that asks about `note`.
 
-    Return an empty string if the words are a new reply. Further lines (`more`) that were already
-    part of the note are treated as a signature.
+    Return an empty string if the words are a new reply. If `more` was already the end of the note,
+    it is treated as a signature.
     """
     match read_decision(words if note.endswith(more) else f"{words}\n{more}"):
         case ClearDecision(answer, None):
@@ -314,10 +313,7 @@ def _truncated(text: str, limit: int) -> str:
 
 
 def plain_text(card: Card) -> str:
-    """Return a card as plain text without buttons.
-
-    It is used for mails and for messages without formatting.
-    """
+    """Return a card as plain text without buttons, for mails and unformatted messages."""
     parts = (
         card.notice,
         card.heading,

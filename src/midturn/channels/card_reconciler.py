@@ -1,11 +1,11 @@
 """Sends, changes and closes the cards of a channel.
 
-`CardReconciler.reconcile(question)` compares the wanted cards of a question with the sent cards. It
-then sends, changes or closes cards. The wanted cards are computed from the store: one card for each
-person or room to which the question is assigned now, and no card for a closed question. The sent
-cards are in `ChannelState`. Therefore the caller does not pass what has changed. The same call
-handles a new question, an answer elsewhere, a reassignment, a vote, a new pairing, a restart, and a
-failed update.
+`CardReconciler.reconcile(question)` compares the cards that a question should have with the cards
+that were sent. It then sends, changes or closes cards. The wanted cards are computed from the
+store: one card for each person or room to which the question is assigned now, and no card for a
+closed question. The sent cards are in `ChannelState`. The caller therefore does not pass what has
+changed: the same call handles a new question, an answer from another interface, a reassignment, a
+vote, a new pairing, a restart, and a failed update.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ RECHECK_INTERVAL: Final = 10.0
 REFUSED_RETRY_DELAY: Final = 300.0
 PAGE_SIZE: Final = 500
 MAX_CLOSED_TOKENS: Final = 5_000
-"""Maximum number of tokens of closed cards that are kept. With them, the channel can answer a
+"""Maximum number of stored tokens of closed cards. With these tokens, the channel can respond to a
 button that is pressed after the card was closed.
 """
 
@@ -75,7 +75,7 @@ def fingerprint(shown: object) -> str:
 
 
 class ReconcileQueue:
-    """Questions whose cards have to be reconciled, each with the time when it is due."""
+    """Questions whose cards must be reconciled, each with its due time."""
 
     def __init__(self) -> None:
         self._when: dict[str, float] = {}
@@ -106,12 +106,12 @@ class ReconcileQueue:
 
 
 def answered_text(who: str) -> str:
-    """Return the final notice of a card whose question was answered."""
+    """Return the final text of a card whose question was answered."""
     return f"Answered by {exact(who)}."
 
 
 def outcome_text(late: AlreadyAnswered | NotOpen) -> str:
-    """Return the final notice of a card whose question was closed before its recipient answered."""
+    """Return the final text of a card whose question was closed before its recipient answered."""
     if isinstance(late, DeadlinePassed):
         return "Closed: the deadline has passed."
     return answered_text(late.by) if isinstance(late, AlreadyAnswered) and late.by else str(late)
@@ -137,7 +137,7 @@ class CardReconciler:
 
     Hold `changing` while a reply is handled or a card is prepared, so that two such operations do
     not interleave. `delivering` is held while a new card is sent and its handle is stored.
-    `outcomes` has the final notices of the questions that were closed while the channel ran, by
+    `outcomes` contains the final texts of the questions that were closed while the channel ran, by
     question.
     """
 
@@ -157,8 +157,8 @@ class CardReconciler:
         self.changing = asyncio.Lock()
         self.delivering = asyncio.Lock()
         self._cards: dict[str, SentCard] = {}
-        self.outcomes: dict[str, str] = {}  # final notices by question
-        # closed cards and their notices by token, to answer buttons that are pressed after the end
+        self.outcomes: dict[str, str] = {}  # final texts by question
+        # closed cards and their final texts by token, for buttons that are pressed after closing
         self._closed_tokens: OrderedDict[str, tuple[SentCard, str]] = OrderedDict()
         self._repeats: dict[str, tuple[SentCard, str]] = {}  # outcomes to display again, by card
         self._notices: dict[str, str] = {}  # notice to display, by card
@@ -212,7 +212,7 @@ class CardReconciler:
             self.queue.mark(id, RECHECK_INTERVAL)
 
     async def _find_outcome(self, id: str) -> str:
-        """Return the final notice of a closed question.
+        """Return the final text of a closed question.
 
         If the channel was not notified of the outcome, it is read from the conversation.
         """
@@ -224,7 +224,7 @@ class CardReconciler:
     def active_person(self, person: str) -> str:
         """Return `person`, or an empty string if this person is no longer configured.
 
-        If the configuration names no people, every person is returned.
+        If the configuration does not name people, every person is returned.
         """
         configured = self.board.port.store.admission.people
         return (
@@ -270,7 +270,7 @@ class CardReconciler:
         return [_Recipient(pairing.account, pairing.person) for pairing in known]
 
     async def _send_or_update(self, question: OpenQuestion, recipient: _Recipient) -> None:
-        """Send a card or change the sent card, unless the card is already up to date."""
+        """Send a new card or change the sent one, unless it is already up to date."""
         key = hashlib.sha256(f"{question.id}\n{recipient.to}".encode()).hexdigest()[:24]
         async with self.changing:
             reserved = await self._prepare_card(
@@ -330,11 +330,13 @@ class CardReconciler:
             )
 
     async def _record_notice(self, question: OpenQuestion, outcome: Notified) -> None:
-        with suppress(NotOpen, NotAllowed, AlreadyAnswered):  # the question was answered meanwhile
+        with suppress(
+            NotOpen, NotAllowed, AlreadyAnswered
+        ):  # the question was answered in the meantime
             await record_notice(self.board.port.store, question.id, outcome)
 
     def _log_refusal(self, to: str, why: str) -> None:
-        """Log that a recipient cannot be reached, once per reason."""
+        """Log that a card was rejected, once per recipient and reason."""
         if self._refusals.get(to) != why:
             self._refusals[to] = why
             _LOG.warning(
@@ -355,16 +357,14 @@ class CardReconciler:
         try:
             prompt = self.prompt(question, await self.turn(question), sent.steps)
         except (NotOpen, AlreadyAnswered, QuestionError):
-            return None  # the question was just closed, or was asked by a newer version of midturn
+            return None  # the question was just closed, or a newer version of midturn asked it
         draft, acts = self.draft(question, prompt, sent)
         notice, about = self._notices.pop(sent.key, ""), fingerprint([draft, question.digest])
         if sent.handle and sent.there == about and not notice:
             return None  # no update, so that a notice about the last reply stays visible
-        if (
-            sent.about == about and sent.tokens
-            # the content is unchanged, so keep the tokens: a button may be pressed now, or the card was
-            # sent twice
-        ):
+        # the content is unchanged, so keep the tokens: a button may be pressed now, or the card was
+        # sent twice
+        if sent.about == about and sent.tokens:
             choices = tuple(
                 Choice(acts[act], token) for token, act in sent.tokens.items() if act in acts
             )
@@ -382,10 +382,7 @@ class CardReconciler:
     def draft(
         self, question: OpenQuestion, prompt: Prompt, sent: SentCard
     ) -> tuple[Draft, dict[str, str]]:
-        """Return the wanted content of a card.
-
-        It includes the label of each button by act.
-        """
+        """Return the wanted content of a card, with the label of each button by act."""
         whose = question.whose.line if question.whose else ""
         draft = build_draft(prompt, self.channel.fits, self.settings.where, whose)
         if sent.pending is not None:
@@ -428,9 +425,8 @@ class CardReconciler:
 
     async def _show_outcome(self, sent: SentCard, why: str) -> None:
         if sent.handle:
-            with suppress(
-                ChannelRefused
-            ):  # the message was deleted or is too old, so its buttons do not work either
+            # the message was deleted or is too old, so its buttons do not work either
+            with suppress(ChannelRefused):
                 await self.channel.update(
                     sent.handle,
                     Card(to=sent.to, heading="", text=sent.asked, notice=exact(why), is_over=True),
@@ -441,10 +437,9 @@ class CardReconciler:
         return self._cards.get(sent.key, sent)
 
     async def wait_until_delivered(self, reply: Reply) -> None:
-        """Wait until the handle of a new card is stored, if `reply` may be about that card.
+        """Wait until the handle of a new card is stored, if `reply` may belong to that card.
 
-        The platform can deliver a reply to a message before it has returned the handle of the
-        message.
+        The platform can deliver a reply to a message before it returns the message's handle.
         """
         place = reply.place or reply.account
         if reply.handle and any(
@@ -482,9 +477,9 @@ class CardReconciler:
         self._notices[sent.key] = notice
 
     async def _mark_delivered(self, sent: SentCard) -> None:
-        """Record that a card has arrived.
+        """Record that a card was delivered.
 
-        If a reply changed the card meanwhile, the arrived text is already outdated.
+        If a reply changed the card in the meantime, the delivered text is already outdated.
         """
         async with self.changing:
             known = self.current(sent)
@@ -505,7 +500,7 @@ class CardReconciler:
 
         Raises:
             NotOpen: The question is closed.
-            AlreadyAnswered: The question was answered meanwhile.
+            AlreadyAnswered: The question was answered in the meantime.
             QuestionError: A newer version of midturn asked the question.
         """
         if question.kind == "tool" and question.form is not None:

@@ -1,11 +1,11 @@
 """Discord channel: a gateway connection, buttons as components, and replies to messages.
 
-Every punctuation character of outside text is escaped with a backslash, and mentions are
-disabled. Exact content is in a code block. If the content would end the block or is too long, it is
-in a file. Discord delivers a button press once, and expects a response within three seconds. The
-press is acknowledged after its answer is recorded. If that takes longer, Discord tells the person
-to press again, and the first press counts. Messages that were written while the channel was not
-connected are read from the history of each conversation that has a card.
+In text that midturn did not write, every punctuation character is escaped with a backslash, and
+mentions are disabled. Content that must be shown exactly is in a code block, or in a file if it is
+too long or would end the block. Discord delivers a button press once, and expects a response within
+three seconds. A press is acknowledged after its answer is recorded. If that takes longer, Discord
+tells the person to press again, and the first press counts. Messages that were written while the
+channel was not connected are read from the history of each conversation that has a card.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BUTTONS_PER_ROW: Final = 5
 _FENCE: Final = "```"
 _REJECTED_CLOSE_CODES: Final = frozenset({4004, 4010, 4011, 4012, 4013, 4014})
 _SERVER_ERROR, _TOO_MANY = 500, 429
-# seconds in which the library may resume a session before the channel counts as unavailable
+# seconds that the library has to resume a session before the channel counts as unavailable
 RESUME_TIMEOUT: Final = 60.0
 _MUTED_MESSAGES: Final = (
     "Attempting a reconnect",
@@ -51,7 +51,7 @@ T = TypeVar("T")
 class Discord:
     """A Discord bot.
 
-    It needs no privileged intent, because it only reads direct messages and replies to its
+    It needs no privileged intents, because it reads only direct messages and replies to its own
     messages.
     """
 
@@ -141,7 +141,8 @@ class Discord:
     async def replies(self) -> AsyncGenerator[Reply]:
         """Yield replies.
 
-        At the start and after a lost session, read missed replies from the history first.
+        At the start and after a lost session, replies that were missed are read from the history
+        first.
         """
         client = await self._signed_in_client()
         connected = asyncio.create_task(_with_muted_logs(client.connect()))
@@ -198,7 +199,7 @@ class Discord:
     def _text_reply(self, message: discord.Message, name: str = "") -> Reply | None:
         """Return a typed reply.
 
-        Return None for messages of bots, forwarded messages, and messages without text.
+        Return None for messages from bots, forwarded messages, and messages without text.
         """
         kinds = (discord.MessageType.default, discord.MessageType.reply)
         place, name = str(message.channel.id), name or self._channel_key(message)
@@ -264,9 +265,8 @@ class Discord:
         channel = self
 
         class GatewayClient(discord.Client):
-            def dispatch(
-                self, event: str, /, *args: Any, **kwargs: Any
-            ) -> None:  # overridden, because the task of an `on_…` handler could outlive the client
+            # overridden, because the task of an `on_…` handler could outlive the client
+            def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
                 super().dispatch(event, *args, **kwargs)
                 match event:
                     case "ready":
@@ -288,9 +288,9 @@ class Discord:
             )
 
     def _on_disconnected(self) -> None:
-        """Give the library some time to resume the session.
+        """Start a timer for the attempts of the library to resume the session.
 
-        The library itself would retry forever without an error.
+        The library itself retries forever without an error.
         """
         if self._outage_timer is None:
             away = ChannelAway("Discord cannot be reached.")
@@ -304,9 +304,8 @@ class Discord:
             self._outage_timer = None
 
     async def _save_known_position(self, message: discord.Message) -> None:
-        if (
-            name := self._channel_key(message)
-        ) in self._positions:  # a conversation without a stored position has no card
+        # a conversation without a stored position has no card
+        if (name := self._channel_key(message)) in self._positions:
             await self._save_position(name, str(message.id))
 
     async def _save_position(self, place: str, last: str) -> None:
@@ -319,7 +318,7 @@ class Discord:
         """Await a call of the library and translate its errors.
 
         Raises:
-            ChannelAway: Discord is unreachable or limits the rate.
+            ChannelAway: Discord is unreachable or is limiting the request rate.
             ChannelRefused: Discord rejects the call.
         """
         try:
@@ -330,8 +329,8 @@ class Discord:
             raise ChannelRefused(f"Discord: {error.text or error.status}.") from None
         except discord.ConnectionClosed as error:
             if error.code in _REJECTED_CLOSE_CODES:
-                raise ChannelRefused(f"Discord has ended the connection: {error.code}.") from None
-            raise ChannelAway(f"Discord has ended the connection: {error.code}.") from None
+                raise ChannelRefused(f"Discord closed the connection: {error.code}.") from None
+            raise ChannelAway(f"Discord closed the connection: {error.code}.") from None
         except (discord.LoginFailure, discord.PrivilegedIntentsRequired) as error:
             raise ChannelRefused(f"Discord: {error}.") from None
         except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -345,8 +344,8 @@ async def _with_muted_logs(calling: Awaitable[T]) -> T:
 
 @contextmanager
 def _muted_logs() -> Generator[None]:
-    """Mute the log lines that the library writes for each attempt to reconnect. The channel logs
-    an outage once.
+    """Mute the log lines that the library writes for each reconnection attempt. The channel logs an
+    outage once.
     """
     before = _IS_MUTED.set(True)
     try:
@@ -356,7 +355,7 @@ def _muted_logs() -> Generator[None]:
 
 
 class _MuteFilter(logging.Filter):
-    """Drops log lines of the library that belong to this channel. Lines of the program's other bots
+    """Drops log lines that the library writes for this channel. Lines for the program's other bots
     are kept.
     """
 

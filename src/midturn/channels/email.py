@@ -1,10 +1,10 @@
 """E-mail channel: each card is a mail, and the first line of a reply is the answer.
 
-Mails cannot be changed, so each new version of a card is a mail in the same thread. The token in
-the subject links a reply to that version. If a mail has other lines, "yes" or "no" in the first
-line does not count. `channels/mail_parsing.py` has the other conditions for a reply. The most important one
-is that the receiving server has authenticated the sender. The time of a reply is its arrival
-(INTERNALDATE), because the sender can write any `Date`.
+Mails cannot be changed, so each new version of a card is a new mail in the same thread. The token
+in the subject identifies the version that a reply belongs to. If a mail has more lines, a first
+line of "yes" or "no" does not count. `channels/mail_parsing.py` checks the other conditions for a
+reply. The most important one is that the receiving server authenticated the sender. The time of a
+reply is its arrival (INTERNALDATE), because the sender can write any `Date`.
 
 Mails are read over IMAP when they arrive (IDLE), and the mailbox is not modified. The read position
 is in the store, so that replies that arrived while no server was running are read later. If a mail
@@ -38,17 +38,17 @@ from midturn.question.text import rfc3339
 
 _LOG = logging.getLogger("midturn.channels")
 _POSITION_KEY: Final = "read"
-# token of a mail that contains none; it belongs to no card, even if only one card is open
+# used for a mail without a token, so that it never matches a card, even if only one card is open
 _NO_CARD: Final = "none"
 TIMEOUT: Final = 30.0
-# seconds without a report after which the mailbox is read: some servers do not report a mail, and
-# some routers drop idle connections
+# seconds without a notification after which the mailbox is read: some servers do not announce every
+# mail, and some routers drop idle connections
 IDLE_TIMEOUT: Final = 25.0
 # seconds between checks for new mails, if the server does not support IDLE
 POLL_INTERVAL: Final = 15.0
-# number of days whose mails are read when a mailbox is used for the first time
+# how many days of mail are read when a mailbox is used for the first time
 INITIAL_DAYS: Final = 7
-MAX_MAIL_BYTES: Final = 200_000  # maximum number of bytes read from a mail
+MAX_MAIL_BYTES: Final = 200_000  # maximum number of bytes that are read from a mail
 MAX_SUBJECT_CHARS: Final = 80
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class Email:
         """
         if not re.fullmatch(r"[^\s@<>]+@[^\s@<>]+", address) or not authserv_id.strip():
             raise ConfigError(
-                "A channel of kind `email` needs a valid `address`, and as `authserv_id` the name"
+                "A channel of kind `email` needs a valid `address`, and `authserv_id`: the name"
                 " that its server writes into Authentication-Results."
             )
         self._address = address
@@ -113,9 +113,8 @@ class Email:
     async def update(self, handle: str, card: Card) -> None:
         """Send a mail with the new version in the same thread."""
         mail = self._render(card)
-        if (
-            card.token
-        ):  # a notice does not change the token, and mailboxes drop a second mail with the same ID
+        # a notice does not change the token, and mailboxes drop a second mail with the same ID
+        if card.token:
             text = hashlib.sha256(plain_text(card).encode()).hexdigest()[:16]
             mail.replace_header(
                 "Message-ID", f"<midturn.{card.token}.{text}@{self._address.rpartition('@')[2]}>"
@@ -249,19 +248,17 @@ class _Mailbox:
         return client
 
     async def new(self, read: str) -> list[int]:
-        """Return the mails after the last read mail.
+        """Return the ids of the mails after the last read mail.
 
-        For a mailbox that was not read before, return the mails of the last days.
+        For a mailbox that was not read before, return the mails of the last `INITIAL_DAYS` days.
         """
-        await self._call(
-            self._client.noop
-        )  # a search finds only mails that the server has announced on the same connection
+        # a search finds only mails that the server has announced on the same connection
+        await self._call(self._client.noop)
         validity, _, last = read.partition(":")
         if validity == str(self.validity):
             found = await self._call(lambda: self._client.search(["UID", f"{int(last) + 1}:*"]))
-            return sorted(
-                uid for uid in found if uid > int(last)
-            )  # if there are no new mails, `*` matches the last old mail
+            # if there are no new mails, `*` matches the last old mail
+            return sorted(uid for uid in found if uid > int(last))
         since = (datetime.now(UTC) - timedelta(days=INITIAL_DAYS)).date()
         return sorted(await self._call(lambda: self._client.search(["SINCE", since])))
 
@@ -310,7 +307,7 @@ class _Mailbox:
 
 
 def _reply(mail: Mail, at: str) -> Reply:
-    """Return the reply in a mail. Without a token, the text can only be a pairing code."""
+    """Return the reply in a mail. The text of a mail without a token can only be a pairing code."""
     words = mail.text if mail.token or mail.text else mail.subject
     handle = "" if mail.token else _NO_CARD
     more = mail.more if mail.token else ""

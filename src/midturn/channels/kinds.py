@@ -29,10 +29,10 @@ CHANNELS: Final[Registry[Callable[..., object]]] = Registry(
     kind="channel",
     built_in=tuple(_BUILT_IN),
     fits=_fits,
-    ought="a class, or a function, that returns a `Channel`",
+    ought="a class or function that returns a `Channel`",
     besides="`kind` of `[channels.<name>]` names it.",
 )
-"""Channel kinds that plug-ins add."""
+"""Channel kinds from plug-in packages."""
 
 
 def make_channel(table: ChannelTable, environment: Mapping[str, str]) -> Channel:
@@ -40,7 +40,8 @@ def make_channel(table: ChannelTable, environment: Mapping[str, str]) -> Channel
 
     Args:
         table: The `[channels.<name>]` table of the configuration.
-        environment: Environment variables. A `<key>_env` option names the variable with the secret.
+        environment: Environment variables. A `<key>_env` option contains the name of the variable
+            with the secret.
 
     Raises:
         ConfigError: The kind is unknown, an option is missing or invalid, or a secret cannot be

@@ -1,10 +1,10 @@
 """Parses mails: sender, authentication, card token and the first line above the quote.
 
-A mail proves nothing by itself, because the sender can write any header. Only the server that
-received the mail is trusted. It adds an `Authentication-Results` header with its own name above the
-other headers, and removes forged headers with that name. Therefore the topmost header with the name
-of that server counts. The header authenticates the sender if DMARC passed for the domain in `From`,
-or if a DKIM signature of exactly that domain is valid.
+A mail proves nothing by itself, because the sender can write any header. Only the receiving server
+is trusted. It adds an `Authentication-Results` header with its own name above the other headers,
+and removes forged headers with that name. Therefore only the topmost header with that server's name
+counts. It authenticates the sender if DMARC passed for the domain in `From`, or if a DKIM signature
+of exactly that domain is valid.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _AUTOMATIC: Final = (
     "xvacation",
     "xfailedrecipients",
 )
-"""Prefixes of header names that only programs write, in lower case and without hyphens."""
+"""Prefixes of header names that only automated mail contains, in lower case without hyphens."""
 HTML_ONLY: Final = "This mail has only HTML, which can hide text. Send your answer as plain text."
 _SEPARATOR: Final = re.compile(
     r"(?i)-{2,}\s?|_{10,}|[-_]{3,}\s*\S.*[-_]{3,}|(?:from|von|de|da|van)\s?:\s.*@.*"
@@ -52,8 +52,8 @@ _DEVICE_SIGNATURE: Final = re.compile(
     r"(?i)(?:sent from|sent with|sent via|get) (?:my |outlook|proton|mail for|yahoo).{0,60}|von"
     r" meinem \S+ gesendet"
 )
-MAX_LINES: Final = 200  # maximum number of lines that are read below the first line
-MAX_ATTRIBUTION_LINES: Final = 3  # maximum number of lines of a wrapped "On Monday, Bo wrote:"
+MAX_LINES: Final = 200  # maximum number of lines to read below the first line
+MAX_ATTRIBUTION_LINES: Final = 3  # maximum lines of an attribution such as "On Monday, Bo wrote:"
 
 
 class Mail(Struct, frozen=True, kw_only=True):
@@ -63,10 +63,10 @@ class Mail(Struct, frozen=True, kw_only=True):
         sender: The only address in `From`, in lower case. Empty if there is none or several.
         token: Card token in the subject. Empty if there is none or several.
         text: First line above the quote, which can be the answer.
-        more: Other lines above the quote and the signature. If there are other lines, "yes" or "no"
-            does not count.
+        more: Other lines above the quote and the signature. If there are any, a first line of "yes"
+            or "no" does not count as an answer.
         is_authenticated: Whether the receiving server authenticated the sender.
-        ignored_because: Reason why the mail is not an answer, for example because a program sent
+        ignored_because: Reason why the mail cannot be an answer, for example because a program sent
             it. Empty if the mail may be an answer.
         problem: Reason why the text cannot be an answer, as a sentence for the sender. Empty if the
             text can be an answer.
@@ -127,9 +127,9 @@ def first_line(text: str) -> str:
 
 
 def lines_below(text: str) -> str:
-    """Return the text of the sender below the first line.
+    """Return the sender's own text below the first line.
 
-    It includes lines between quoted lines, and ends at a signature or the original mail.
+    It includes text between quoted lines, and ends at a signature or the original mail.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     begins = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
@@ -218,7 +218,7 @@ def _sender(message: Message) -> str:
 def _is_authenticated(message: Message, domain: str, authserv_id: str) -> bool:
     """Return whether the receiving server authenticated the domain.
 
-    If one result (RFC 8601) is malformed, all results are invalid.
+    If any result (RFC 8601) is malformed, the domain counts as not authenticated.
     """
     for header in message.get_all("Authentication-Results", []):
         name, _, results = _uncommented(str(header)).partition(";")
@@ -244,7 +244,7 @@ class _Result(Struct, frozen=True):
     def is_regular(self) -> bool:
         """Whether the method defines each property.
 
-        An unknown property may be part of a value that the sender wrote.
+        An unknown property may come from a value that the sender wrote.
         """
         known = {"dkim": _DKIM_PROPERTIES, "dmarc": _DMARC_PROPERTIES}.get(self.method)
         return known is None or all(
@@ -273,7 +273,7 @@ class _Result(Struct, frozen=True):
 def _result(text: str) -> _Result | None:
     """Parse one result.
 
-    Return None if it is malformed: it has a duplicate property, or text that is not a property.
+    Return None if it is malformed: it contains a property twice, or text that is not a property.
     """
     if text.strip().casefold() == "none":
         return _Result("none", "none")
@@ -297,7 +297,7 @@ def _result(text: str) -> _Result | None:
 
 
 def _uncommented(header: str) -> str:
-    """Return a header without quoted strings and (nested) comments."""
+    """Return a header without quoted strings and comments. Comments can be nested."""
     bare, before = _QUOTED.sub('""', header), ""
     while bare != before:
         bare, before = _COMMENT.sub(" ", bare), bare
@@ -337,7 +337,7 @@ def _automatic_because(message: Message) -> str:
 
 
 def _text_of(message: Message) -> tuple[str, bool]:
-    """Return the plain text, and whether only the HTML part has text.
+    """Return the plain text, and whether the mail has text only as HTML.
 
     HTML is not read, because it can hide text.
     """

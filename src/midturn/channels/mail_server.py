@@ -1,9 +1,9 @@
-"""Addresses of mail servers, and an outbox that reuses its connection.
+"""Mail server URLs, and an outbox that reuses its connection.
 
-Connecting, starting TLS and signing in takes longer than sending a mail, and servers limit the
-number of connections. Therefore consecutive mails share a connection. The connection is closed
-after some seconds without a mail, and reopened if the server has closed it. A rejected recipient
-does not affect the next mail.
+Connecting, starting TLS and signing in take longer than sending a mail, and servers limit the
+number of connections. Therefore consecutive mails share a connection. It is closed after some
+seconds without a mail, and reopened if the server closed it. A rejected recipient does not affect
+the next mail.
 """
 
 from __future__ import annotations
@@ -28,17 +28,15 @@ IDLE_TIMEOUT: Final = 20.0  # seconds a connection stays open for the next mail
 # seconds without use after which a connection is checked before the next mail
 CHECK_AFTER: Final = 1.0
 QUIT_TIMEOUT: Final = 2.0
-_SERVICE_CLOSING: Final = (
-    421  # the server closed the connection, for example after a number of mails
-)
+_SERVICE_CLOSING: Final = 421  # the server closes the connection, for example after some mails
 _PERMANENT_ERROR: Final = 500
 
 
 class MailServer(Struct, frozen=True):
     """A server that sends or stores mails.
 
-    Connections without implicit TLS (`smtp`, `imap`) start with STARTTLS. Connections with
-    `is_plain` have no encryption, and are possible on the loopback interface only.
+    Connections without implicit TLS (`smtp`, `imap`) start with STARTTLS. `is_plain` connections
+    are not encrypted, and are possible only on the loopback interface.
     """
 
     host: str
@@ -116,7 +114,7 @@ class Outbox:
             await self._quit()
 
     async def _send_once(self, mail: EmailMessage) -> None:
-        """Send over the open connection. If the server has closed it, open a new connection."""
+        """Send over the open connection. If the server closed it, open a new connection."""
         if await self._is_connected():
             try:
                 await self._send_with(self._client, mail)

@@ -3,9 +3,9 @@
 New events arrive by sync, starting at the position in the store. Replies that were written while no
 server was running are therefore read first. The transaction ID of a message is the token of its
 card, so that a message that is sent again is not duplicated. Each new version of a card is a new
-message; only the final version replaces the old message. Each message of the channel contains the
-token of its version. When a reply refers to a message, this token is read from the message.
-Encrypted rooms are not supported.
+message; only the final version replaces the old message. Each message contains the token of its
+version, so the card of a reply is found from the message that the reply refers to. Encrypted rooms
+are not supported.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _KEYCAPS: Final = str.maketrans("", "", "\ufe0f\u20e3")
 
 
 class Matrix:
-    """An account of midturn on a homeserver, with its access token."""
+    """An account for midturn on a homeserver, with its access token."""
 
     kind = "matrix"
     fits = Fits(text=12_000, buttons=0, files=True)
@@ -114,9 +114,8 @@ class Matrix:
             "m.new_content": now,
             "m.relates_to": {"rel_type": "m.replace", "event_id": handle},
         }
-        await self._put(
-            room, content, f"over{_short_hash(handle + body)}"
-        )  # with a constant ID, only the first card would be closed
+        # with a constant ID, only the first card would be closed
+        await self._put(room, content, f"over{_short_hash(handle + body)}")
 
     async def _send(
         self,
@@ -157,8 +156,8 @@ class Matrix:
         )
 
     async def _room(self, to: str) -> str:
-        """Return the room, or the private room with an account. Create the private room if there is
-        none.
+        """Return the room `to`, or the private room with the account `to`. Create the private room
+        if there is none.
         """
         room = to if to.startswith("!") else self._load(f"room/{to}")
         if not room or (room != to and not await self._is_member(room, to)):
@@ -258,7 +257,7 @@ class Matrix:
         )
 
     async def _token_of(self, room: str, event: str) -> str:
-        """Return the token in a message of this account, or an empty string for other messages."""
+        """Return the token in a message from this account, or an empty string for others."""
         found = getattr(await self._lookup(self._client.room_get_event(room, event)), "event", None)
         source = _mapping(getattr(found, "source", None))
         return (
@@ -307,9 +306,8 @@ def _short_hash(text: str) -> str:
 
 
 def _content(card: Card) -> dict[str, object]:
-    """Return the content of a message without formatting and mentions.
-
-    Clients then show the text unchanged.
+    """Return the content of a message without formatting or mentions, so that clients show the text
+    unchanged.
     """
     return {
         "msgtype": "m.text",

@@ -1,11 +1,11 @@
 """ntfy channel: cards are published to a topic, and buttons post their tokens to a second, secret
 topic.
 
-ntfy has topics, but no people: everyone who can read a topic can press the buttons of its messages.
-Therefore the topic is the account, and its answers are recorded without a name. Questions for
-certain people, or for several people, are not sent. Messages are changed by their sequence ID
-(server 2.16 and newer; older servers show an additional message). Replies are read from the last
-read message on.
+ntfy has topics but no user identities: everyone who can read a topic can press the buttons of its
+messages. Therefore the topic is the account, and its answers are recorded without a name. Questions
+that only named people, or several people, may answer are not sent. Messages are updated by their
+sequence ID (server 2.16 and newer; older servers show an additional message). Replies are read from
+the last read message on.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ DEFAULT_SERVER: Final = "https://ntfy.sh"
 CONNECT_TIMEOUT: Final = 20.0
 # maximum seconds without data; a server sends a keepalive every 45 seconds
 SILENCE_TIMEOUT: Final = 120.0
-MAX_MESSAGE_BYTES: Final = 4_096  # maximum number of bytes of a message
-# maximum number of bytes of a message's text as JSON; ntfy allows 8,192 for a request with buttons
+MAX_MESSAGE_BYTES: Final = 4_096  # maximum size of a message, in bytes
+# maximum size of a message's text as JSON, in bytes; a request with buttons may have 8,192
 MAX_JSON_BYTES: Final = 6_000
-MAX_LINE_BYTES: Final = 65_536  # maximum number of bytes of a line in the stream
+MAX_LINE_BYTES: Final = 65_536  # maximum size of a line in the stream, in bytes
 MAX_ACTIONS: Final = 3
 _ANSWERS_KEY: Final = "answers"
 _SINCE_KEY: Final = "since"
@@ -48,7 +48,7 @@ class Ntfy:
         server: URL of the server.
         token: Access token, if the server needs one.
         answers: Topic to which the buttons post. Default: a random name that is stored.
-        answer_token: Access token that the buttons contain. It should only allow writing.
+        answer_token: Access token that the buttons contain. Give it write access only.
         files: Whether the server accepts files.
     """
 
@@ -67,7 +67,7 @@ class Ntfy:
         """Configure the topic.
 
         Raises:
-            ConfigError: The URL or a topic is invalid, or the connection would not be encrypted.
+            ConfigError: The URL or a topic is invalid, or the URL is not encrypted.
         """
         self._server = _checked_server(server)
         self._topic = _checked_topic(topic)
@@ -211,8 +211,8 @@ class Ntfy:
     def _reply(self, message: Mapping[str, Any]) -> Reply | None:
         """Return the reply in a message.
 
-        Return None for messages of midturn and of other programs. They have fields, such as a
-        title, that messages written in the app do not have.
+        Return None for messages from midturn and other programs. They have fields, such as a title,
+        that a message written in the app does not have.
         """
         text = message.get("message")
         if not isinstance(text, str) or any(message.get(part) for part in _PROGRAM_FIELDS):
@@ -263,8 +263,8 @@ def _text(card: Card, exact: str, files: list[tuple[str, bytes]]) -> str:
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     """Yield the lines of a stream.
 
-    Lines longer than a message are skipped, because the server would send them again after each
-    reconnect.
+    Longer lines than a message can have are skipped, because the server would send them again after
+    each reconnect.
     """
     line, is_long = b"", False
     async for chunk in chunks:
@@ -300,7 +300,7 @@ async def _check_status(response: Any) -> None:
     """Raise an error for a status other than 200.
 
     Raises:
-        ChannelAway: The server is broken or limits the rate.
+        ChannelAway: The server has an error or is limiting the request rate.
         ChannelRefused: The server rejects the credentials or the message.
     """
     status = response.status
@@ -339,12 +339,12 @@ def _checked_server(server: str) -> str:
         or parts.path not in ("", "/")
     ):
         raise ConfigError(
-            f"Invalid `server` {server!r} of a channel of kind `ntfy`. Write a URL such as"
+            f"Invalid `server` {server!r} for a channel of kind `ntfy`. Write a URL such as"
             f" {DEFAULT_SERVER}."
         )
     if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
         raise ConfigError(
-            "`server` of a channel of kind `ntfy` must start with https://. Without encryption,"
+            "`server` for a channel of kind `ntfy` must start with https://. Without encryption,"
             " others could read cards and press their buttons."
         )
     return f"{parts.scheme}://{parts.netloc}"

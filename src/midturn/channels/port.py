@@ -1,27 +1,27 @@
-"""The interface of a channel: how a question reaches a person, and how the answer comes back.
+"""The interface of a channel, which sends questions to people and receives their answers.
 
 Theory of operation
 ===================
 
-A channel (Telegram, e-mail, Matrix, …) is one module that speaks the protocol of a platform. It
+A channel (Telegram, e-mail, Matrix, …) is one module that implements the protocol of a platform. It
 sends a `Card`, changes a sent card, and yields each `Reply`. It makes no decisions.
 `channels/card_reconciler.py` decides which questions are sent, to whom, and how a card changes.
 `channels/replies.py` decides the meaning of a typed reply, and whether its sender may answer.
 
-**All connections are outgoing.** A channel opens no port. It polls its platform or keeps a
+**All connections are outgoing.** A channel does not open a port. It polls its platform or keeps a
 connection to it open.
 
-**No reply is lost, and none counts twice.** `replies` is an iterator. The request for the next
-reply acknowledges the previous reply, which has been recorded by then. Only then may the channel
-confirm the previous reply to its platform. If the process dies in between, the platform delivers
-the reply again, and the first answer counts.
+**No reply is lost, and none counts twice.** `replies` is an iterator. By requesting the next reply,
+the caller acknowledges that the previous reply was recorded. Only then may the channel confirm the
+previous reply to its platform. If the process dies before that, the platform delivers the reply
+again, and the first answer counts.
 
 **Tokens contain no information.** A button sends back a random token. The store maps the token to
 the question, the recipient and the displayed text. The mapping is deleted when the card changes.
 
 **Accounts are authenticated by the platform.** A channel identifies an account by an identifier
-that users cannot choose or change. A pairing (`channels/state.py`) maps accounts to people.
-Messages from unpaired accounts are counted and then dropped.
+that users cannot choose or change. A pairing (`channels/state.py`) maps an account to a person.
+Messages from unpaired accounts are counted and dropped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from midturn.errors import MidturnError
 
 
 class ChannelAway(MidturnError):  # noqa: N818
-    """The platform is unreachable or limits the rate.
+    """The platform is unreachable or is limiting the request rate.
 
     `after` is the number of seconds to wait, if the platform reports it.
     """
@@ -60,9 +60,9 @@ class Choice(Struct, frozen=True):
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """A question as it is sent to one person or room.
+    """A question, as sent to one person or room.
 
-    All texts are sanitized. A channel only adds the escaping of its platform. If `is_over` is true,
+    All text is sanitized. A channel only adds the escaping of its platform. If `is_over` is true,
     the card has no buttons.
 
     Args:
@@ -75,8 +75,8 @@ class Card(Struct, frozen=True, kw_only=True):
         lines: A call, diff or result. Shown exactly, character by character, and never truncated.
         file: Name and content of an attachment, if `lines` do not fit.
         choices: The buttons. Answers come first.
-        hint: Advice on how to answer without buttons.
-        notice: The problem with the last reply, or the outcome if the card is over.
+        hint: How to answer without buttons.
+        notice: What was wrong with the last reply, or the outcome if the question is closed.
         left: The time left to answer.
         is_over: Whether the question is closed.
     """
@@ -98,17 +98,17 @@ class Reply(Struct, frozen=True, kw_only=True):
     """A pressed button (`token`) or a typed `text`, received from the platform.
 
     Args:
-        account: Identifier of the sender at the platform. Users cannot choose it.
+        account: The platform's identifier of the sender. Users cannot choose it.
         id: Identifier of the reply, the same on every delivery. Without it, a typed reply may count
             twice after a crash.
         handle: Handle of the card to which the reply belongs, if the platform reports it.
         token: Token of the button or, for typed text, of the card.
-        text: The typed text. If only the first line can be an answer, the first line.
-        more: The other lines, such as the signature of a mail. If there are other lines, "yes" or
-            "no" does not count.
+        text: The typed text, or its first line if only the first line can be an answer.
+        more: The other lines, such as the signature of a mail. If there are any, a `text` of "yes"
+            or "no" does not count as an answer.
         place: The room. Empty in a private conversation.
         at: Time when the platform received the reply, in RFC 3339. Empty if unknown.
-        spoken_for: Whether the platform authenticates the account. Replies from unauthenticated
+        spoken_for: Whether the platform authenticated the account. Replies from unauthenticated
             accounts are ignored.
         problem: Reason why the text cannot be an answer, as a sentence for the sender. Empty if the
             text can be an answer.
@@ -127,19 +127,19 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Fits(Struct, frozen=True, kw_only=True):
-    """Limits and abilities of a platform.
+    """Limits and features of a platform.
 
     Args:
-        text: Maximum number of characters of a message.
+        text: Maximum length of a message, in characters.
         buttons: Maximum number of buttons. 0 if the platform has none.
         files: Whether a message can have a file.
-        label: Maximum number of characters of a button label.
-        has_names: Whether the platform reports the person who pressed a button. If not (ntfy),
-            questions for certain people are not sent.
+        label: Maximum length of a button label, in characters.
+        has_names: Whether the platform reports the person who pressed a button. If it does not
+            (ntfy), questions that only named people may answer are not sent.
         confirms: Whether a person has to confirm a typed answer before it counts, because a quote
             could be mistaken for an answer (e-mail).
         only: The accounts that this channel reaches. Empty: all accounts of its kind.
-        how: Advice on how to answer with text, such as `reply to this message`.
+        how: How to answer with text, such as `reply to this message`.
     """
 
     text: int
@@ -159,8 +159,8 @@ class ChannelSettings(Struct, frozen=True, kw_only=True):
         name: Name of the channel in the configuration.
         asks: Kinds of questions that are sent.
         people: Names of the recipients. Empty: all paired people.
-        rooms: Rooms that receive the questions instead of people. Questions for certain people
-            are never sent to rooms.
+        rooms: Rooms that receive the questions instead of people. Questions that are assigned to
+            named people are never sent to rooms.
         where: The workspace or program that asks, as shown on cards.
     """
 
@@ -193,7 +193,7 @@ class Channel(Protocol):
 
     @property
     def fits(self) -> Fits:
-        """Limits and abilities of the platform."""
+        """Limits and features of the platform."""
         ...
 
     async def open(self, memory: Memory) -> None:
@@ -224,13 +224,13 @@ class Channel(Protocol):
         ...
 
     def replies(self) -> AsyncGenerator[Reply]:
-        """Yield replies in order, starting with the replies that arrived while the channel was not
+        """Yield replies in order, starting with those that arrived while the channel was not
         connected.
 
-        A request for the next reply acknowledges the previous reply.
+        Requesting the next reply acknowledges the previous reply.
 
         Raises:
-            ChannelAway: The connection broke. The caller opens a new connection.
+            ChannelAway: The connection was lost. The caller opens a new connection.
             ChannelRefused: The platform no longer accepts the credentials.
         """
         ...

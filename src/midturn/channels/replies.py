@@ -1,10 +1,10 @@
-"""Handles replies from a channel: finds the card of a reply, interprets the reply and records the
-answer.
+"""Handles replies from a channel: finds the card that a reply belongs to, interprets the reply and
+records the answer.
 
-Answers are submitted with `store.answer`, like the answers of every other interface, under the name
-of the person and the kind of the channel. The store checks whether the person may answer, whether
-the answer is valid, and whether it is the first. The answers of a form are stored with the card
-until the form is complete.
+Answers are submitted with `store.answer`, like answers from every other interface, with the name of
+the person and the kind of the channel. The store checks whether the person may answer, whether the
+answer is valid, and whether it is the first. The answers to a form are stored with the card until
+the form is complete.
 """
 
 from __future__ import annotations
@@ -67,9 +67,8 @@ from midturn.stores.store import ConversationStore
 from midturn.terminal.prompts.answer_text import problem_text
 
 _LOG = logging.getLogger("midturn.channels")
-STRANGER_LOG_INTERVAL: Final = (
-    600.0  # minimum seconds between two log lines about unpaired accounts
-)
+# minimum number of seconds between two log lines about unpaired accounts
+STRANGER_LOG_INTERVAL: Final = 600.0
 OUTDATED: Final = (
     "Your reply was about an earlier version of this card. This is the current version."
 )
@@ -80,8 +79,8 @@ class _AcceptedReply(Struct, frozen=True):
 
     Args:
         sent: The card after this reply, without buttons.
-        store: The store. For a reply written before the deadline and read after it, the clock of
-            the store returns the time of writing.
+        store: The store. If the reply was written before the deadline but read after it, the store
+            has a clock that returns the time of writing.
         digest: Digest of the subject that the card displayed.
     """
 
@@ -113,7 +112,7 @@ class Replies:
         self._in_progress = await self._state.reply_in_progress(self._settings.name)
 
     async def handle(self, reply: Reply) -> None:
-        """Handle a reply. On return, the reply is recorded, or there is nothing to record."""
+        """Handle a reply. On return, the reply was recorded, or there was nothing to record."""
         person = self._cards.active_person(
             await self._state.person_of(self._channel.kind, reply.account)
         )
@@ -128,7 +127,7 @@ class Replies:
             await self._handle_person(reply, person)
 
     async def _handle_person(self, reply: Reply, person: str) -> None:
-        """Handle a reply of a paired person. The caller holds `changing`."""
+        """Handle a reply from a paired person. The caller holds `changing`."""
         sent, old = self._cards.find_card(reply), self._cards.find_outdated_card(reply)
         if sent is None and self._cards.repeat_outcome(reply.token):
             return
@@ -161,8 +160,8 @@ class Replies:
         """Record the card of a typed reply before the reply is handled.
 
         Return False if the reply was handled before. A button needs no such record, because its
-        token stops working once it is used. Typed text has no token: if it were delivered again, it
-        would answer the next question.
+        token stops working after use. Typed text has no token, so if the platform delivered it
+        again, it would answer the next question.
         """
         if reply.token or not reply.id:
             return True
@@ -207,7 +206,7 @@ class Replies:
     async def _answer(
         self, question: OpenQuestion, sent: SentCard, reply: Reply, person: str
     ) -> None:
-        """Carry out a reply. If the reply cannot be accepted, show the reason on the card."""
+        """Apply a reply. If the reply cannot be accepted, show the reason on the card."""
         try:
             turn = await self._cards.turn(question)
             user, login = (person, reply.account) if self._channel.fits.has_names else (None, None)
@@ -255,7 +254,7 @@ class Replies:
         """Reject an approval of content that the card did not show completely.
 
         Raises:
-            AnswerError: The card was not complete.
+            AnswerError: The card did not show the whole content.
         """
         if (
             decision is not None
@@ -343,7 +342,7 @@ def _usable(reply: Reply) -> Reply:
     """Return the reply if its text can be an answer.
 
     Raises:
-        AnswerError: The channel reports a problem with the text.
+        AnswerError: The channel reported that the text cannot be an answer.
     """
     if reply.problem:
         raise AnswerError([Problem("", reply.problem)])
@@ -353,8 +352,8 @@ def _usable(reply: Reply) -> Reply:
 def _store_at(store: ConversationStore, question: OpenQuestion, at: str) -> ConversationStore:
     """Return the store to which the answer is submitted.
 
-    If the reply was written before the deadline and is read after it, the clock of the returned
-    store returns the time of writing, so that the reply still counts.
+    If the reply was written before the deadline but read after it, the clock of the returned store
+    returns the time of writing, so that the reply still counts.
     """
     in_time = bool(at) and question.deadline is not None and at < question.deadline <= now()
     return (
@@ -401,10 +400,10 @@ def _check_for_form(decision: CardReply) -> None:
 
 
 def _note_decision(note: UnclearNote, act: str, reply: Reply, person: str) -> CardReply | None:
-    """Return the decision of the author of an unclear note.
+    """Return what the author of an unclear note decided.
 
-    Return None if the author wants to write a new reply, and an empty `CardReply` if the reply is
-    not about the note.
+    Return None if the author wants to write a new reply, and an empty `CardReply` if the reply does
+    not refer to the note.
 
     Raises:
         AnswerError: Another person pressed a button of the note.

@@ -1,4 +1,4 @@
-"""Runs channels. Each channel runs on one server at a time, protected by a lease in the store.
+"""Runs channels. A lease in the store ensures that each channel runs on only one server at a time.
 
 While a channel runs, it reconciles cards when the store changes (`card_reconciler.py`) and handles
 replies (`replies.py`).
@@ -27,19 +27,12 @@ from midturn.turn.view import describe
 
 _LOG = logging.getLogger("midturn.channels")
 LEASE_RENEWAL_INTERVAL: Final = 10.0  # seconds between two renewals of the lease
-RETRY_DELAYS: Final = (
-    1.0,
-    2.0,
-    5.0,
-    15.0,
-    60.0,
-)  # seconds before each further attempt, if the platform names no time
+# seconds before each retry, if the platform does not report how long to wait
+RETRY_DELAYS: Final = (1.0, 2.0, 5.0, 15.0, 60.0)
 _SENDING, _RECEIVING = "sending", "hearing"
-RECOVERY_INTERVALS: Final = (
-    # number of lease renewals without an error after which an outage ends; a failing attempt may
-    # take a minute
-    12
-)
+# number of lease renewals without an error after which an outage ends; a failing attempt may take a
+# minute
+RECOVERY_INTERVALS: Final = 12
 
 
 class _Availability:
@@ -65,7 +58,7 @@ class _Availability:
 
 
 class ChannelRun:
-    """One channel on one store."""
+    """Runs one channel for one store."""
 
     def __init__(
         self, board: OpenQuestionList, channel: Channel, settings: ChannelSettings
@@ -103,7 +96,7 @@ class ChannelRun:
                     await asyncio.shield(self._state.release_lease(self._name, self._holder))
 
     async def _take_lease(self) -> None:
-        while not await self._state.acquire_lease(self._name, self._holder):  # noqa: ASYNC110  the other process sends no notification
+        while not await self._state.acquire_lease(self._name, self._holder):  # noqa: ASYNC110  releasing a lease sends no notification
             await asyncio.sleep(LEASE_RENEWAL_INTERVAL)
 
     async def _run(self) -> None:
@@ -147,9 +140,8 @@ class ChannelRun:
                     await self._cards.reconcile(question)
                     tries = 0 if question in unsent else tries
                     unsent.discard(question)
-                    if (
-                        not unsent
-                    ):  # a question that needed no message does not prove that messages can be sent
+                    # a question that needed no message does not prove that messages can be sent
+                    if not unsent:
                         self._availability.mark_available(_SENDING)
                 except ChannelAway as away:
                     unsent.add(question)
@@ -191,7 +183,7 @@ class ChannelRun:
             tries += 1
 
     async def _confirm_recovery(self) -> None:
-        """Record that replies can be received, after receiving for a while without an error.
+        """Record that replies can be received, after some time without an error.
 
         Time during which the machine was suspended does not count.
         """
@@ -201,9 +193,8 @@ class ChannelRun:
 
 
 def _raise_lost_cancellation() -> None:
-    """Raise a cancellation that was lost.
-
-    In Python 3.11, `asyncio.wait_for` in platform libraries can lose a cancellation.
+    """Raise a cancellation that was lost. In Python 3.11, `asyncio.wait_for` in a platform's
+    library can lose one.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():

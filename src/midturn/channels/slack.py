@@ -1,11 +1,11 @@
 """Slack channel over Socket Mode: an outgoing connection that delivers buttons and messages.
 
-All text is in `rich_text` elements, in which Slack interprets no mention, link or format. The text
-of notifications is escaped. Slack delivers an envelope again until it is acknowledged. An envelope
-is acknowledged after its reply is recorded. Messages that were written while the channel was not
-connected are read from the history. The channel stores its read position in each conversation and
-thread with an open card. A button press while the channel is not connected is lost, and Slack tells
-the person so.
+All text is in `rich_text` elements, in which Slack does not interpret mentions, links or
+formatting. The text of notifications is escaped. Slack delivers an envelope again until it is
+acknowledged, and an envelope is acknowledged only after its reply is recorded. Messages that were
+written while the channel was not connected are read from the history. The channel stores its read
+position for each conversation and thread with an open card. A button that is pressed while the
+channel is not connected has no effect, and Slack informs the person.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ class Slack:
         )
         self._app_token = app_token
         self._memory: Memory | None = None
-        self._positions: dict[
-            str, str
-        ] = {}  # time of the last read message, by conversation or `conversation:thread`
+        # time of the last read message, by conversation or `conversation:thread`
+        self._positions: dict[str, str] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._session: Any = None
 
@@ -145,9 +144,8 @@ class Slack:
         while True:
             socket = await self._connect()
             try:
-                async for reply in (
-                    self._missed_replies()
-                ):  # read after connecting, so that no message is missed in between
+                # read after connecting, so that no message is missed in between
+                async for reply in self._missed_replies():
                     yield reply
                 async for envelope in _envelopes(socket):
                     reply, key = _reply(envelope), _envelope_key(envelope)
@@ -157,7 +155,7 @@ class Slack:
                     self._remember(key)
                     await socket.send_json({"envelope_id": envelope["envelope_id"]})
             except ConnectionError as error:
-                raise ChannelAway(f"The connection to Slack broke: {error}.") from None
+                raise ChannelAway(f"The connection to Slack was lost: {error}.") from None
             finally:
                 await socket.close()
 
@@ -181,8 +179,8 @@ class Slack:
                 await self._save_position(name, str(message["ts"]))
 
     async def _history(self, place: str, thread: str, oldest: str) -> list[dict[str, Any]]:
-        """Return the messages after a time, the oldest first, or nothing if the conversation
-        was deleted.
+        """Return the messages after a time, oldest first. If the conversation was deleted, return
+        an empty list.
         """
         found: list[dict[str, Any]] = []
         cursor = ""
@@ -239,7 +237,7 @@ async def _envelopes(socket: Any) -> AsyncGenerator[dict[str, Any]]:
     """Yield envelopes until Slack asks for a new connection.
 
     Raises:
-        ConnectionError: The connection broke.
+        ConnectionError: The connection was lost.
         ChannelRefused: Socket Mode was turned off for the app.
     """
     async for message in socket:
@@ -295,7 +293,7 @@ def _button_reply(payload: Mapping[str, Any]) -> Reply | None:
 def _text_reply(event: Mapping[str, Any]) -> Reply | None:
     """Return a typed reply.
 
-    Return None for edited or deleted messages, messages of apps, and messages without text.
+    Return None for edited or deleted messages, messages from apps, and messages without text.
     """
     if (
         event.get("subtype") not in (None, "thread_broadcast")
@@ -329,7 +327,7 @@ def _time(ts: str) -> str:
 
 
 def _unescaped(text: str) -> str:
-    """Return text as it was typed: links in plain form, and `&`, `<` and `>` unescaped."""
+    """Return text as it was typed: links as plain text, and `&`, `<` and `>` unescaped."""
     bare = _MARKUP.sub(
         lambda found: found["label"] if found["label"] is not None else found["to"], text
     )
@@ -337,7 +335,7 @@ def _unescaped(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text in which Slack interprets no mention and no link."""
+    """Escape text so that Slack does not interpret mentions or links in it."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -409,7 +407,7 @@ async def _call(calling: Awaitable[Any]) -> Any:
     """Await a call of Slack's API.
 
     Raises:
-        ChannelAway: Slack is unreachable or limits the rate.
+        ChannelAway: Slack is unreachable or is limiting the request rate.
         ChannelRefused: Slack rejects the call.
     """
     try:

@@ -1,13 +1,13 @@
 """State of channels in the store: pairings, sent cards with their tokens, leases, read positions.
 
-The state is in the store, so that every server that runs a channel has it. Keys:
+The state is in the store, so that any server can run the channel. Keys:
 
     channel/<name>/lease             the server that runs the channel, and until when
-    channel/<name>/memory/<key>      a value of the channel itself
+    channel/<name>/memory/<key>      a value that the channel stores
     channel/<name>/card/<key>        a sent card: recipient, question, meaning of its buttons
     channel/<name>/taking            the typed reply that was handled last, and its card
     pairing/<kind>/<account>         the person an account belongs to
-    code/<kind>/<hash of the code>   the person a pairing code is for, and until when
+    code/<kind>/<hash of the code>   the person that a pairing code is for, and its expiry
 
 Only the hash of a pairing code is stored. A code works once, for five minutes. A card is stored
 before it is sent. If the process dies in between, the card is sent again with the same tokens, so
@@ -35,13 +35,12 @@ from midturn.stores.lease import acquire_lease, release_lease
 from midturn.stores.port import StorePort
 
 CODE_SECONDS: Final = 300.0
-# without letters that look like digits, because people type codes on phones
+# no letters that look like digits, because people type codes on phones
 _CODE_ALPHABET: Final = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
 _CODE_LENGTH: Final = 8
 MAX_OLD_TOKENS: Final = 100
-"""Maximum number of outdated buttons of a card that are recognized.
-
-People who press such a button are told that the card has changed.
+"""Maximum number of outdated buttons of a card that are recognized. A person who presses such a
+button is told that the card has changed.
 """
 T = TypeVar("T")
 
@@ -56,10 +55,8 @@ class Pairing(Struct, frozen=True):
 
 
 class UnclearNote(Struct, frozen=True):
-    """An unclear reply, which starts with yes or no and contains more text.
-
-    Its author is asked for the meaning. `digest` is the digest of the subject that the card
-    displayed.
+    """An unclear reply, which starts with yes or no and contains more text. Its author is asked
+    what it means. `digest` is the digest of the subject that the card displayed.
     """
 
     words: str
@@ -70,8 +67,8 @@ class UnclearNote(Struct, frozen=True):
 class SentCard(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A card that was sent, or is about to be sent.
 
-    A card has two versions: the version that was prepared last, and the version that has arrived at
-    the platform. They differ until the platform confirms an update.
+    A card has two versions: the version that was prepared last, and the version that was delivered.
+    They differ until the platform confirms an update.
 
     Args:
         key: Key of the card in the state of its channel.
@@ -79,22 +76,22 @@ class SentCard(Struct, frozen=True, kw_only=True, omit_defaults=True):
         to: The account or room that received the card.
         person: Owner of the account. Empty for a room.
         handle: Handle of the message at the platform. Empty until it is sent.
-        tokens: Act of each token. One token is that of the card itself.
-        same: Tokens of earlier versions that differ only in the heading, such as before a vote.
-            These tokens still count.
-        before: Unused tokens of earlier versions, the newest first. These tokens no longer count.
+        tokens: Act of each token. One of the tokens belongs to the card itself.
+        same: Act of each token of earlier versions that differ only in the heading, for example
+            before a vote. These tokens still count.
+        before: Unused tokens of earlier versions, newest first. These tokens no longer count.
         subject: Fingerprint of the content without the heading.
         about: Fingerprint of the prepared version.
-        there: Fingerprint of the arrived version.
-        at: Time since which the arrived version is displayed.
+        there: Fingerprint of the delivered version.
+        at: Time since which the delivered version is displayed.
         asked: Text of the question, for the final notice.
         tries: Number of times that the card may have been sent.
         steps: Answers of a form so far.
         pending: A typed answer that its author still has to confirm.
-        note: An unclear reply whose author was asked for the meaning.
+        note: An unclear reply whose author was asked what it means.
         digest: Digest of the subject in the prepared version.
-        shown: Digest of the subject in the arrived version.
-        changed: Time until which `shown` was different.
+        shown: Digest of the subject in the delivered version.
+        changed: Time of the last change of `shown`.
     """
 
     key: str
@@ -134,9 +131,8 @@ class SentCard(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return any(_is_same(known, token) for known in self.before)
 
     def may_be(self, handle: str) -> bool:
-        """Return whether a message can be this card.
-
-        Return True if the handle is unknown or the card may have been sent twice.
+        """Return whether a message can be this card. Return True if the handle is unknown, or if
+        the card may have been sent twice.
         """
         return handle in ("", self.handle) or not self.handle or self.tries > 1
 
@@ -174,7 +170,7 @@ class ChannelState:
     # ----------------------------------------------------------------------------------------------
 
     async def create_code(self, person: str, kind: str) -> str:
-        """Return a one-time code with which a person can pair an account within five minutes."""
+        """Return a one-time code that pairs an account with a person, valid for five minutes."""
         code = "".join(secrets.choice(_CODE_ALPHABET) for _ in range(_CODE_LENGTH))
         await self._store(
             f"code/{kind}/{_hash(code)}",
@@ -192,15 +188,13 @@ class ChannelState:
             found = await self._load(name, dict[str, str])
             if found is None:
                 return None
-            await self._port.beside.keep(
-                name, None
-            )  # deleted first, because a code works only once
+            # deleted first, because a code works only once
+            await self._port.beside.keep(name, None)
             if found["until"] <= self._now():
                 return None
             pairing = Pairing(kind, account, found["person"], self._now())
-            for before in await self._pairings_of(
-                kind, account
-            ):  # delete earlier pairings of the account, also in another spelling
+            # delete earlier pairings of the account, including other spellings of its name
+            for before in await self._pairings_of(kind, account):
                 await self._port.beside.keep(f"pairing/{kind}/{before.account}", None)
             await self._store(f"pairing/{kind}/{account}", pairing)
         return pairing
@@ -218,9 +212,8 @@ class ChannelState:
         return found[0].person if found else ""
 
     async def _pairings_of(self, kind: str, account: str) -> list[Pairing]:
-        """Return the pairings of an account in any spelling.
-
-        Return nothing if the account is not a valid name.
+        """Return the pairings of an account in any spelling. If the account is not a valid name,
+        return an empty list.
         """
         try:
             key = canonical_name(account)
@@ -286,7 +279,7 @@ class ChannelState:
         return await acquire_lease(self._port, _lease(channel), holder, self._now)
 
     async def release_lease(self, channel: str, holder: str) -> None:
-        """Release the lease of a channel, if `holder` has it."""
+        """Release the lease of a channel, if `holder` holds it."""
         await release_lease(self._port, _lease(channel), holder)
 
     async def _store(self, name: str, value: object) -> None:
@@ -296,7 +289,7 @@ class ChannelState:
         return (await self._load_all(name, kind)).get(name)
 
     async def _load_all(self, beginning: str, kind: type[T]) -> dict[str, T]:
-        """Return the values that can be decoded. Values of other versions or programs are
+        """Return the values that can be decoded. Values from other versions or programs are
         skipped.
         """
         found: dict[str, T] = {}
@@ -309,7 +302,7 @@ class ChannelState:
 
 
 class StoredMemory:
-    """`Memory` in a store."""
+    """`Memory` that is kept in a store."""
 
     def __init__(self, port: StorePort, beginning: str, values: dict[str, str]) -> None:
         self._port = port
@@ -334,9 +327,8 @@ def token_of(sent: SentCard, act: str) -> str:
 def renew_tokens(
     sent: SentCard, acts: Mapping[str, str], subject: str
 ) -> tuple[SentCard, tuple[Choice, ...]]:
-    """Return a card with new tokens, and its buttons.
-
-    Tokens of earlier versions stop working, unless `subject` is unchanged.
+    """Return a card with new tokens, and its buttons. Tokens of earlier versions stop working,
+    unless `subject` is unchanged.
 
     Args:
         sent: The card.

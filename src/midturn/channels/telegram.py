@@ -1,6 +1,6 @@
 """Telegram channel: a bot that polls for updates, without a public address or a web hook.
 
-The channel polls in its own loop, because each poll confirms the previous updates. The library's
+The channel has its own polling loop, because each poll confirms the previous updates. The library's
 `Updater` would confirm an update before its answer is recorded. Text that Telegram could interpret
 as a mention, link or command is sent as code. Forwarded messages are ignored, and edited messages
 are not requested. Telegram stores updates for a day.
@@ -117,7 +117,7 @@ class Telegram:
         return self._memory
 
     async def _acknowledge(self, pressed: Any) -> None:
-        """Stop the loading animation of a button. A failure has no consequences."""
+        """Stop the loading animation of a button. Errors are ignored."""
         try:
             await self._call(pressed.answer())
         except (ChannelAway, ChannelRefused):
@@ -139,7 +139,7 @@ class Telegram:
         )
 
     def _render(self, card: Card) -> tuple[str, list[Any]]:
-        """Return the text of a message and the entities that mark outside text as code."""
+        """Return the text of a message, and the entities that mark its parts as code."""
         parts = [
             ("code", card.heading),
             ("code", card.text),
@@ -164,7 +164,7 @@ class Telegram:
         """Await a call of the library and translate its errors.
 
         Raises:
-            ChannelAway: Telegram is unreachable or limits the rate.
+            ChannelAway: Telegram is unreachable or is limiting the request rate.
             ChannelRefused: Telegram rejects the call.
         """
         try:
@@ -172,7 +172,7 @@ class Telegram:
         except telegram.error.RetryAfter as wait:
             after = wait.retry_after
             seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
-            raise ChannelAway("Telegram limits the rate.", after=seconds) from None
+            raise ChannelAway("Telegram is limiting the request rate.", after=seconds) from None
         except telegram.error.InvalidToken:  # the message of this error contains the token
             raise ChannelRefused("Telegram rejected the token.") from None
         except telegram.error.Forbidden as refused:
@@ -186,9 +186,8 @@ class Telegram:
 
 
 class _TokenFilter(logging.Filter):
-    """Removes the bot token from log lines of the library and its HTTP client.
-
-    Every URL contains the token.
+    """Removes the bot token from log lines of the library and its HTTP client. Every URL contains
+    the token.
     """
 
     def __init__(self, token: str) -> None:

@@ -2,7 +2,7 @@
 and adapters.
 
 `midturn.testing.plugin` is the pytest plugin. Names are imported on first use, because pytest loads
-this package in every project that has midturn installed.
+this package in every project in which midturn is installed.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from midturn.question.public_names import public_repr
 
 
 class Clock:
-    """Clock of midturn in a test: the system time plus the time that the test has added."""
+    """Clock of midturn in a test: the system time plus the time that the test added."""
 
     def __init__(self) -> None:
         self._real = SystemClock()
@@ -25,7 +25,7 @@ class Clock:
     def pass_(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Advance the clock, and wake everything that sleeps until a time in between.
+        """Advance the clock, and wake every `sleep` that is due by then.
 
         Args:
             days: Days to add.
@@ -56,7 +56,7 @@ class Clock:
         return self._real.monotonic() + self._offset
 
     def elapsed(self) -> float:
-        """Return the monotonic time in seconds, including the time that the machine was
+        """Return the monotonic time in seconds, including time during which the machine was
         suspended.
         """
         return self._real.elapsed() + self._offset

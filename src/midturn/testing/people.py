@@ -1,6 +1,5 @@
-"""Sends due notices to people once, as `midturn serve` does continuously.
-
-It is for tests that advance a clock.
+"""Sends the notifications that are due, once. `midturn serve` does this continuously. For tests
+that advance a clock.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from midturn.stores.store import ConversationStore
 
 
 async def tell_people(store: ConversationStore, notify: Mapping[str, Sequence[str]] = {}) -> None:
-    """Send the notices that are due now: new questions, reminders and escalations.
+    """Send the notifications that are due now: new questions, reminders and escalations.
 
-    Each notice is recorded as a note on its question, as by a server (docs/howto/people.md).
+    Each notification is recorded as a note on its question, as `midturn serve` does
+    (docs/howto/people.md).
 
     Args:
         store: Store with the conversations.
-        notify: Notification addresses by the name of a person. For people without an address, an
-            error is recorded.
+        notify: Notification addresses by person. For a person without an address, an error is
+            recorded.
     """
     directory = Directory(
         people={name: Person(notify=tuple(addresses)) for name, addresses in notify.items()}
@@ -38,10 +38,10 @@ async def tell_people(store: ConversationStore, notify: Mapping[str, Sequence[st
 
 
 def tell_people_sync(store: ConversationStore, notify: Mapping[str, Sequence[str]] = {}) -> None:
-    """Send the notices that are due now. Synchronous form of `tell_people`.
+    """Send the notifications that are due now. Synchronous version of `tell_people`.
 
     Args:
         store: Store with the conversations.
-        notify: Notification addresses by the name of a person.
+        notify: Notification addresses by person.
     """
     asyncio.run(tell_people(store, notify))

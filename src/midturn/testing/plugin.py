@@ -1,4 +1,4 @@
-"""Pytest plugin: fixtures that are available in every project that has midturn installed."""
+"""Pytest plugin: fixtures for every project in which midturn is installed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import pytest
 import midturn as mt
 from midturn import testing
 
-if (
-    TYPE_CHECKING
-):  # keeps the plugin light, because pytest loads it in every project that has midturn
+if TYPE_CHECKING:  # pytest loads the plugin in every project, so it must be imported quickly
     from midturn.models.scripted import ScriptedModel
     from midturn.testing.clock import Clock
     from midturn.testing.fixtures import (
@@ -46,9 +44,9 @@ def scripted_prompter() -> Iterator[MakeScriptedPrompter]:
 def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedModel]:
     """Create scripted models that do not wait for `delay_ms`.
 
-    The test fails if replies are left over or an `expect` does not hold. It also fails if a tool
+    The test fails if replies are left over or an `expect` does not match. It also fails if a tool
     raises an error, or if a call names an unknown tool or argument. `tool_errors="allow"` turns off
-    these three checks of calls.
+    these checks of calls.
     """
     built: list[ScriptedModel] = []
     allowed: list[str] = []
@@ -78,7 +76,7 @@ def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedMod
 
 @pytest.fixture(name="clock")
 def moved_clock() -> Iterator[Clock]:
-    """Replace midturn's clock by one that the test advances: `clock.pass_(hours=3)`."""
+    """Replace midturn's clock with one that the test advances: `clock.pass_(hours=3)`."""
     with testing.Clock().moved() as clock:
         yield clock
 

@@ -43,10 +43,11 @@ class ScriptedPrompter(Prompter):
 
     Args:
         replies: Replies by key.
-        unscripted: Reaction to any other prompt: `raise`, reply `unavailable`, or `end_turn`.
+        unscripted: Reaction to a prompt without a scripted reply: `raise`, `unavailable` (as if no
+            one was attached), or `end_turn`.
         user: Name of the person that the script plays, for questions that are assigned to people.
-            Create one prompter for each person. A question for another person suspends the turn. Resume it
-    with that person's prompter: `agent.resume(conversation, prompter=…)`.
+            Create one prompter for each person. A question for another person suspends the turn.
+            Resume it with that person's prompter: `agent.resume(conversation, prompter=…)`.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ScriptedPrompter(Prompter):
             prompt: The prompt to reply to.
 
         Raises:
-            OutOfScript: The script has no reply for this prompt or no further reply, and
+            OutOfScript: The script has no reply or no further reply for this prompt, and
                 `unscripted` is `raise`.
         """
         self.prompts.append(prompt)
@@ -94,7 +95,7 @@ class ScriptedPrompter(Prompter):
         """Return the reply if it is valid.
 
         Raises:
-            OutOfScript: The reply is an invalid answer, and no other reply follows.
+            OutOfScript: The reply is an invalid answer, and it is the last one for this key.
         """
         if (
             not isinstance(reply, Answered)
@@ -153,9 +154,8 @@ class ScriptedPrompter(Prompter):
 
 
 def _split_replies(scripted: Scripted, prompt: Prompt) -> list[ScriptedValue]:
-    """Return the scripted replies as a list.
-
-    A list that is itself a valid answer counts as one reply.
+    """Return the scripted replies as a list. A list that is itself a valid answer counts as one
+    reply.
     """
     if not isinstance(scripted, list):
         return [cast("ScriptedValue", scripted)]
@@ -167,9 +167,8 @@ def _split_replies(scripted: Scripted, prompt: Prompt) -> list[ScriptedValue]:
         and replies
         and not any(isinstance(reply, list) for reply in replies)
     ):
-        return [
-            cast("Json", replies)
-        ]  # no single item can be a valid answer, so report errors about the whole list
+        # no single item can be a valid answer, so report errors about the whole list
+        return [cast("Json", replies)]
     try:
         prompt.question.check(replies)
     except AnswerError:

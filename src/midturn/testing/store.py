@@ -1,4 +1,4 @@
-"""Conformance checks for stores, for packages that implement a store."""
+"""Conformance checks for packages that implement a store."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TIMESTAMP: Final = "2026-11-21T10:00:00.000000Z"
 
 
 def check_store_sync(opens: OpenStore) -> None:
-    """Check a store. Synchronous form of `check_store`.
+    """Check a store. Synchronous version of `check_store`.
 
     Args:
         opens: Opens a new connection to the same storage, as another process would. The storage
-            must be empty.
+            must be empty at first.
 
     Raises:
         AssertionError: A check failed. The message describes the requirement.
@@ -45,12 +45,12 @@ async def check_store(opens: OpenStore) -> None:
     """Check the behaviour that every store must have: open and answered turns, locks, forks,
     removal.
 
-    Changes made through one connection must be visible to all other connections at once. Crashes
-    are not tested; to test them, kill processes that write.
+    Changes made through one connection must be visible to all other connections immediately.
+    Crashes are not tested; to test them, kill processes while they write.
 
     Args:
         opens: Opens a new connection to the same storage, as another process would. The storage
-            must be empty.
+            must be empty at first.
 
     Raises:
         AssertionError: A check failed. The message describes the requirement.
@@ -209,7 +209,7 @@ async def _lists_in_pages(opens: OpenStore) -> None:
     _expect("ids are sorted by age", ids, sorted(ids))
     pages = [*await opens().ids(limit=2), *await opens().ids(after=ids[1])]
     _expect("pages of ids are consecutive", pages, ids)
-    described = [id for id, _ in await opens().port.described()]  # noqa: A001  the port's word
+    described = [id for id, _ in await opens().port.described()]  # noqa: A001  `id` is the port's term
     _expect("`described` returns every conversation that contains events", described, ids)
     some = [id for id, _ in await opens().port.described(only=[ids[2], "none", ids[0]])]  # noqa: A001  as above
     _expect("`described` with `only` returns only these conversations", some, [ids[0], ids[2]])
@@ -316,7 +316,7 @@ _CHECKS: Final[tuple[Callable[[OpenStore], Awaitable[None]], ...]] = (
 )
 
 
-# Helpers of the checks
+# Helpers for the checks
 # --------------------------------------------------------------------------------------------------
 
 

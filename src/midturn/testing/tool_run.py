@@ -46,7 +46,7 @@ def run_tool_sync(
     *,
     deps: object = None,
 ) -> ToolRunReport:
-    """Call a tool once. Synchronous form of `run_tool`.
+    """Call a tool once. Synchronous version of `run_tool`.
 
     Raises:
         RuntimeError: An event loop is running in this thread; use `await run_tool(…)` instead.
@@ -65,16 +65,16 @@ async def run_tool(
     """Call a tool once and answer its questions from a script.
 
     Args:
-        tool: The tool, or a function that can be a tool.
+        tool: The tool, or a function to convert to a tool.
         arguments: Arguments as a model would send them.
-        replies: Replies by question ID, as for `ScriptedPrompter`. Use a list for several replies
-            to one question.
+        replies: Replies by question ID, as for `ScriptedPrompter`. Pass a list to reply several
+            times to the same question.
         deps: Value of `ctx.deps` in the tool.
 
     Raises:
         AssertionError: A question had no reply or a reply of the wrong type, or a reply was left
             over.
-        ConfigError: The tool declares the type of its `deps`, and none were passed.
+        ConfigError: The tool declares a type for `deps`, and none were passed.
     """
     (made,) = tools_of([tool])
     name = made.definition.name
@@ -107,9 +107,8 @@ def _check_replies(prompter: ScriptedPrompter, finished: Sequence[ToolFinished])
     try:
         prompter.assert_exhausted()
     except AssertionError as error:
-        if (
-            finished and finished[0].is_error and not prompter.prompts
-        ):  # the call ended early, for example because its arguments are invalid
+        # the call ended early, for example because its arguments are invalid
+        if finished and finished[0].is_error and not prompter.prompts:
             raise AssertionError(
                 f"{error} The call ended before it asked anything: {finished[0].content}"
             ) from finished[0].exception
@@ -121,7 +120,7 @@ class HasEvents(Protocol):
 
     @property
     def events(self) -> Iterable[Event]:
-        """All recorded events, the oldest first."""
+        """All recorded events, oldest first."""
         ...
 
 
@@ -136,7 +135,7 @@ class RecordedPair(Struct, frozen=True):
         outcome: `answered`, `cancelled`, `redacted` or `open`.
         answer: The answer, or `UNSET` if there is none.
         by: Kind of the responder: `user`, `assistant`, …
-        reason: Explanation given with the answer, or the reason code of a cancelled response.
+        reason: Reason that was given with the answer, or the reason code of a cancelled response.
     """
 
     question: str
@@ -164,9 +163,9 @@ def recorded_pairs(source: HasRecord) -> list[RecordedPair]:
 def assert_answers(source: HasRecord, expected: Mapping[str, Any]) -> None:
     """Fail unless exactly these questions were answered, in this order, with these answers.
 
-    If a question was asked several times, the last answer counts. To check that a secret was given,
-    use `midturn.REDACTED` as the expected answer. If no expected answer is `REDACTED`, secrets are
-    ignored.
+    If a question was asked several times, the last answer counts. To check that a secret was
+    entered, use `midturn.REDACTED` as the expected answer. If no expected answer is `REDACTED`,
+    secrets are ignored.
 
     Args:
         source: A conversation, or its events.

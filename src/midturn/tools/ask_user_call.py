@@ -1,5 +1,5 @@
-"""The built-in tool `ask_user`: its description and JSON Schema for the model, and the execution
-of one call.
+"""The built-in tool `ask_user`: its description and JSON Schema for the model, and the execution of
+a call.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ PARAMETERS: JsonObject = {
 
 
 # --------------------------------------------------------------------------------------------------
-# Parsing of the arguments. All errors are reported together, each with its place
+# Parsing of the arguments. All errors are reported together, each with its JSON Pointer
 
 
 SINGLE_ID = "answer"
@@ -221,11 +221,11 @@ _COMMON_KEYS = ("id", "text", "context", "default", "optional", "when")
 
 
 class FormRead(Struct, frozen=True):
-    """The form in the arguments of a call. The result maps ids to answers.
+    """The form in the arguments of a call.
 
     `answer_type` is set if the call has the argument `question` instead of `questions`. The form
-    then has a single question with the id `answer`, and the result contains the type of the
-    answer.
+    then has a single question with the id `answer`, and the result of the call contains the answer
+    type. Otherwise, the result is a mapping from ids to answers.
     """
 
     form: Form
@@ -233,12 +233,12 @@ class FormRead(Struct, frozen=True):
 
 
 def read_arguments(arguments: JsonObject, limits: Limits = DEFAULT_LIMITS) -> FormRead:
-    """Parse the arguments of a call, including the formats of other agents' tools. `null` counts as
-    missing.
+    """Parse the arguments of a call. The formats of other agents' question tools are also accepted.
+    `null` counts as missing.
 
     Raises:
-        QuestionError: The arguments are invalid. `problems` lists every problem with a pointer into
-            `arguments`.
+        QuestionError: The arguments are invalid. `problems` lists every error, each with a JSON
+            Pointer into `arguments`.
     """
     try:
         return _read(own_shape(_without_nulls(arguments)), limits)
@@ -296,8 +296,8 @@ def _read_list(given: JsonObject, limits: Limits) -> FormRead:
 
 
 def _entry(obj: Json, limits: Limits) -> FormPlace:
-    """Read one question in the model's flat format. In this format, the fields of the answer type
-    are next to the other fields.
+    """Read one question in the model's flat format, which has the fields of the answer type next to
+    the other fields.
     """
     if not isinstance(obj, dict):
         return FormPlace(
@@ -312,7 +312,7 @@ def _entry(obj: Json, limits: Limits) -> FormPlace:
     type_problems = list(_type_problems(given))
     wire: dict[str, Json] = {key: given[key] for key in _COMMON_KEYS if key in given}
     wire |= {"answer_type": _answer_type(given), "exclusive": True, "persistence": "none"}
-    if type_problems:  # check the remaining fields with a type that accepts any of these fields
+    if type_problems:  # check the other fields with a type that accepts all of them
         wire["answer_type"] = {"type": "text"}
         wire.pop("default", None)
     try:
@@ -336,7 +336,7 @@ def _answer_type(given: JsonObject) -> dict[str, Json]:
 
 
 def _type_problems(given: JsonObject) -> Iterator[Problem]:
-    """Yield problems with fields that the answer type requires or does not allow."""
+    """Yield errors about fields that the answer type requires or does not allow."""
     kind = given.get("answer_type")
     if "answer_type" not in given:
         yield Problem("/answer_type", f"missing; it is one of {_listed(ANSWER_TYPES)}.")
@@ -370,7 +370,7 @@ def _type_problems(given: JsonObject) -> Iterator[Problem]:
 
 
 def _option_problems(options: Json) -> Iterator[Problem]:
-    """Yield options that are not text, because people and the model read them as text."""
+    """Yield errors about options that are not strings. Options are shown as text."""
     for place, option in enumerate(options if isinstance(options, list) else ()):
         value = option["value"] if isinstance(option, dict) and "value" in option else option
         if not isinstance(value, str):
@@ -388,8 +388,8 @@ def _in_arguments(pointer: str) -> str:
 
 
 def _about_question(problem: Problem) -> Problem:
-    """Change the text of a problem for a single question. The problem then names the argument
-    `question`, because an entry of a list would have the key `text`.
+    """Name the argument `question` in the error for a single question. An entry of a list would
+    have the key `text`.
     """
     if problem.pointer != "/text":
         return problem
@@ -423,7 +423,7 @@ MISMATCH = "the accumulated answer does not match the requested answer type"
 
 async def asked_by_model(run: ToolRun) -> Outcome:
     """Ask the questions and return the answers as JSON. If the arguments are invalid, return an
-    error with instructions to correct them.
+    error that tells the model how to correct them.
     """
     try:
         asked = read_arguments(cast("JsonObject", run.call.arguments), run.limits)
@@ -433,7 +433,7 @@ async def asked_by_model(run: ToolRun) -> Outcome:
     if any(
         isinstance(answer, NoAnswer) and answer.reason == "deadline" for answer in given.values()
     ):
-        values = {id: answer.value for id, answer in given.items() if isinstance(answer, Answer)}  # noqa: A001  the name in JSON
+        values = {id: answer.value for id, answer in given.items() if isinstance(answer, Answer)}  # noqa: A001  as in JSON
         answered = {
             key: value
             for key, value in values.items()
@@ -452,7 +452,7 @@ async def asked_by_model(run: ToolRun) -> Outcome:
 
 
 def _answer(question: Question[Any], given: Given) -> Json:
-    """Validate the answer again. The model then gets the requested type from every responder.
+    """Validate the answer again, so that the model gets the requested type from every responder.
 
     Raises:
         AnswerError: The answer is missing or invalid.
@@ -462,7 +462,7 @@ def _answer(question: Question[Any], given: Given) -> Json:
         raise AnswerError(())
     if answer.value is None and question.when is not None:
         return None
-    return cast("Json", question.check(answer.value))  # `ask_user` has no secrets
+    return cast("Json", question.check(answer.value))  # `ask_user` never asks for secrets
 
 
 def _reason(given: Given) -> Mapping[str, Json]:
@@ -483,8 +483,8 @@ def _explain(error: QuestionError) -> str:
 
 
 class AskUserTool:
-    """The built-in tool with which the model asks the user questions. Only a human can answer
-    these questions, and the answers are not remembered.
+    """The built-in tool that lets the model ask the user questions. Only a person can answer them,
+    and the answers are not remembered.
     """
 
     @property
@@ -497,13 +497,12 @@ class AskUserTool:
         return ASSISTANT
 
     async def execute(self, run: ToolRun) -> Outcome:
-        """Ask the questions and return the answers as JSON. If the arguments are invalid, return
-        an error with instructions to correct them.
+        """Ask the questions and return the answers as JSON. If the arguments are invalid, return an
+        error that tells the model how to correct them.
         """
         return await asked_by_model(run)
 
 
 ask_user = AskUserTool()
-"""The tool with which the model can ask the user questions. To use it, add it to the `tools` of
-an agent.
+"""The tool that lets the model ask the user questions. To use it, add it to an agent's `tools`.
 """

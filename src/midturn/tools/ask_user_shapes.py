@@ -1,8 +1,8 @@
 """Convert arguments of `ask_user` from the formats of other agents' question tools.
 
-Many models know these other tools and use their formats for `ask_user`. A call with a clear
-meaning is accepted. A key is converted only if its value has the expected type. Other keys are
-left unchanged, so that error messages contain the keys that the model used.
+Many models know these other tools and use their formats for `ask_user`. A call with a clear meaning
+is accepted. A key is converted only if its value has the expected type. Other keys are left
+unchanged, so that error messages name the keys that the model used.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from midturn.question.json_text import NotJson, read_json
 from midturn.question.json_value import Json, JsonObject, objects, pointer_parts, pointer_to, text
 
 _TEXT_ALIASES: Final = ("question", "label")
-"""Other names of an entry's `text`."""
+"""Other names for an entry's `text`."""
 _VALUE_ALIASES: Final = ("label", "text")
-"""Other names of an option's `value`."""
+"""Other names for an option's `value`."""
 _MULTI_SELECT_KEYS: Final = ("multiSelect", "multi_select", "multiple")
 _ALLOW_OTHER_ALIASES: Final = ("allowFreeform", "allow_freeform", "isOther")
 _OPTIONS_ALIASES: Final = ("choices",)
@@ -30,7 +30,7 @@ _OTHER_NAMES: Final[Mapping[str, tuple[Sequence[str], type | tuple[type, ...]]]]
     "answer_type": (("type",), str),
     "allow_other": (_ALLOW_OTHER_ALIASES, bool),
 }
-"""Other names of midturn's keys, and the expected types of their values."""
+"""Other names for midturn's keys, with the expected types of their values."""
 _KINDS: Final[Mapping[Json, str]] = {"choice": "select", "text": "text", "yesno": "boolean"}
 
 
@@ -48,8 +48,8 @@ def own_shape(arguments: JsonObject) -> JsonObject:
 
 
 def as_written(problem: Problem, arguments: JsonObject) -> Problem:
-    """Return a problem of converted arguments with the model's own keys. The keys are replaced in
-    the pointer and in the message.
+    """Return an error about the converted arguments with the model's own keys, in its pointer and
+    in its message.
     """
     value: Json = arguments
     own, written = "", ""
@@ -75,13 +75,13 @@ def as_written(problem: Problem, arguments: JsonObject) -> Problem:
 
 
 def _written_name(key: str, given: JsonObject) -> str:
-    """Return the other key that the model used for a value, or `key` itself."""
+    """Return the alias that the model used for `key`, or `key` itself."""
     names, kind = _OTHER_NAMES.get(key, ((), str))
     return next((name for name in names if isinstance(given.get(name), kind)), key)
 
 
 def _renamed(message: str, own: str, written: str) -> str:
-    """Replace the key of a problem in its message, and in pointers to neighbouring values."""
+    """Replace midturn's keys in an error message, also in pointers to neighbouring values."""
     for own_key, written_key in zip(
         pointer_parts(own)[-2:], pointer_parts(written)[-2:], strict=False
     ):
@@ -107,8 +107,8 @@ def _listed(questions: Json) -> Json:
 
 
 def _entry(entry: Json, number: int, taken: set[str]) -> Json:
-    """Convert one question. A question without `text` is in the format of another tool. That
-    format requires neither an id nor a type.
+    """Convert one question. A question without `text` has the format of another tool, which
+    requires neither an id nor a type.
     """
     if not isinstance(entry, Mapping):
         return entry
@@ -128,20 +128,19 @@ def _entry(entry: Json, number: int, taken: set[str]) -> Json:
 
 def _with_type(question: dict[str, Json]) -> dict[str, Json]:
     """Convert the options and the type of a question. The short heading `header` is dropped,
-    because prompts cannot show a heading.
+    because prompts do not show it.
     """
     if isinstance(question.get("header"), str):
         del question["header"]
     if question.get("options") == [] and _OPTIONS_ALIASES[0] in question:
-        del question["options"]  # use `choices` instead, which may have the options
+        del question["options"]  # `choices` may contain the options instead
     _rename(question, _OPTIONS_ALIASES, "options", (list, tuple, str))
     own_words = _pop_first(question, _ALLOW_OTHER_ALIASES, bool)
     options = _parsed(question.get("options"))
     if isinstance(options, list | tuple):
         if not options and any(key in question for key in _MULTI_SELECT_KEYS):
-            del question[
-                "options"
-            ]  # other agents' tools use an empty list for a free-text question
+            # other agents' tools use an empty list for a free-text question
+            del question["options"]
         else:
             question["options"] = [_option(option) for option in cast("Sequence[Json]", options)]
             if own_words is not None and question.get("allow_other") is None:
@@ -163,8 +162,8 @@ def _with_type(question: dict[str, Json]) -> dict[str, Json]:
 
 
 def _option(option: Json) -> Json:
-    """Convert an option. If an option has a label and a value, the label is added to the
-    description, so that people can read the label.
+    """Convert an option. If it has both a label and a value, the label is added to the description,
+    so that people see the label.
     """
     if not isinstance(option, Mapping):
         return option

@@ -1,6 +1,4 @@
-"""Questions inside a tool call. The code is the same for midturn's tools and for calls of an
-external loop.
-"""
+"""Questions inside a tool call, for midturn's own tools and for calls in an external agent loop."""
 
 from __future__ import annotations
 
@@ -49,9 +47,8 @@ T = TypeVar("T")
 class Unanswered(Struct, frozen=True):
     """There is no answer. `reason` is one of the values in docs/reference/events.md.
 
-    If `reason` is `reply`, a person sent a message instead of answering. `reply` contains the
-    message, or None. The tool can use the message itself, or include the message in its result
-    for the model.
+    If `reason` is `reply`, a person sent a message instead of answering. `reply` is the message,
+    otherwise None. The tool can act on the message, or include it in its result for the model.
     """
 
     reason: str
@@ -59,12 +56,11 @@ class Unanswered(Struct, frozen=True):
 
 
 class FormAnswers:
-    """The answers to a form. `answers[question]` has the type of the question's answer. It is
-    None if the question was skipped.
+    """The answers to a form. `answers[question]` has the type of the question's answer, or is None
+    if the question was skipped.
 
-    Iterating yields the questions that have an answer, in the order of the form.
-
-    Returned by `ask_form` and `try_ask_form`.
+    Iteration yields the answered questions, in the order of the form. Returned by `ask_form` and
+    `try_ask_form`.
     """
 
     def __init__(self, given: Given, questions: Sequence[Question[Any]]) -> None:
@@ -79,8 +75,8 @@ class FormAnswers:
     def to_json(self) -> dict[str, Json]:
         """Return the answers as JSON, by question id, in the order of the form.
 
-        A skipped question is null. Secrets are left out. A question without an answer, because
-        its deadline has passed, is left out too.
+        A skipped question is null. Secrets, and questions that were not answered before their
+        deadline, are left out.
         """
         answers: dict[str, Json] = {}
         for question in self._questions:
@@ -93,7 +89,7 @@ class FormAnswers:
         """Return the answer to a question of the form.
 
         Raises:
-            TypeError: The key is not a question. Use the question object as the key, because it
+            TypeError: The key is not a question. The key must be the question object, because it
                 determines the type of the answer.
             KeyError: The form does not contain the question.
         """
@@ -123,11 +119,11 @@ class FormAnswers:
 
 
 # --------------------------------------------------------------------------------------------------
-# A tool's own validation of an answer, in addition to its type
+# A tool's own validation of an answer, after the type was checked
 
 
 Check: TypeAlias = Callable[[T], str | Awaitable[str | None] | None]
-"""Validates an answer: returns None if it is valid, else an error message for the person."""
+"""Validates an answer: returns None if it is valid, otherwise an error message for the person."""
 
 
 async def refused(check: Check[T], value: T) -> str | None:
@@ -150,11 +146,10 @@ _CALL_FAILED = "The call failed because a question has no answer."
 
 
 class CallContext(ABC):
-    """A call that can ask questions. Use `ask` for one question, `ask_form` for several
-    questions, and `try_ask` or `try_ask_form` if the call can continue without an answer.
+    """A call that can ask questions. Use `ask` for one question, `ask_form` for several questions,
+    and `try_ask` or `try_ask_form` if the call can continue without an answer.
 
-    Functions that are not async run in a thread. They use `ask_sync`, `ask_form_sync`,
-    `try_ask_sync` and `try_ask_form_sync`.
+    Functions that are not async run in a thread. They use the same methods with the suffix `_sync`.
     """
 
     def __init__(self, life: CallScope, checks: CallRules) -> None:
@@ -173,7 +168,7 @@ class CallContext(ABC):
         on_behalf_of: str | None = None,
     ) -> Given:
         """Ask a form and return the answers. `problem` is the reason why the previous answer was
-        rejected. `on_behalf_of` is the name of another agent that asks.
+        rejected. `on_behalf_of` is the name of the agent that asks, if it is another agent.
         """
 
     def ask(
@@ -183,26 +178,26 @@ class CallContext(ABC):
         check: Check[T] | None = None,
         on_behalf_of: str | None = None,
     ) -> Coroutine[Any, Any, T]:
-        """Ask a question, wait, and return the answer: `if await ctx.ask(…)`. The function is not
-        run again.
+        """Ask a question, wait, and return the answer: `if await ctx.ask(…)`. The function
+        continues at this line; it is not run again.
 
-        If there is no answer (denied, suspended, cancelled, replied), the coroutine of the tool
-        is cancelled at this line and its `finally` blocks run.
+        If there is no answer (denied, suspended, cancelled, replied), the tool's coroutine is
+        cancelled at this line and its `finally` blocks run.
 
         Args:
-            question: The question. It is recorded when the coroutine is first awaited or
-                scheduled as a task.
+            question: The question. It is recorded when the coroutine is first awaited or scheduled
+                as a task.
             check: Validates the answer: returns None, or an error message. The person sees the
-                message and answers again. If the answer came from another process, the question
-                is asked again, with the message as the `problem` of the question.
+                message and answers again. If the answer came from another process, the question is
+                asked again, with the message as the question's `problem`.
             on_behalf_of: Name of the agent that asks, if the tool runs another agent: one line of
                 at most 128 characters. Every interface shows this agent as the source of the
                 question. The answer is not remembered for other questions.
 
         Raises:
             NotAnswered: No one answered before the question's deadline.
-            QuestionError: The question is invalid, or the question asks for a secret that was
-                already given in this call.
+            QuestionError: The question is invalid, or it asks for a secret that was already entered
+                in this call.
             RuntimeError: The function is not async, or the call is over.
         """
         return self._life.pending(
@@ -216,7 +211,7 @@ class CallContext(ABC):
         check: Check[T] | None = None,
         on_behalf_of: str | None = None,
     ) -> T:
-        """Ask from a function that is not async and runs in a thread (see `ask`).
+        """Ask from a synchronous function, which runs in a thread (see `ask`).
 
         Args:
             question: The question, as for `ask`.
@@ -232,7 +227,7 @@ class CallContext(ABC):
     def ask_form(
         self, form: Form, *, on_behalf_of: str | None = None
     ) -> Coroutine[Any, Any, FormAnswers]:
-        """Ask several questions as one form. `answers[question]` is typed (see `ask`).
+        """Ask several questions as one form. `answers[question]` is the typed answer (see `ask`).
 
         Args:
             form: The questions.
@@ -243,7 +238,7 @@ class CallContext(ABC):
         )
 
     def ask_form_sync(self, form: Form, *, on_behalf_of: str | None = None) -> FormAnswers:
-        """Ask several questions from a function that is not async (see `ask_sync`).
+        """Ask several questions from a synchronous function (see `ask_sync`).
 
         Args:
             form: The questions.
@@ -272,8 +267,8 @@ class CallContext(ABC):
     def try_ask_sync(
         self, question: Question[T], *, on_behalf_of: str | None = None
     ) -> Answer[T] | Unanswered:
-        """Ask a question from a function that is not async. The call continues even if there is
-        no answer (see `try_ask`).
+        """Ask a question from a synchronous function. The call continues even if there is no answer
+        (see `try_ask`).
 
         Args:
             question: The question, as for `ask`.
@@ -292,8 +287,8 @@ class CallContext(ABC):
             on_behalf_of: Name of the agent that asks, as for `ask`.
 
         Returns:
-            `FormAnswers`, or `Unanswered` with the `reason` and the text of a `reply`. It is
-            `Unanswered` as soon as one question has no answer. To get the answers that were given
+            `FormAnswers`, or `Unanswered` with the `reason` and the text of a `reply`. If one
+            question has no answer, the result is `Unanswered`. To get the answers that were given
             before a deadline, use `ask_form` and `NotAnswered.answers`.
         """
         return self._life.pending(
@@ -303,8 +298,8 @@ class CallContext(ABC):
     def try_ask_form_sync(
         self, form: Form, *, on_behalf_of: str | None = None
     ) -> FormAnswers | Unanswered:
-        """Ask several questions as one form from a function that is not async. The call continues
-        even if there are no answers (see `try_ask_form`).
+        """Ask several questions as one form from a synchronous function. The call continues even if
+        there are no answers (see `try_ask_form`).
 
         Args:
             form: The questions.
@@ -315,7 +310,7 @@ class CallContext(ABC):
     async def _ask(
         self, question: Question[T], check: Check[T] | None, on_behalf_of: str | None
     ) -> T:
-        form = Form((question,))  # raises if this is not a question
+        form = Form((question,))  # raises an error if this is not a question
         if check is None:
             given = await self._given(form, "fail_call", on_behalf_of=on_behalf_of)
             return question.typed(_answer_to(question, given))
@@ -395,13 +390,13 @@ def _answer_to(question: Question[Any], given: Given) -> Json | SecretValue:
 
 
 CALL: ContextVar[CallContext] = ContextVar("midturn_call")
-"""The running call, for code inside the call."""
+"""The running call, for code that the call runs."""
 
 
 def ask(
     question: Question[T], *, check: Check[T] | None = None, on_behalf_of: str | None = None
 ) -> Coroutine[Any, Any, T]:
-    """Ask from any code inside a running tool, without its context:
+    """Ask from any code inside a running tool, without passing its context:
     `answer = await midturn.ask(question)` (see `ToolContext.ask`).
 
     Args:
@@ -418,7 +413,7 @@ def ask(
 def ask_sync(
     question: Question[T], *, check: Check[T] | None = None, on_behalf_of: str | None = None
 ) -> T:
-    """Ask from any code inside a tool that is not async (see `ToolContext.ask_sync`).
+    """Ask from synchronous code inside a tool (see `ToolContext.ask_sync`).
 
     Args:
         question: The question, as for `ask`.
@@ -440,7 +435,7 @@ def ask_form(form: Form, *, on_behalf_of: str | None = None) -> Coroutine[Any, A
 
 
 def ask_form_sync(form: Form, *, on_behalf_of: str | None = None) -> FormAnswers:
-    """Ask several questions as one form, from any code inside a tool that is not async.
+    """Ask several questions as one form, from synchronous code inside a tool.
 
     Args:
         form: The questions.
@@ -507,7 +502,7 @@ def _call() -> CallContext:
 
 class ToolContext(CallContext, Generic[Deps]):
     """The context of a call, which can ask questions. A parameter of a `tool` that is annotated
-    with this class receives the context. The model does not see this parameter.
+    with this class receives the context. The parameter is not part of the schema for the model.
 
     `Deps` is the type of `deps`, the object that the program passed to `Agent.run`.
     """
@@ -529,7 +524,7 @@ class ToolContext(CallContext, Generic[Deps]):
 
     @property
     def arguments(self) -> JsonObject:
-        """The arguments of the call: those of the model, or those that a person has edited."""
+        """The arguments of the call, as the model sent them or as a person edited them."""
         return cast("JsonObject", self._run.call.arguments)
 
     @property
@@ -538,8 +533,8 @@ class ToolContext(CallContext, Generic[Deps]):
 
         Raises:
             ConfigError: The run has no `deps`, although the turn was started with `deps`, or
-                although the annotation has a type, as in `ToolContext[Shop]`. The run ends, and
-                the call stays open.
+                although the annotation requires a type, as in `ToolContext[Shop]`. The run ends,
+                and the call stays open.
         """
         if self._run.no_deps:
             raise DepsMissing(self._run.no_deps)
@@ -555,16 +550,16 @@ class ToolContext(CallContext, Generic[Deps]):
         return self._run.idempotency_key
 
     async def keep(self, name: str, value: Json) -> None:
-        """Keep a value for later runs of this call. When this returns, the value is durable.
+        """Store a value for later runs of this call. The value is durable when this method returns.
 
-        A call runs again from its start if its process died, or if an answer arrives after its
-        turn was suspended. `kept` then returns the value, so that the tool can continue its work,
-        for example a job that it started at another service. The model does not read kept values.
-        They are written to the log, so a value that contains a secret of this call is refused.
+        A call runs again from its start if its process died, or if an answer arrives after its turn
+        was suspended. `kept` then returns the value, so that the tool can continue its work, for
+        example a job that it started at another service. The value is not sent to the model. It is
+        written to the log, so a value that contains a secret of this call is rejected.
 
         Args:
-            name: Name of the value within this call, 1 to 100 characters. A value replaces the
-                earlier value with its name.
+            name: Name of the value within this call, 1 to 100 characters. A later value with the
+                same name replaces it.
             value: The value, as JSON of at most 256 KiB.
 
         Raises:
@@ -575,7 +570,7 @@ class ToolContext(CallContext, Generic[Deps]):
         self._kept[name] = await self._run.keep(name, value)
 
     def keep_sync(self, name: str, value: Json) -> None:
-        """Keep a value from a function that is not async (see `keep`).
+        """Store a value from a synchronous function (see `keep`).
 
         Args:
             name: Name of the value, as for `keep`.
@@ -587,8 +582,8 @@ class ToolContext(CallContext, Generic[Deps]):
         self._life.wait_in_thread(lambda: self.keep(name, value))
 
     def kept(self, name: str) -> Json:
-        """Return the last value that this call has kept under a name, in this run or in an earlier
-        one. None if there is none.
+        """Return the last value that this call stored under a name, in this run or in an earlier
+        run. Return None if there is no value.
 
         Args:
             name: Name of the value.
@@ -618,7 +613,7 @@ class ToolContext(CallContext, Generic[Deps]):
             form: The questions.
             on_failure: Whether a refusal or a reply is returned to the tool or ends the call.
             problem: Reason why the previous answer was rejected.
-            on_behalf_of: Name of another agent that asks.
+            on_behalf_of: Name of the agent that asks, if it is another agent.
         """
         return await self._given(form, on_failure, problem, on_behalf_of)
 

@@ -1,4 +1,4 @@
-"""The lifetime of a call. A cancelled call runs its `finally` blocks, and cannot ask any more
+"""The lifetime of a call. A cancelled call runs its `finally` blocks, but cannot ask any more
 questions.
 """
 
@@ -30,11 +30,11 @@ class _Raised(Struct, frozen=True):
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Call a function in a new thread and return its result. A cancellation ends the wait, but
-    not the thread.
+    """Call a function in a new thread and return its result. Cancellation ends the wait, but not
+    the thread.
 
-    The event loop's thread pool is not used: a function that waits for a person could occupy it
-    for days, and the program could not exit. The thread is a daemon for the same reason.
+    The event loop's thread pool is not used: a function that waits for a person could occupy a
+    thread for days, and the program could not exit. The thread is a daemon for the same reason.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T | _Raised] = loop.create_future()
@@ -47,7 +47,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     def work() -> None:
         try:
             result: T | _Raised = context.run(call)
-        except BaseException as error:  # noqa: BLE001 (the awaiting task raises it again)
+        except BaseException as error:  # noqa: BLE001 (raised again in the awaiting task)
             result = _Raised(error)
         with suppress(RuntimeError):  # the loop is closed, so no code waits for the result
             loop.call_soon_threadsafe(finish, result)
@@ -121,15 +121,15 @@ class PendingAnswer(Coroutine[Any, Any, T_co]):
         return self._started().throw(raised.with_traceback(traceback) if traceback else raised)
 
     def close(self) -> None:
-        """Close the coroutine. If its question was not asked yet, the question will not be
-        asked.
-        """
+        """Close the coroutine. If its question was not asked yet, it will not be asked."""
         self._unasked.pop(self, None)
         if self._coroutine:
             self._coroutine.close()
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(f"{self.asked} has no answer yet: write `await` before the ask.")
+        raise TypeError(
+            f"{self.asked} has no answer yet: its `ask` was not awaited. Write `await` before it."
+        )
 
     def __repr__(self) -> str:
         return f"<coroutine asking {self.asked}, not awaited>"
@@ -153,26 +153,26 @@ class UnaskedError(RuntimeError):
 
 
 class CallScope:
-    """The lifetime of one execution on one event loop. `ended` is true after the execution was
-    cancelled or has returned (`returned`).
+    """The lifetime of one execution on one event loop. `ended` is true after the execution returned
+    (`returned`) or was cancelled.
     """
 
     def __init__(self) -> None:
         self.ended = False
         self.returned = False
         self.unasked: dict[PendingAnswer[Any], None] = {}
-        """Coroutines of questions that have not been awaited yet."""
+        """Question coroutines that were not awaited yet."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
         self._waits: set[Future[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work to its end. If this coroutine is cancelled, wait until the work has
+        """Run the work to completion. If this coroutine is cancelled, wait until the work has
         cleaned up.
 
-        The work runs in its own task, so that `ended` is set before the `finally` blocks of the
-        work run. These blocks cannot ask questions any more.
+        The work runs in its own task, so that `ended` is set before its `finally` blocks run. These
+        blocks cannot ask questions any more.
         """
         task = self._loop.create_task(work)
         try:
@@ -212,8 +212,8 @@ class CallScope:
         """Raise an error if the call has ended.
 
         Raises:
-            RuntimeError: The function has returned, but its context is still in use. A question
-                asked now would never be cancelled.
+            RuntimeError: The function returned, but its context is still in use. A question asked
+                now would never be cancelled.
             asyncio.CancelledError: The call was cancelled.
         """
         if self.returned:
@@ -221,7 +221,9 @@ class CallScope:
                 "This call is over, because its function has returned. Ask before it returns."
             )
         if self.ended:
-            raise asyncio.CancelledError("The call was cancelled and cannot ask any more.")
+            raise asyncio.CancelledError(
+                "The call was cancelled and cannot ask any more questions."
+            )
 
     def wait_in_thread(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the event loop and block this thread until it is done or the call
@@ -236,9 +238,8 @@ class CallScope:
                 "`ask_sync` is for functions that run in a thread; in an async function use `await"
                 " ctx.ask(…)`."
             )
-        with (
-            self._lock
-        ):  # `_end` takes the same lock, so a wait is either refused here or cancelled there
+        # `_end` takes the same lock, so a wait is either refused here or cancelled there
+        with self._lock:
             self.check()
             wait = asyncio.run_coroutine_threadsafe(ask(), self._loop)
             self._waits.add(wait)
@@ -258,7 +259,7 @@ class CallScope:
             wait.cancel()
 
     async def _stop(self, task: asyncio.Task[T]) -> None:
-        """Cancel the work and wait for its end. Further cancellations are also sent to the work."""
+        """Cancel the work and wait until it ends. Further cancellations also reach the work."""
         task.cancel()
         with suppress(BaseException):  # the call is over, so its result is ignored
             await task

@@ -40,7 +40,7 @@ from midturn.security.tool_sandbox import ToolSandbox
 from midturn.tools.names import Documentation
 from midturn.tools.process import OUTPUT_CAP, ProcessEnd, ProcessSpec, run_process
 
-_MAX_SHOWN_LENGTH = 300  # maximum number of characters of an unreadable output in a message
+_MAX_SHOWN_LENGTH = 300  # maximum length of invalid output in a message, in characters
 _FIELDS: Mapping[str, frozenset[str]] = {
     "success": frozenset({"content"}),
     "error": frozenset({"message", "trace", "transient"}),
@@ -49,8 +49,8 @@ _FIELDS: Mapping[str, frozenset[str]] = {
 
 
 class WireError(Exception):
-    """The output of a command is not an outcome. The message contains the reason and the expected
-    format.
+    """The output of a command is not a valid outcome. The message contains the reason and the
+    expected format.
     """
 
 
@@ -62,8 +62,8 @@ class WireWorkspace(Struct, frozen=True):
 
 
 def request_document(run: ToolRun, workspace: WireWorkspace) -> bytes:
-    """Return the JSON request for a command's standard input. Only this function writes secrets
-    in plain text.
+    """Return the JSON request for a command's standard input. Only this function writes secrets in
+    plain text.
     """
     answers = {
         name: value.reveal() if isinstance(value, SecretValue) else value
@@ -91,8 +91,8 @@ def read_outcome(stdout: bytes, limits: Limits = DEFAULT_LIMITS) -> Outcome:
     """Parse exactly one outcome document.
 
     Raises:
-        WireError: The output is not a valid outcome. It is not JSON, or contains several
-            documents, an unknown field or an invalid question.
+        WireError: The output is not a valid outcome: it is not JSON, or contains several documents,
+            an unknown field or an invalid question.
     """
     document = _document(stdout, limits)
     kind = document.get("type")
@@ -115,8 +115,8 @@ def read_outcome(stdout: bytes, limits: Limits = DEFAULT_LIMITS) -> Outcome:
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text is a valid `needs_input` document. A command writes such a document
-    to ask a question.
+    """Return whether text is a valid `needs_input` document, which a command writes to ask a
+    question.
     """
     if '"needs_input"' not in text:
         return False
@@ -128,7 +128,7 @@ def is_question(text: str) -> bool:
 
 def taken_as_data(tool: str) -> str:
     """Return the warning about a question that was treated as data, because the command is not
-    configured to ask.
+    configured to ask questions.
     """
     key = f"conversation.tools.{tool}.protocol"
     return (
@@ -158,8 +158,7 @@ def _form(document: JsonObject, limits: Limits) -> Form:
     """Parse the questions.
 
     Raises:
-        WireError: The questions are invalid. The message lists every problem with its JSON
-            pointer.
+        WireError: The questions are invalid. The message lists every error with its JSON Pointer.
     """
     if len(document.keys() & {"question", "questions"}) != 1:
         raise WireError("`needs_input` has exactly one of `question` and `questions`.")
@@ -176,8 +175,8 @@ def _form(document: JsonObject, limits: Limits) -> Form:
 
 
 def _pointer(pointer: str, document: JsonObject) -> str:
-    """Translate a pointer if the document has a single `question`. A single question is checked
-    as a list with one item.
+    """Translate a pointer if the document has a single `question`, which is checked as a list with
+    one item.
     """
     return pointer if "questions" in document else pointer.replace("/questions/0", "/question", 1)
 
@@ -235,12 +234,12 @@ _NO_ARGUMENTS: Final[JsonObject] = {
 class CommandSpec(Struct, frozen=True, kw_only=True):
     """A command to run, with its description for the model.
 
-    `command` is a program and its arguments, or with `shell` a script and its arguments. In a
-    script, the model's arguments follow as `"$1"`, `"$2"`, … in the order of the properties of
-    `parameters`, the JSON Schema of a call's arguments. Missing arguments are empty.
-    `environment` maps names to values. None stands for the value in midturn's own environment.
-    `cwd` is relative to the workspace root. `timeout` is in seconds. If there is a `summary`, the
-    model receives only the summary and reads the `description` with `describe_tools`.
+    `command` is a program and its arguments, or with `shell` a script and its arguments. A script
+    receives the model's arguments after its own, as `"$1"`, `"$2"`, … in the order of the
+    properties of `parameters`, the JSON Schema of a call's arguments. Missing arguments are empty.
+    `environment` maps names to values; None takes the value from midturn's own environment. `cwd`
+    is relative to the workspace root. `timeout` is in seconds. If there is a `summary`, the model
+    receives only the summary and reads the `description` with `describe_tools`.
     """
 
     name: str
@@ -256,7 +255,7 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
 
 
 def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:
-    """Return the problems of a call's arguments under the declared schema."""
+    """Return the errors in a call's arguments, checked against the declared schema."""
     if not isinstance(arguments, Mapping):
         return [Problem("", "the arguments must be one JSON object.")]
     if problem := json_problem(arguments, DEFAULT_LIMITS.json_depth):
@@ -264,14 +263,16 @@ def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:
 
     if wrong := check_schema(schema):
         return [
-            Problem("", f"the tool's schema of its arguments is invalid at {pointer}: {message}")
+            Problem(
+                "", f"the JSON Schema of the tool's arguments is invalid at {pointer}: {message}"
+            )
             for pointer, message in wrong
         ]
     return validate(schema, arguments)
 
 
 # --------------------------------------------------------------------------------------------------
-# Environment of a child process: an allow-list and the declared variables
+# Environment of a child process: allowed and declared variables
 
 
 _ALLOWED_VARIABLES = frozenset(
@@ -294,8 +295,8 @@ _ALLOWED_VARIABLES = frozenset(
 def child_environment(
     ours: Mapping[str, str], declared: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Build the environment of a child. `declared` maps names to values. None stands for the
-    value in midturn's own environment.
+    """Build the environment of a child process. `declared` maps names to values; None takes the
+    value from midturn's own environment.
     """
     allowed = {name: value for name, value in ours.items() if name in _ALLOWED_VARIABLES}
     return allowed | {
@@ -314,8 +315,8 @@ class CommandError(Exception):
 
 
 def find_executable(name: str, cwd: Path, path: str) -> Path:
-    """Return the absolute path of a program. A name with a slash is relative to `cwd`. A name
-    without a slash is searched in `path`.
+    """Return the absolute path of a program. A name with a slash is relative to `cwd`. Any other
+    name is searched for in `path`.
 
     Relative directories in `path` are ignored, because a repository could contain its own `git`.
 
@@ -340,7 +341,7 @@ def find_executable(name: str, cwd: Path, path: str) -> Path:
 
 
 _SHELL = "/bin/sh"
-# number of bytes at the end of standard error in which denied paths are searched
+# how many bytes at the end of standard error are searched for denied paths
 _STDERR_TAIL = 16 * 1024
 
 
@@ -360,8 +361,8 @@ class CommandTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """The definition for the model. If there is a summary, the definition contains only the
-        summary, and `describe_tools` returns the description.
+        """The definition for the model. If there is a summary, it contains only the summary, and
+        `describe_tools` returns the description.
         """
         return self._definition
 
@@ -449,8 +450,8 @@ class CommandTool:
         return (str(find_executable(name, cwd, path)), *words)
 
     def _shell_argv(self, run: ToolRun) -> tuple[str, ...]:
-        """Pass the model's arguments to the script as parameters. They never become part of the
-        script's text.
+        """Pass the model's arguments to the script as parameters, so that they never become part of
+        the script's text.
         """
         script, *words = self.spec.command
         arguments = cast("JsonObject", run.call.arguments)
@@ -488,7 +489,7 @@ class CommandTool:
         return self._stopped(_ended(finished.status), finished)
 
     def _document(self, finished: ProcessEnd, run: ToolRun) -> Outcome:
-        """Parse the outcome. A failed command may still report an error as its outcome."""
+        """Parse the outcome. A failed command can still report an error as its outcome."""
         try:
             outcome = read_outcome(finished.stdout, run.limits)
         except WireError as error:
@@ -502,9 +503,8 @@ class CommandTool:
     def _no_outcome(self, error: WireError, finished: ProcessEnd, run: ToolRun) -> ToolError:
         written = _decoded(finished.stdout)
         shown = run.hide(written)
-        if (
-            shown != written
-        ):  # secrets are replaced before the output is cut, so that no part of a secret remains
+        # secrets are replaced before the output is cut, so that no part of a secret remains
+        if shown != written:
             error = WireError("it contains a secret of this call and is not shown.")
             try:
                 read_outcome(shown.encode(), run.limits)
@@ -529,7 +529,7 @@ def _only(name: str, variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _word(value: Json) -> str:
-    """Return an argument as one word. Text is unchanged, None is an empty word, and any other
+    """Return an argument as one word. A string is unchanged, None is an empty word, and any other
     value is JSON.
     """
     if value is None or isinstance(value, str):

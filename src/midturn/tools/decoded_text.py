@@ -1,9 +1,9 @@
-"""Decoded views of a text. The escapes of JSON, HTML and URLs are decoded, or line breaks are
-removed.
+"""Decoded views of text. In a view, the escapes of JSON, HTML or URLs are decoded, or line breaks
+are removed.
 
-Each view maps positions in the decoded text to positions in the original text. A view is created
-only if the text contains the escapes that the view decodes. Creating a view takes time proportional
-to the length of the text. There are at most as many views as entries in `_CHAINS`.
+Each view maps its positions to positions in the original text. A view is created only if the text
+contains escapes that the view decodes. Creating a view takes time proportional to the length of the
+text. There are at most as many views as entries in `_CHAINS`.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _BREAK: Final = re.compile(r"\\?\r?\n[ \t]*|(?<!\\)\\+[rn]")
 _OTHER_BREAKS: Final = tuple(
     map(re.compile, (r"\\?\r?\n(?=[ \t])", r"(?<=\\)\r?\n[ \t]*", r"(?<=\\)\r?\n(?=[ \t])"))
 )
-"""Line breaks without the blanks after them, without the backslash before them, and without both:
-blanks and backslash may belong to a secret.
+"""Line breaks without the whitespace after them, without the backslash before them, and without
+both: whitespace and backslash may belong to a secret.
 """
 _MAX_CODE: Final = 0x10FFFF
 
 
 class DecodedText:
-    """A decoded text. `span` maps a part of the decoded text to the original text."""
+    """Decoded text. `span` maps a part of it to the original text."""
 
     def __init__(
         self, text: str, pieces: list[tuple[int, int, int]], source: DecodedText | None = None
     ) -> None:
         """Create a view from pieces. A piece is a triple: start in the view, start in the source,
-        and end in the source. The end is 0 if the piece has the same length in the view.
+        and end in the source. The end is 0 if the piece has the same length in both.
         """
         self.text = text
         self._pieces = pieces
@@ -64,8 +64,8 @@ def _replaced(
     pattern: re.Pattern[str],
     decode: Callable[[re.Match[str]], Iterator[tuple[str, int, int]]],
 ) -> DecodedText | None:
-    """Return a view in which `decode` replaces each match by texts with their source spans.
-    Return None if there are no matches.
+    """Return a view in which each match is replaced with the texts that `decode` yields, with their
+    source spans. Return None if there are no matches.
     """
     texts: list[str] = []
     pieces: list[tuple[int, int, int]] = []
@@ -143,8 +143,8 @@ _CHAINS: Final = (
 
 
 def views(text: str) -> list[DecodedText]:
-    """Return the text and its decoded views: JSON (also decoded twice, for JSON within JSON),
-    other escapes, HTML, URLs.
+    """Return the text and its decoded views: JSON, other escapes, HTML and URLs. Some escapes are
+    decoded twice, for example JSON within JSON.
     """
     decoded: dict[tuple[str, ...], DecodedText | None] = {(): DecodedText(text, [])}
     for chain in _CHAINS:
@@ -159,16 +159,16 @@ def views(text: str) -> list[DecodedText]:
 
 
 def without_breaks(view: DecodedText) -> list[DecodedText]:
-    """Return views without line breaks. Escaped line breaks are also removed.
+    """Return views without line breaks, including escaped line breaks.
 
-    In the first view, the indentation after a line break and a backslash before it are removed as
-    well. In the other views one of them or both are kept, because they may belong to a secret. A
-    view is left out if the text has no such line break.
+    In the first view, the indentation after a line break and a backslash before it are also
+    removed. In the other views, one or both are kept, because they may belong to a secret. A view
+    is left out if the text has no such line break.
     """
     found = (_replaced(view, pattern, _nothing) for pattern in (_BREAK, *_OTHER_BREAKS))
     return [each for each in found if each is not None]
 
 
 def unbroken(text: str) -> str:
-    """Return a text without line breaks, as in `without_breaks`."""
+    """Return text without line breaks, as in the first view of `without_breaks`."""
     return _BREAK.sub("", text)

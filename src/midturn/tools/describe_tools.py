@@ -1,5 +1,5 @@
-"""The built-in tool `describe_tools`. It returns the full documentation of tools if the model has
-received only a summary.
+"""The built-in tool `describe_tools`. It returns the full documentation of tools for which the
+model received only a summary.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ PARAMETERS: JsonObject = {
 
 
 class DescribeTools:
-    """The built-in tool that returns the documentation of other tools. It asks no questions and
-    changes nothing.
+    """The built-in tool that returns the documentation of other tools. It does not ask questions or
+    change anything.
 
-    A tool may have an attribute `documentation` whose `text` is its full documentation. Otherwise
+    A tool can have an attribute `documentation` whose `text` is its full documentation. Otherwise,
     its description is used.
     """
 
@@ -64,7 +64,7 @@ class DescribeTools:
         return ToolDefinition(DESCRIBE_TOOLS, DESCRIPTION + note, PARAMETERS)
 
     def inquiry_source(self) -> Source:
-        """Return this tool as the source, although this tool never asks questions."""
+        """Return this tool as the source, although it never asks questions."""
         return Source.tool(DESCRIBE_TOOLS)
 
     async def execute(self, run: ToolRun) -> Outcome:
@@ -90,8 +90,8 @@ class DescribeTools:
 
 
 def documentation(tool: Tool) -> str:
-    """Return the full documentation of a tool, or the description that is sent with every
-    request.
+    """Return the full documentation of a tool, or the description that is sent with every request
+    if there is no other.
     """
     own: object = getattr(tool, "documentation", None)
     text: object = getattr(own, "text", None)
@@ -105,8 +105,8 @@ def _page(tool: Tool) -> str:
 
 
 def _names(arguments: Json) -> list[str] | None:
-    """Return the requested tool names, or None if the argument is invalid. A single name is
-    treated as a list with one name.
+    """Return the requested tool names, or None if the argument is invalid. A single name counts as
+    a list with one name.
     """
     named = (
         cast("Mapping[str, Json]", arguments).get("tools") if isinstance(arguments, dict) else None
@@ -119,12 +119,12 @@ def _names(arguments: Json) -> list[str] | None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Tools with overridden descriptions. The configuration may change how a tool is described, but not
-# its behaviour
+# Tools with overridden descriptions. The configuration can change the description of a tool, but
+# not its behaviour
 
 
 class Wording(Struct, frozen=True, kw_only=True):
-    """Replacements for a tool's texts. `parameters` contains the changed properties of the tool's
+    """Replacements for a tool's texts. `parameters` contains the changed properties of its
     arguments by name.
     """
 
@@ -134,7 +134,7 @@ class Wording(Struct, frozen=True, kw_only=True):
 
 
 class Redescribed:
-    """A tool with other texts. If there is a summary, the model receives only the summary."""
+    """A tool with overridden texts. If there is a summary, the model receives only the summary."""
 
     def __init__(self, tool: Tool, wording: Wording) -> None:
         self._tool = tool
@@ -156,9 +156,7 @@ class Redescribed:
         return self._definition
 
     def inquiry_source(self) -> Source:
-        """Return the source of the wrapped tool's questions. The replaced texts do not change the
-        source.
-        """
+        """Return the source of the wrapped tool's questions. It does not depend on the texts."""
         return self._tool.inquiry_source()
 
     @property

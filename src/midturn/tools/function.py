@@ -1,4 +1,4 @@
-"""The decorator `@midturn.tool`. It makes a tool from a typed function."""
+"""The decorator `@midturn.tool`, which makes a tool from a typed function."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from midturn.tools.asking import ToolContext
 
 RunRuleFunction: TypeAlias = "Callable[[JsonObject, ToolContext[Any]], RuledRun | People]"
-"""Decides whether a call may run, by its arguments and context."""
+"""Decides from a call's arguments and context whether it may run."""
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -39,8 +39,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 @functools.cache
 def _load_executed() -> Callable[[TypedFunction, ToolRun, Source], Awaitable[Outcome]]:
-    """Import the code that runs functions on first use. The definitions of tools, which are
-    needed at every start, do not need this code.
+    """Import the code that runs functions on first use. The definitions of tools, which are needed
+    at every start, do not need it.
     """
     from midturn.tools.function_call import executed
 
@@ -54,9 +54,9 @@ class FunctionTool(Generic[P, R_co]):
         function: The function. Every parameter needs a type.
         name: Name of the tool. Default: the name of the function.
         description: Description for the model. Default: the docstring.
-        run: Permission policy: `unattended` (without asking), `ask`, `edit` or `skip`; or a
-            function of a call's arguments and context that returns `unattended`, `ask`, `skip`,
-            or the `People` who decide.
+        run: Permission policy: `unattended` (runs without asking), `ask`, `edit` or `skip`; or a
+            function that receives a call's arguments and context, and returns `unattended`, `ask`,
+            `skip`, or the `People` who decide.
         deadline: Time limit for a permission, if a person is asked: seconds, a duration such as
             `2h`, or a `timedelta`. After this time, the call fails. Default: no limit.
     """
@@ -77,8 +77,8 @@ class FunctionTool(Generic[P, R_co]):
         self._previewing: Callable[P, Question[bool] | None] | None = None
         self._description = description
         self.is_unbound = _is_method(function)
-        """Whether this is a method that is not bound to an object. The bound tool is then
-        `instance.method`.
+        """Whether this is a method that is not bound to an object. `instance.method` is then the
+        bound tool.
         """
         written = read_docstring(written_function(function).__doc__)
         self.documentation = (
@@ -127,14 +127,14 @@ class FunctionTool(Generic[P, R_co]):
 
     @property
     def run(self) -> RunPolicy:
-        """The permission policy, unless the configuration overrides it. `ask` if a function
-        decides about permissions.
+        """The permission policy, unless the configuration overrides it. `ask` if `run` is a
+        function.
         """
         return "ask" if callable(self._run) else self._run
 
     @property
     def has_rule(self) -> bool:
-        """Whether `run` is a function, which decides about each call."""
+        """Whether `run` is a function that decides about each call."""
         return callable(self._run)
 
     def ruling(self, run: ToolRun) -> Ruling:
@@ -146,7 +146,7 @@ class FunctionTool(Generic[P, R_co]):
         Raises:
             ConfigError: The function returned an invalid value.
         """
-        from midturn.tools.function_call import ruled  # imported late, as for `execute`
+        from midturn.tools.function_call import ruled  # imported on first use, as in `execute`
 
         return (
             ruled(self._run, run, self.inquiry_source())
@@ -161,9 +161,7 @@ class FunctionTool(Generic[P, R_co]):
 
     @property
     def deps_type(self) -> str:
-        """Name of the `deps` type that the tool or its `run` function requires, or an empty
-        text.
-        """
+        """Name of the `deps` type that the tool or its `run` function needs, or an empty string."""
         return self._callee.parameters.deps or (
             deps_type_of(self._run) if callable(self._run) else ""
         )
@@ -178,11 +176,11 @@ class FunctionTool(Generic[P, R_co]):
         return self._source
 
     def previews(self, function: Callable[P, Question[bool] | None]) -> None:
-        """Register `function`, with the same parameters, to preview the tool's first question. It
-        must not change anything.
+        """Register `function`, which has the same parameters, to preview the tool's first question.
+        It must not change anything.
 
-        If a person is asked for permission, the prompt also shows this question. The answer to
-        the permission then counts for the question, too.
+        If a person is asked for permission, the prompt also shows this question, and the answer to
+        the permission also counts for the question.
         """
         self._previewing = function
 
@@ -199,7 +197,7 @@ class FunctionTool(Generic[P, R_co]):
         """
         if self._previewing is None:
             return None
-        from midturn.tools.function_call import preview_question  # imported late, as for `execute`
+        from midturn.tools.function_call import preview_question  # imported on first use
 
         return preview_question(
             self._previewing, self._callee.parameters, run, self.inquiry_source()
@@ -246,9 +244,9 @@ def tool(
             describes the parameters.
         run: The permission policy. Functions run unattended by default, because the program's
             author wrote them. A function as `run` receives the arguments and the context of each
-            call and returns `unattended`, `ask`, `skip`, or the `People` who decide. The function
-            must not have side effects or ask questions. The decision is recorded as the decision
-            of a policy with the function's name. If the function fails, a person is asked.
+            call and returns `unattended`, `ask`, `skip`, or the `People` who decide. It must not
+            have side effects or ask questions. Its decision is recorded as the decision of a policy
+            with the function's name. If it fails, a person is asked.
         deadline: Time limit for a permission, from 1 second to 365 days: seconds, a duration such
             as `2h`, or a `timedelta`. After this time, the call fails. This does not count as a
             refusal.

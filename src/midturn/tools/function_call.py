@@ -1,5 +1,5 @@
 """One call of a function tool. The arguments are converted, and the function runs with a context
-in which it can ask questions.
+that lets it ask questions.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ async def executed(callee: TypedFunction, run: ToolRun, source: Source) -> Outco
 async def _outcome(
     callee: TypedFunction, call: Callable[[], object], context: ToolContext[object]
 ) -> Outcome:
-    CALL.set(context)  # visible in this task and in the thread of a function that is not async
+    CALL.set(context)  # visible in this task and in the thread of a synchronous function
     try:
         returned = call() if callee.is_async else await in_thread(call)
         if inspect.isawaitable(returned):
             returned = await cast("Awaitable[object]", returned)
-    except SystemExit as error:  # raised in a task, it would end the program
+    except SystemExit as error:  # in a task, this exception would end the program
         raise RuntimeError(f"the tool ended itself: SystemExit({error.code!r})") from error
     return outcome_of(returned)

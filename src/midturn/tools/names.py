@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RESERVED_NAME = "Assistant"
-"""The heading of questions from the model. No tool may have this name, in upper or lower case."""
+"""The heading of questions from the model. No tool may have this name, regardless of case."""
 
 
 @lru_cache
@@ -49,7 +49,7 @@ def missing_deps(tool: str, wanted: str) -> str:
 
 
 def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[str, Tool]:
-    """Return the tools by name, with the built-in ones first.
+    """Return the tools by name, built-in tools first.
 
     Raises:
         ConfigError: A name is invalid, used twice, or belongs to a built-in tool. The message lists
@@ -72,7 +72,7 @@ def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[st
 
 
 # --------------------------------------------------------------------------------------------------
-# Validation of permission policies, because a typo must not let a tool run without asking
+# Validation of permission policies: a typo must not let a tool run without asking
 
 
 RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
@@ -93,7 +93,7 @@ def check_run(tool: str, run: object) -> None:
 
 
 def permission_deadline(tool: str, deadline: object) -> timedelta | None:
-    """Convert the time limit of a permission.
+    """Convert the time limit for a permission.
 
     Raises:
         ConfigError: The value is invalid, too short or too long.
@@ -114,8 +114,8 @@ def permission_deadline(tool: str, deadline: object) -> timedelta | None:
 
 
 class Documentation(Struct, frozen=True):
-    """The summary (one sentence), the description (the following text) and the descriptions of
-    the parameters by name.
+    """The summary (one sentence), the description (the text after it) and the descriptions of the
+    parameters by name.
     """
 
     summary: str = ""
@@ -156,9 +156,7 @@ _SECTION = re.compile(
 
 
 def _with_summary_on_one_line(docstring: str) -> str:
-    """Join the lines of the first paragraph, because the parser takes only one line as the
-    summary.
-    """
+    """Join the lines of the first paragraph, because the parser reads one line as the summary."""
     lines = docstring.split("\n")
     end = next(
         (at for at, line in enumerate(lines) if not line.strip() or _SECTION.match(line)),
@@ -172,8 +170,8 @@ def _one_line(text: str | None) -> str:
 
 
 def source_of(tool: Tool) -> Source:
-    """Return the source of a tool's questions. It is the result of `inquiry_source()`, or the
-    tool itself if there is no such method.
+    """Return the source of a tool's questions: the result of `inquiry_source()`, or the tool itself
+    if there is no such method.
 
     Raises:
         ConfigError: `inquiry_source()` did not return a source, or returned the name of another

@@ -1,5 +1,5 @@
-"""Parameters of a tool function: their JSON Schema for the model, and the conversion of a call's
-arguments.
+"""Parameters of a tool function: their JSON Schema for the model, and the conversion of the
+arguments in a call.
 """
 
 from __future__ import annotations
@@ -41,17 +41,15 @@ class Parameter(Struct, frozen=True):
 
 
 class Parameters:
-    """All parameters of a function.
-
-    `schema` is the JSON Schema of a call's arguments. `context` is the name of the `ToolContext`
-    parameter, if any.
+    """All parameters of a function. `schema` is the JSON Schema of a call's arguments. `context` is
+    the name of the `ToolContext` parameter, or None.
     """
 
     def __init__(self, function: Callable[..., object], descriptions: Mapping[str, str]) -> None:
         found = {name: (parameter, hint) for name, parameter, hint in _inspect(function)}
         self.context = next((name for name, (_, hint) in found.items() if _is_context(hint)), None)
         self.deps = "" if self.context is None else deps_type(found[self.context][1])
-        """Name of the required `deps` type, or an empty text."""
+        """Name of the required `deps` type, or an empty string."""
         self.order = tuple(found)
         self.by_name = {
             name: _parameter(parameter, hint)
@@ -64,14 +62,14 @@ class Parameters:
         )
 
     def read(self, arguments: Json) -> dict[str, object]:
-        """Convert a call's arguments to the parameters' types. Optional parameters that are
-        missing in the call are also missing in the result.
+        """Convert a call's arguments to the parameters' types. Optional parameters that are missing
+        in the call are missing in the result, too.
 
         Raises:
-            Mismatch: An argument is missing, unknown or of a wrong type. `problems` lists all of
-                them.
+            Mismatch: An argument is missing, unknown or of the wrong type. `problems` lists all
+                errors.
         """
-        if not isinstance(arguments, (dict, Mapping)):  # `dict` first: the other check is slow
+        if not isinstance(arguments, (dict, Mapping)):  # `dict` first: it is much faster
             raise Mismatch([Problem("", "the arguments must be one JSON object.")])
         given = cast("JsonObject", arguments)
         fits = self._required <= given.keys() <= self.by_name.keys()
@@ -116,7 +114,7 @@ class Parameters:
         ]
 
     def _explained(self, name: str, problem: Problem) -> Problem:
-        """Add the argument's pointer and schema to a problem."""
+        """Add the argument's JSON Pointer and schema to an error."""
         allowed = msgspec.json.encode(_resolved(self.schema, name)).decode()
         message = problem.message.rstrip(".")
         return Problem(
@@ -127,8 +125,8 @@ class Parameters:
 
 
 class TypedFunction(Struct, frozen=True):
-    """A function as a tool calls it. An async function is called directly, any other function in
-    a thread.
+    """A function with its parameters. An async function is called directly, any other function in a
+    thread.
     """
 
     function: Callable[..., object]
@@ -170,38 +168,36 @@ def _inspect(function: Callable[..., object]) -> list[tuple[str, inspect.Paramet
 
 
 def written_function(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the function inside a `partial`."""
+    """Return the function inside a `partial`, or the function itself."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
 
 
 def _annotated(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the object that has the annotations. It is the function inside a `partial`, or the
-    `__call__` method of an instance.
+    """Return the object with the annotations: the function inside a `partial`, or the `__call__`
+    method of an instance.
     """
     function = written_function(function)
     return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _is_set(function: Callable[..., object], name: str) -> bool:
-    """Return whether a `partial` sets this parameter. The model then cannot set the parameter."""
+    """Return whether a `partial` sets this parameter, so that the model cannot set it."""
     return isinstance(function, functools.partial) and (
         name in function.keywords or _is_set(function.func, name)
     )
 
 
 def _is_context(hint: object) -> bool:
-    """Return whether an annotation is `ToolContext`. The class `ToolContext` is not imported for
-    this check.
-    """
+    """Return whether an annotation is `ToolContext`, without importing the class."""
     kind = get_origin(hint) or hint
     return (getattr(kind, "__module__", ""), getattr(kind, "__qualname__", "")) == _CONTEXT
 
 
 def deps_type(hint: object) -> str:
-    """Return the name of the type in `ToolContext[…]`. Empty if the type accepts None, or if the
-    annotation is not a `ToolContext`.
+    """Return the name of the type in `ToolContext[…]`. Return an empty string if the type accepts
+    None, or if the annotation is not a `ToolContext`.
     """
     arguments = get_args(hint) if _is_context(hint) else ()
     return _needed(arguments[0]) if arguments else ""
@@ -225,14 +221,14 @@ def _takes_none(hint: object) -> bool:
 
 def deps_type_of(function: Callable[..., object]) -> str:
     """Return the name of the `deps` type that a function with a context requires, or an empty
-    text if the type is unknown.
+    string if it is unknown.
     """
     found = [deps_type(hint) for hint in _hints(function).values()]
     return next(filter(None, found), "")
 
 
 def argument_type_of(function: Callable[..., object]) -> str:
-    """Return the type name of a function's first argument, or an empty text if the argument
+    """Return the type name of a function's first argument, or an empty string if the argument
     accepts None or its type is unknown.
     """
     hints = _hints(function)
@@ -243,8 +239,8 @@ def argument_type_of(function: Callable[..., object]) -> str:
 
 
 def _hints(function: Callable[..., object]) -> dict[str, Any]:
-    """Return the annotations of a function that no model calls. Annotations that cannot be
-    resolved are skipped, because they only matter to type checkers.
+    """Return the annotations of a function that a model does not call. Annotations that cannot be
+    resolved are skipped, because they matter only to type checkers.
     """
     written = _annotated(function)
     found: dict[str, Any] = {}
@@ -352,8 +348,8 @@ def _property(schema: JsonObject, parameter: Parameter, description: str | None)
 
 
 def _resolved(schema: JsonObject, name: str) -> Json:
-    """Return an argument's schema for an error message. Descriptions are removed, and a reference
-    is resolved.
+    """Return an argument's schema for an error message, with references resolved and without
+    descriptions.
     """
     shown = cast("Mapping[str, JsonObject]", schema["properties"])[name]
     reference = shown.get("$ref")

@@ -1,5 +1,5 @@
-"""Run one child process in its own process group. The output is limited, and all processes of the
-group are ended.
+"""Run one child process in its own process group. The output is limited, and all processes in the
+group are terminated at the end.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PROC = Path("/proc")
 
 
 class ProcessGroup:
-    """All processes of the group that `leader` created. After all of them are reaped, the system
-    may give the id of the group to other processes.
+    """All processes in the group that `leader` created. When all of them are reaped, the system may
+    reuse the group id.
     """
 
     def __init__(self, leader: int) -> None:
@@ -46,15 +46,15 @@ class ProcessGroup:
         return True
 
     async def gone(self, seconds: float) -> None:
-        """Wait until no process of the group is running, at most for `seconds`."""
+        """Wait until no process of the group is running, for at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.signal(0) and self._lives():  # noqa: ASYNC110 (there is no event for an empty group)
+                while self.signal(0) and self._lives():  # noqa: ASYNC110 (nothing reports an empty group)
                     await asyncio.sleep(_POLL_INTERVAL)
 
     def _lives(self) -> bool:
-        """Return whether a process other than a zombie is left. In a container whose first
-        process reaps no children, zombies stay forever.
+        """Return whether a process other than a zombie is left. If the first process of a container
+        does not reap its children, zombies stay forever.
         """
         if not (_PROC / "self/stat").exists():
             return True
@@ -73,21 +73,21 @@ class ProcessGroup:
 
 T = TypeVar("T")
 HowEnded: TypeAlias = Literal["exited", "timeout", "overflow"]
-# maximum number of child processes at the same time. The time limit of a process starts when the
-# process starts, not while it waits
+# maximum number of child processes at the same time. The time limit of a process starts when it
+# starts, not while it waits for its turn
 MAX_PROCESSES = 8
-# maximum number of bytes of an output stream; a process that writes more is stopped
+# maximum size of an output stream, in bytes; a process that writes more is stopped
 OUTPUT_CAP = 16 * 1024 * 1024
 _GRACE_PERIOD = 2.0  # seconds between SIGTERM and SIGKILL
 _DRAIN_TIMEOUT = 0.5  # maximum seconds to read the last output of a process that has exited
 
 
 class ProcessSpec(Struct, frozen=True, kw_only=True):
-    """A program to start. `argv[0]` is an absolute path. `cap` is the maximum number of bytes of
-    each output stream. `timeout` is in seconds.
+    """A program to start. `argv[0]` is an absolute path. `cap` is the maximum size of each output
+    stream, in bytes. `timeout` is in seconds.
 
-    `enter` is called in the thread that starts the process. The thread does no other work. If
-    `enter` confines the thread in a sandbox, the child is confined, too.
+    `enter` is called in the thread that starts the process, which does no other work. If `enter`
+    confines the thread in a sandbox, the child is confined, too.
     """
 
     argv: tuple[str, ...]
@@ -100,7 +100,7 @@ class ProcessSpec(Struct, frozen=True, kw_only=True):
 
 
 class ProcessEnd(Struct, frozen=True):
-    """The end of a process. `status` is the exit status, negative for a signal, or None if the
+    """How a process ended. `status` is the exit status, negative for a signal, or None if the
     process was stopped.
     """
 
@@ -111,13 +111,12 @@ class ProcessEnd(Struct, frozen=True):
 
 
 async def run_process(command: ProcessSpec) -> ProcessEnd:
-    """Run a command to its end, then terminate its whole process group.
+    """Run a command until it exits, then terminate its whole process group.
 
-    The group is also terminated if this coroutine is cancelled, or if the command writes too
-    much.
+    The group is also terminated if this coroutine is cancelled, or if the command writes too much.
 
-    The child leads a new session, so it has no controlling terminal, and it writes no core dump.
-    Surviving descendants are also terminated, unless they have started a session of their own.
+    The child leads a new session, so it has no controlling terminal, and it does not write a core
+    dump. Surviving descendants are also terminated, unless they started their own session.
 
     Raises:
         OSError: The program cannot be started.
@@ -158,8 +157,8 @@ def _process_slot() -> asyncio.Semaphore:
 
 
 async def _start(command: ProcessSpec) -> _Child:
-    """Start the child in its own thread. The same thread waits for the end of the child. A
-    sandbox confines the thread permanently.
+    """Start the child in its own thread, which also waits for the child to exit. A sandbox confines
+    the thread permanently.
     """
     child = _Child(command.cap)
     argv = process_ancestry.marked(command.argv)
@@ -180,7 +179,7 @@ async def _start(command: ProcessSpec) -> _Child:
 
 
 def _end_at_once(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that no one waits for, with its group."""
+    """Kill a process group whose result is no longer needed."""
     ProcessGroup(process.pid).signal(signal.SIGKILL)
     for stream in _streams(process):
         stream.close()
@@ -203,8 +202,8 @@ class _Child:
         self.status: int | None = None
         self._loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[subprocess.Popen[bytes]] = self._loop.create_future()
-        # guards `_process`, which the thread sets, and `_given_up`, which the event loop sets;
-        # whichever is set last kills the process
+        # guards `_process`, which the thread sets, and `_given_up`, which the event loop sets; the
+        # process is killed by the one that sets its attribute last
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._given_up = False
@@ -217,7 +216,7 @@ class _Child:
         self._writer: asyncio.WriteTransport | None = None
 
     def live(self, command: ProcessSpec, argv: tuple[str, ...]) -> None:
-        """Start the process and wait for its end. Runs in the thread."""
+        """Start the process and wait until it exits. Runs in the thread."""
         pipe = subprocess.PIPE
         try:
             if command.enter:
@@ -232,7 +231,7 @@ class _Child:
                 start_new_session=True,
                 bufsize=0,
             )
-        except Exception as error:  # noqa: BLE001 (raised where the child is awaited)
+        except Exception as error:  # noqa: BLE001 (raised in the task that awaits the child)
             self._notify_loop(self._failed, error)
             return
         with self._lock:
@@ -256,7 +255,7 @@ class _Child:
             _end_at_once(process)
 
     def _notify_loop(self, callback: Callable[[T], None], value: T) -> None:
-        with suppress(RuntimeError):  # the loop is closed, so no one waits
+        with suppress(RuntimeError):  # the loop is closed, so nothing waits for the result
             self._loop.call_soon_threadsafe(callback, value)
 
     def _began(self, child: subprocess.Popen[bytes]) -> None:
@@ -282,9 +281,8 @@ class _Child:
             self._readers.append(reader)
         writer, _ = await self._loop.connect_write_pipe(_Writer, self._unconnected.pop(0))
         self._writer = writer
-        self._writer.write(
-            stdin
-        )  # buffered in memory; a child that never reads its input blocks nothing
+        # buffered in memory, so a child that never reads its input does not block this process
+        self._writer.write(stdin)
         self._writer.close()
 
     def received(self, number: int, data: bytes) -> None:
@@ -294,19 +292,18 @@ class _Child:
         if len(output) >= self._cap and not self.overflowed:
             self.overflowed = True
             self.finished.set()
-            self._group.signal(
-                signal.SIGKILL
-            )  # no grace period, because the memory would fill up too fast
+            # no grace period, because the memory would fill up too fast
+            self._group.signal(signal.SIGKILL)
 
     def closed(self, number: int) -> None:
-        """Note the end of an output stream."""
+        """Record that an output stream ended."""
         self._open.discard(number)
         if not self._open:
             self._drained.set()
 
     async def drained(self) -> None:
-        """Wait until both streams have ended. The wait has a time limit, because a process that
-        left the group may keep the streams open.
+        """Wait until both streams have ended. The time is limited, because a process that left the
+        group may keep the streams open.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_TIMEOUT):
@@ -327,12 +324,12 @@ class _Child:
                 self._close()
 
     def _close(self) -> None:
-        """Close the streams. Unread input is discarded. Otherwise, closing would wait until the
-        child reads the input.
+        """Close the streams. Unread input is discarded, because closing would otherwise wait until
+        the child reads it.
         """
         for reader in self._readers:
             reader.close()
-        # the caller was cancelled before these streams were connected
+        # streams that were not connected before the caller was cancelled
         for stream in self._unconnected:
             stream.close()
         if self._writer is not None and self._writer.get_write_buffer_size():
@@ -355,12 +352,12 @@ class _Reader(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._child.received(self._number, data)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (the protocol of asyncio)
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (required by asyncio)
         self._child.closed(self._number)
 
 
 class _Writer(asyncio.BaseProtocol):
-    """Writes the child's input. The end of the connection is ignored."""
+    """Writes the child's input. A closed connection is ignored."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ignore a child that stops reading."""

@@ -1,5 +1,5 @@
-"""Convert a tool's return value or exception to an outcome. Secrets are removed, and long texts
-are shortened for the model.
+"""Convert a tool's return value or exception to an outcome. Secrets are removed, and long text is
+shortened for the model.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from midturn.tools.decoded_text import (
 
 
 REDACTED = "[redacted]"
-# minimum length of a secret whose encoded forms are replaced; the forms of shorter secrets would
-# match unrelated text too often
+# minimum length of a secret whose encoded forms are replaced; the encoded forms of shorter secrets
+# would match unrelated text too often
 _MIN_ENCODED_LENGTH = 4
 _CONTROLS = dict(zip("\n\r\t\b\f", "nrtbf", strict=True))
 
 
 def scrub(text: str, secrets: Iterable[SecretValue]) -> str:
-    """Replace every secret in `text` by `[redacted]`.
+    """Replace every secret in `text` with `[redacted]`.
 
-    The function finds the plain form of a secret, and its JSON, `repr`, HTML, URL, hex and base64
-    forms. Base64 may be URL-safe and have any alignment. A form may be split over several lines,
-    be in JSON within JSON, or have unnecessary escapes. A secret of up to three characters is
-    replaced only in its plain form and as a separate word.
+    Secrets are found as plain text and in JSON, `repr`, HTML, URL, hex and base64. Base64 may be
+    URL-safe and have any alignment. A secret may be split over several lines, be in JSON within
+    JSON, or have unnecessary escapes. A secret of up to three characters is replaced only as plain
+    text and as a separate word.
     """
     secret_values = tuple(secrets)
     if not secret_values:
@@ -108,7 +108,7 @@ def _spans(text: str, secret: str) -> Iterator[tuple[int, int]]:
 
 
 def _spans_in(view: DecodedText, secret: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans in the original text where a decoded view contains a secret."""
+    """Yield the spans of a secret in a decoded view, as spans in the original text."""
     if len(secret.strip()) < _MIN_ENCODED_LENGTH:
         return
     raw = secret.encode("utf-8", "surrogatepass")
@@ -137,7 +137,7 @@ def _spans_in(view: DecodedText, secret: str) -> Iterator[tuple[int, int]]:
 
 
 def _surrogates(text: str) -> str:
-    """Return a text in which each character beyond U+FFFF is replaced by a surrogate pair, as in
+    """Return text in which each character beyond U+FFFF is replaced with a surrogate pair, as in
     JSON.
     """
     return re.sub(r"[^\u0000-\uffff]", lambda found: "".join(_halves(found[0])), text)
@@ -149,7 +149,7 @@ def _halves(character: str) -> Iterator[str]:
 
 
 def _occurrences(text: str, form: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a form. Overlapping occurrences are one span."""
+    """Yield the spans of a form. Overlapping occurrences are merged."""
     start = text.find(form)
     while start >= 0:
         end = start + len(form)
@@ -190,8 +190,8 @@ def _forms(secret: str) -> set[str]:
 
 
 def _plain_run(secret: str) -> str:
-    """Return the longest part of a secret that is the same in all escaped forms. A text without
-    this part cannot contain the secret.
+    """Return the longest part of a secret that is the same in all escaped forms. Text without this
+    part cannot contain the secret.
     """
     return max(re.findall(r"[A-Za-z0-9]+", secret), key=len, default="")
 
@@ -206,10 +206,10 @@ def _html(secret: str) -> set[str]:
 
 
 def _escaped(secret: str) -> str:
-    """Return a pattern for the secret with escapes of JSON, `repr` and similar formats. The
-    pattern also matches if the escaped text is nested in another escaped text.
+    """Return a pattern that matches the secret with escapes of JSON, `repr` and similar formats,
+    even if the escaped text is itself inside escaped text.
 
-    Backslashes before a character are matched as one run, so that no text makes the search slow.
+    Backslashes before a character are matched as one run, so that the search is never slow.
     """
     pieces: list[str] = []
     backslashes = 0
@@ -249,7 +249,7 @@ def _run(backslashes: int) -> str:
 
 def _base64_forms(raw: bytes) -> Iterator[tuple[str, int, int]]:
     """For each of three alignments, yield the base64 characters that depend only on the secret.
-    Also yield the number of partly affected characters before and after them.
+    Also yield how many characters before and after them depend on it partly.
     """
     for shift in range(3):
         bits = 8 * (shift + len(raw))
@@ -268,7 +268,7 @@ class Rejected(MidturnError):  # noqa: N818 (a public name)
 
 
 def outcome_of(returned: object) -> Outcome:
-    """Convert a return value: outcomes, forms and questions are used directly, text is the
+    """Convert a return value: outcomes, forms and questions are used directly, a string is the
     result, and other values become JSON.
     """
     match returned:
@@ -285,13 +285,13 @@ def outcome_of(returned: object) -> Outcome:
 
 
 def failure(error: BaseException, hide: Callable[[str], str]) -> ToolError:
-    """Convert an exception. The model receives its type and message, and people receive the end
-    of the traceback. `hide` removes secrets from both texts.
+    """Convert an exception. The model receives its type and message, and people receive the end of
+    the traceback. `hide` removes secrets from both.
     """
     if isinstance(error, Rejected | NotAnswered):
         return ToolError(hide(str(error)))
     message = "".join(traceback.format_exception_only(error)).strip()
-    # before splitting, because a secret may have several lines
+    # before splitting, because a secret can contain line breaks
     trace = hide("".join(traceback.format_exception(error)))
     return ToolError(hide(message), tuple(trace.splitlines()[-_TRACE_LINES:]))
 
@@ -316,18 +316,18 @@ def _simpler(value: object) -> object:
     raise TypeError(f"`{type(value).__name__}` is not JSON")
 
 
-# one part in four of the kept text comes from the end, where programs report errors
+# a quarter of the kept text comes from the end, where programs report errors
 _TAIL_FRACTION = 4
-_NOTE_BYTES = 400  # number of bytes that are reserved for the note about omitted text
-# maximum factor by which a text grows in JSON. It limits the size of a result, because a result
-# that cannot be recorded would make its tool run again
+_NOTE_BYTES = 400  # bytes that are reserved for the note about omitted text
+# maximum factor by which text grows in JSON. It limits the size of a result: a result that is too
+# large to be recorded would make its tool run again
 _MAX_JSON_EXPANSION = 8
-_IMAGE_OVERHEAD = 100  # number of bytes of an image in an event, without the image data
+_IMAGE_OVERHEAD = 100  # size of an image in an event without the image data, in bytes
 
 
 def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
-    """Prepare an outcome for the model and the log. Secrets are removed, and the text is
-    shortened to `limits.tool_output`. Images that do not fit are left out.
+    """Prepare an outcome for the model and the log. Secrets are removed, the text is shortened to
+    `limits.tool_output`, and images that do not fit are left out.
     """
     match outcome:
         case Success(content, images, warning):
@@ -348,7 +348,7 @@ def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
 
 def _fitting(text: str, images: Sequence[Image], batch: int) -> tuple[Image, ...]:
     """Return the first images that can be recorded together with the text. If the event were too
-    large to record, the tool would run again.
+    large, it could not be recorded and the tool would run again.
     """
     room = (
         batch - len(msgspec.json.encode(text.encode("utf-8", "replace").decode())) - _NOTE_BYTES

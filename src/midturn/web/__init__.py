@@ -6,9 +6,8 @@ The page needs the extra `web`.
 
 try:
     from midturn.web.app import inbox
-except (
-    ModuleNotFoundError
-) as error:  # the extra is missing; if a module of midturn itself is missing, that is a bug
+# the extra is missing; if a module of midturn itself is missing, that is a bug
+except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] == "midturn":
         raise
     from midturn.extras import install_command

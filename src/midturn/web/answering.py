@@ -1,5 +1,5 @@
-"""Actions on the page of a question: answers, approvals, replies, reassignments, and steps of
-forms.
+"""Actions on the page of a question: answers, approvals, replies, reassignments, and the steps of a
+form.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class PageVisit:
     ) -> None:
         """Prepare the visit.
 
-        `secret_elsewhere` is the reason why secrets are not accepted here, or empty if they are
-        accepted.
+        `secret_elsewhere` is the reason why this page does not accept secrets, or empty if it
+        accepts them.
         """
         self._site = site
         self._secret_elsewhere = secret_elsewhere
@@ -79,7 +79,8 @@ class PageVisit:
     async def shown(self, carried: str | None = None, typed: Fields | None = None) -> ShownPage:
         """Return the content of the page.
 
-        A form continues from its encoded state `carried`, or without it from the saved draft.
+        A form continues from its encoded state `carried`. Without it, it continues from the saved
+        draft.
 
         Raises:
             QuestionError: A newer version of midturn asked this question, in an unknown format.
@@ -95,8 +96,7 @@ class PageVisit:
         return self._form_page(await self._form(await self._draft.read()), typed, is_draft=True)
 
     async def act(self, sent: Fields) -> Receipt | ShownPage:
-        """Process a submission. Return a receipt, or the next page of a form with several
-        questions.
+        """Process a submission. Return a receipt, or the next page of a form.
 
         Raises:
             PageAgain: The input is invalid.
@@ -109,7 +109,7 @@ class PageVisit:
             if changes_layout(sent.one("act")):
                 return await self._changed_layout(sent)
             return await self._change_assignment(sent.one("act"), sent) or await self._act(sent)
-        except QuestionError as error:  # the name of a person is invalid
+        except QuestionError as error:  # a person's name is invalid
             raise PageAgain(await self.shown(sent.text("walk"), sent), error.problems) from None
         except AnswerError as error:
             problems = (
@@ -117,17 +117,14 @@ class PageVisit:
             )
             try:
                 shown = await self.shown(sent.text("walk"), sent)
-            except (
-                AlreadyAnswered,
-                NotOpen,
-            ):  # the turn continued meanwhile, so only the error can be shown
+            # the turn continued in the meantime, so only the error can be shown
+            except (AlreadyAnswered, NotOpen):
                 raise NotOpen(str(error)) from None
             raise PageAgain(shown, tuple(problems)) from None
 
     async def _changed_layout(self, sent: Fields) -> ShownPage:
-        """Return the page after a change of its layout.
-
-        The page has one list item more or less, or shows the answer as JSON or as a form.
+        """Return the page after a change of its layout: a list item was added or removed, or the
+        answer is now edited as JSON or as a form.
         """
         if sent.one("act") == "as fields" and sent.text("answer").strip():
             _read_json(sent.text("answer"))
@@ -136,9 +133,9 @@ class PageVisit:
     async def _change_assignment(self, act: str | None, sent: Fields) -> Receipt | None:
         """Reassign the question, or withdraw an approval.
 
-        Return None if something else was submitted.
+        Return None if the submission does neither.
         """
-        store, id, user = (  # noqa: A001  the name in the API
+        store, id, user = (  # noqa: A001  as in the API
             self._site.board.port.store,
             self._question.id,
             self._visitor.name,
@@ -204,7 +201,7 @@ class PageVisit:
     async def _reply_or_stop(self, sent: Fields, reply: Replied | EndedTurn) -> Receipt:
         """Reply without an answer, or stop the turn.
 
-        The earlier answers of a form are recorded first, as at a terminal.
+        The earlier answers to a form are recorded first, as on the terminal.
         """
         in_form = self._question.kind == "tool" and self._question.form is not None
         given = (await self._form(read_steps(sent.text("walk")))).given if in_form else []
@@ -216,7 +213,7 @@ class PageVisit:
             )
         who = AnsweredBy("user", via="web", user=self._visitor.name)
         store = self._site.board.port.store
-        if isinstance(reply, EndedTurn):  # this check comes before any answer is recorded
+        if isinstance(reply, EndedTurn):  # checked before any answer is recorded
             await check_ending(store.port, store.admission, self._question.conversation, who)
         visit = StoredVisit(store, self._question, await self._turn(), who)
         for value in given:
@@ -334,8 +331,8 @@ class PageVisit:
                 return replace(page, about=self._question.digest, **self._permission_values(prompt))
 
     def _permission_values(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the fields about a permission for later calls, or nothing if no permission
-        is possible.
+        """Return the values of the fields for a permission for later calls. Return nothing if such
+        a permission is not possible.
         """
         writes = self._site.board.port.store.writes_rules
         scopes: list[Scope] = [each for each in prompt.scopes if writes or each == "conversation"]
@@ -376,8 +373,8 @@ class PageVisit:
     async def _finish(self, walk: FormWalk) -> Receipt:
         """Submit a complete form.
 
-        A form that contains a secret is passed to the turn directly. Other forms are submitted to
-        the store.
+        If the form contains a secret, the answers are passed directly to the turn. Otherwise, they
+        are submitted to the store.
         """
         given = walk.answers()
         if not any(isinstance(value, SecretValue) for value in given.values()):
@@ -392,7 +389,7 @@ class PageVisit:
         return Receipt(self._question.conversation, self._question.id, held=True)
 
     def _secret(self, sent: Fields) -> SecretValue:
-        """Return the typed secret. The content of its field is never sent back to the browser."""
+        """Return the typed secret. It is never sent back to the browser."""
         if self._secret_elsewhere:
             raise AnswerError([Problem("", self._secret_elsewhere)])
         typed = sent.one("secret") or ""
@@ -448,7 +445,7 @@ def _covers(prompt: Prompt) -> str:
 
 
 def _chosen_offer(question: OpenQuestion, sent: Fields) -> str:
-    """Return the selected permission among those that the asking agent offers (`asker.always`), or
+    """Return the permission that was selected from the asking agent's offers (`asker.always`), or
     an empty string.
     """
     offered = (

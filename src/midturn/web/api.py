@@ -64,10 +64,9 @@ _TYPE_NAMES = {
 
 
 async def questions(request: Request, visitor: Visitor, site: AppState) -> Response:
-    """Return the open questions.
+    """Return the open questions, sorted by time.
 
-    All questions are sorted by time. With `after` or `limit`, but without `conversation`, one page
-    is returned, sorted by conversation.
+    With `after` or `limit`, but without `conversation`, return one page, sorted by conversation.
     """
     del visitor
     wanted, after, limit = (
@@ -103,7 +102,7 @@ async def question(request: Request, visitor: Visitor, site: AppState) -> Respon
 
 
 async def answer(request: Request, visitor: Visitor, site: AppState) -> Response:
-    """Answer a question in exactly one way."""
+    """Answer a question. The body must contain exactly one way to answer."""
     body = await read_object(request)
     problems = _problems(body)
     if problems:
@@ -163,9 +162,8 @@ async def _answered(
 async def _digest_mismatch(
     found: OpenQuestion, error: errors.DigestMismatch, site: AppState
 ) -> Response:
-    """Reject an approval or an edit whose digest does not match the current question.
-
-    Return the current question.
+    """Reject an approval or an edit whose digest does not match the current question. Return the
+    current question.
     """
     now = await site.board.find(found.id)
     if now is None:
@@ -193,13 +191,13 @@ async def _submit(
 
 
 async def conversations(request: Request, visitor: Visitor, site: AppState) -> Response:
-    """Return a page of conversations, the newest first."""
+    """Return a page of conversations, newest first."""
     del visitor
     shown = await site.board.port.newest(
         CONVERSATIONS_PER_PAGE, request.query_params.get("before") or ""
     )
     titles = await site.board.titles(shown)
-    return JSONResponse([{"id": id, "title": titles[id]} for id in shown])  # noqa: A001  the name in the API
+    return JSONResponse([{"id": id, "title": titles[id]} for id in shown])  # noqa: A001  as in the API
 
 
 async def conversation(request: Request, visitor: Visitor, site: AppState) -> Response:
@@ -217,7 +215,7 @@ def _open_conversation(store: ConversationStore, id: str) -> tuple[dict[str, Jso
 
 
 def _encode_conversation(head: dict[str, Json], parts: Iterator[Part]) -> Iterator[bytes]:
-    """Yield the JSON of a conversation in parts, while the calling thread reads its events."""
+    """Yield the JSON of a conversation in parts. The calling thread reads the events."""
     yield msgspec.json.encode(head)[:-1] + b',"events":['
     comma = b""
     for part in parts:
@@ -264,7 +262,7 @@ def invalid_answer(problems: Sequence[errors.Problem]) -> Response:
 
 
 def _problems(body: Mapping[str, Json]) -> list[errors.Problem]:
-    """Return the problems of a request body that can be found without the question."""
+    """Return the errors in a request body that can be found without the question."""
     found = [
         errors.Problem(pointer_to("", key), f"unknown key. Allowed keys: {', '.join(_KEYS)}.")
         for key in body
@@ -297,7 +295,7 @@ def _problems(body: Mapping[str, Json]) -> list[errors.Problem]:
 
 
 def _pointer(body: Mapping[str, Json]) -> str:
-    """Return the JSON pointer of the answer in the body."""
+    """Return the JSON Pointer of the answer in the body."""
     return f"/{next(key for key in WAYS if key in body)}"
 
 

@@ -47,15 +47,15 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _KEEPALIVE = b": still here\n\n"
 # seconds between comments in an idle stream, because proxies and phones close idle streams
 KEEPALIVE_INTERVAL = 15.0
-# maximum duration of a stream; when the browser reconnects, the sign-in is checked again
+# maximum duration of a stream in seconds; the sign-in is checked again when the browser reconnects
 MAX_STREAM_SECONDS = 600.0
 
 
 async def events(request: Request, visitor: request_checks.Visitor, site: AppState) -> Response:
     """Stream changes as server-sent events.
 
-    The stream starts now, or after the last event that the browser has received. Without
-    `conversation`, the events are about questions. With `conversation`, they are the recorded
+    The stream starts now, or after the last event that the browser received. Without
+    `conversation`, it contains changes to questions. With `conversation`, it contains the recorded
     events of that conversation.
     """
     conversation = request.query_params.get("conversation")
@@ -85,9 +85,9 @@ async def events(request: Request, visitor: request_checks.Visitor, site: AppSta
 
 
 async def _all_questions(request: Request, site: AppState) -> AsyncGenerator[bytes | None]:
-    """Yield the changes of questions.
+    """Yield changes to questions.
 
-    If the browser was disconnected for so long that changes are missing, start with all open
+    If the browser was disconnected for too long, so that changes are missing, start with all open
     questions.
     """
     if "after" in request.query_params:
@@ -114,8 +114,8 @@ async def _one_conversation(
 ) -> AsyncGenerator[bytes | None]:
     """Yield the changes of one conversation: events recorded by any process, and its questions.
 
-    The ID of a message is the position of its event. Such an ID is valid on every server, and also
-    as `after`.
+    The ID of a message is the position of its event. It is valid on every server, and as the
+    parameter `after`.
     """
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     if given is not None and not re.fullmatch("[0-9]{1,9}", given):
@@ -143,9 +143,8 @@ async def _one_conversation(
                     found = await watch.look() if has_changed else []
                     for message in _encode_messages(found) or [None]:
                         yield message
-                    if (
-                        found and not found[0].position
-                    ):  # the conversation was removed or replaced; the browser reconnects
+                    # the conversation was removed or replaced; the browser reconnects
+                    if found and not found[0].position:
                         return
 
     return messages()
@@ -157,7 +156,7 @@ _LAST_POSITION = 999_999_999  # a number larger than every position in a convers
 def _encode_messages(changes: Sequence[StoreChange]) -> list[bytes]:
     """Encode changes as server-sent events.
 
-    Only the last message about a recorded event has an ID. If the connection breaks before that
+    Only the last message about a recorded event has an ID. If the connection is lost before that
     message, the browser receives all messages about the event again.
     """
     messages: list[bytes] = []
@@ -174,7 +173,7 @@ def _encode_messages(changes: Sequence[StoreChange]) -> list[bytes]:
     return messages
 
 
-MIN_COMPRESSED_BYTES = 4_096  # minimum number of bytes of a response that is compressed
+MIN_COMPRESSED_BYTES = 4_096  # smaller responses are not compressed
 _LOG = logging.getLogger(__name__)
 _Page: TypeAlias = Callable[[Request, request_checks.Visitor, AppState], Awaitable[Response]]
 _FILES = {
@@ -197,10 +196,10 @@ def inbox(
 
     Args:
         agent_or_store: The agent or store whose questions are shown.
-        user: Returns the name of the person who sent a request, or None for a stranger. A stranger
-            gets status 401. May be a coroutine function.
+        user: Returns the name of the person who sent a request, or None for a stranger, who gets
+            status 401. May be a coroutine function.
         may_answer: Final check whether a person may answer a question, as in `Agent`.
-        resume: Whether the page resumes turns of an agent. If False, turns are resumed by callers
+        resume: Whether the page resumes the agent's turns. If False, turns are resumed by callers
             of `agent.resume` or by a worker.
     """
     store = agent_or_store.store if isinstance(agent_or_store, Agent) else agent_or_store
@@ -227,8 +226,8 @@ def application(
 ) -> ASGIApp:
     """Return the application.
 
-    `names` are the host names that the application accepts, and `peers` the kinds of connections.
-    See `request_checks.RequestGate`.
+    `names` are the host names that the application accepts, and `peers` the connections that it
+    accepts. See `request_checks.RequestGate`.
     """
 
     def resume_answered(change: StoreChange) -> None:
@@ -284,7 +283,7 @@ def _for_visitors(site: AppState, show: _Page) -> Callable[[Request], Awaitable[
     async def shown(request: Request) -> Response:
         visitor = await request_checks.admitted(request, site.access)
         if site.resumer:
-            site.resumer.begin()  # here too, because a mounted application gets no lifespan events
+            site.resumer.begin()  # also here: a mounted application gets no lifespan events
         return (
             await stranger(request, site) if visitor is None else await show(request, visitor, site)
         )
@@ -320,7 +319,7 @@ def _push_routes(site: AppState) -> list[Route]:
 
 async def _static(request: Request) -> Response:
     """Return a static file. Browsers may cache it forever, because its URL contains a hash of all
-    files.
+    static files.
     """
     name = request.path_params["name"]
     if name not in _FILES or request.path_params["version"] != version():
@@ -346,9 +345,8 @@ async def _body_refused(request: Request, refused: BodyRefused) -> Response:
 
 
 async def _unavailable(request: Request, error: StoreError) -> Response:
-    """Return status 503 if the store cannot be read.
-
-    The page must not look like an empty inbox.
+    """Return status 503 if the store cannot be read, because the page must not look like an empty
+    inbox.
     """
     _LOG.info("the store cannot be read: %r", str(error))  # the response also contains the message
     return await _problem(request, HTTPException(503, str(error)))

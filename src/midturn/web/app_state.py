@@ -1,6 +1,5 @@
-"""State shared by all pages of one application, and a cache for repeated API requests.
-
-With the cache, a repeated request gets the response of the first one.
+"""State that all pages of an application share, and a cache that gives a repeated API request the
+response to the first one.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ _OK: Final = 200
 
 
 class IdempotencyCache:
-    """Caches the responses of recent answers by Idempotency-Key.
-
-    A repeated request with the same key gets the first response.
+    """Caches responses to recent answers by Idempotency-Key. A repeated request with the same key
+    gets the response to the first one.
     """
 
     def __init__(self) -> None:
@@ -51,9 +49,8 @@ class IdempotencyCache:
         body: Mapping[str, Json],
         work: Callable[[], Coroutine[Any, Any, Response]],
     ) -> Response:
-        """Run `work` once per name and return its response.
-
-        A request with the same name and a different body is rejected.
+        """Run `work` once per name, and return its response. A request with the same name and a
+        different body is rejected.
         """
         written = canonical(body)
         kept, task = self._cached.get(name, (b"", None))
@@ -71,16 +68,16 @@ class IdempotencyCache:
             while len(self._cached) > MAX_CACHED:
                 self._cached.popitem(last=False)
         response = await asyncio.shield(task)
-        if response.status_code != _OK:  # a failed answer may be sent again
+        if response.status_code != _OK:  # a failed answer can be sent again
             self._cached.pop(name, None)
         return Response(response.body, response.status_code, media_type=response.media_type)
 
 
 def is_server_stopping() -> bool:
-    """Return whether the server has received the signal to stop.
+    """Return whether the server received a signal to stop.
 
-    uvicorn waits for open responses before it notifies the application, so the signal handlers
-    are checked here.
+    uvicorn waits for open responses before it notifies the application, so this function checks
+    uvicorn's signal handlers.
     """
     handlers = (signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
     return any(
@@ -95,7 +92,7 @@ _STOP_CHECK_INTERVAL = 0.5  # seconds between checks whether the server is stopp
 class OpenStreams:
     """The open event streams.
 
-    While streams are open, one task checks whether the server is stopping. If so, it wakes all
+    While streams are open, a task checks whether the server is stopping. If so, it wakes all
     streams.
     """
 
@@ -118,7 +115,7 @@ class OpenStreams:
                 self._check = None
 
     async def _wake_at_stop(self, feed: Feed) -> None:
-        while not is_server_stopping():  # noqa: ASYNC110  uvicorn tells nobody
+        while not is_server_stopping():  # noqa: ASYNC110  uvicorn sends no notification
             await asyncio.sleep(_STOP_CHECK_INTERVAL)
         feed.look()
 
@@ -137,7 +134,7 @@ class Resumer(Protocol):
     async def give(
         self, question: OpenQuestion, answers: Mapping[str, Answered], user: str | None
     ) -> None:
-        """Resume a turn and pass the typed answers to it, including secrets."""
+        """Resume a turn and pass the submitted answers to it, including secrets."""
         ...
 
     def waits_for(self, question: OpenQuestion) -> bool:
@@ -147,22 +144,22 @@ class Resumer(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop resuming turns. A running step may finish; its turn stays open."""
+        """Stop resuming turns. A running step can finish; its turn stays open."""
         ...
 
 
 class AppState(Struct, frozen=True, kw_only=True):
-    """State shared by all pages of one application.
+    """State that all pages of an application share.
 
     Args:
         resumer: Resumes turns. None if other processes resume them.
-        signs_in: Whether midturn signs users in. False if the surrounding program signs them in.
-        secrets: True accepts secrets over any connection, and False over none. None accepts them
-            over private connections only.
+        signs_in: Whether midturn signs users in. False if the surrounding program does.
+        secrets: Connections over which secrets are accepted: True for all, False for none, and None
+            for private connections only.
         notifying: Sends notifications while the application runs.
         push: Sends web push notifications. None if they are not available.
-        elsewhere: The place where a secret can be entered if this page does not accept it. `{id}`
-            is replaced by the question ID.
+        elsewhere: Where to enter a secret if this page does not accept it. `{id}` is replaced with
+            the question ID.
         root: The workspace, where tools store diffs that are too long for a question.
     """
 
@@ -175,7 +172,7 @@ class AppState(Struct, frozen=True, kw_only=True):
     secrets: bool | None = None
     notifying: Callable[[OpenQuestionList], Coroutine[Any, Any, None]] | None = None
     push: Push | None = None
-    elsewhere: str = "Answer it where the turn runs, in its program or at its terminal."
+    elsewhere: str = "Answer it in the program or terminal that runs the turn."
     root: Path | None = None
     vault: SecretCache = field(default_factory=SecretCache)
     repeats: IdempotencyCache = field(default_factory=IdempotencyCache)

@@ -22,9 +22,8 @@ PROBLEM = "application/problem+json"
 
 
 def problem(status: int, error: str, message: str, **fields: Json) -> JSONResponse:
-    """Return an error response (RFC 9457).
-
-    The response has a code for programs, a sentence for people, and additional fields.
+    """Return an error response (RFC 9457), with a code for programs, a message for people, and
+    additional fields.
     """
     told = {
         "title": error.replace("_", " ").capitalize(),
@@ -59,7 +58,7 @@ class Fields:
         return self._fields.get(name, ())
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return all fields as pairs of name and value, so that they can be submitted again."""
+        """Return all fields as pairs of name and value, for submitting them again."""
         return [(name, value) for name, values in self._fields.items() for value in values]
 
 

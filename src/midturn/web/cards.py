@@ -1,6 +1,5 @@
-"""Cards of the inbox: a preview of each open question.
-
-A card has buttons if it shows the whole question.
+"""Cards of the inbox: a preview of each open question. A card that shows the whole question has
+buttons.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MAX_LINE_CHARS: Final = 160
 MAX_OPTIONS: Final = 4
 MAX_BUTTON_CHARS: Final = 24
 SEARCH_FROM: Final = 10
-"""Number of open questions above which the inbox has a search form."""
+"""The inbox has a search form if there are more open questions than this."""
 
 
 class CardLine(Struct, frozen=True):
@@ -40,8 +39,9 @@ class InboxCard(Struct, frozen=True):
     Args:
         lines: Beginning of the call, result or context.
         options: Labels of the first options.
-        more: Number of further options.
-        buttons: Answers that can be given without opening the question: sent value and label.
+        more: Number of other options.
+        buttons: Answers that can be given without opening the question, as pairs of value and
+            label.
     """
 
     lines: tuple[CardLine, ...] = ()
@@ -70,9 +70,8 @@ def card_of(question: OpenQuestion) -> InboxCard:
 
 
 def _buttons(question: OpenQuestion) -> Iterator[tuple[str, str]]:
-    """Yield the buttons of a card.
-
-    There are none if the question has a context or arguments, or needs several people.
+    """Yield the buttons of a card. A question has no buttons if it has a context or arguments, or
+    needs several people.
     """
     asked = question.question
     is_bare = not (asked.context or question.problem or question.form or question.asker)
@@ -102,9 +101,8 @@ def _buttons(question: OpenQuestion) -> Iterator[tuple[str, str]]:
 
 
 def _shows_all_arguments(question: OpenQuestion) -> bool:
-    """Return whether the question contains all arguments of its call.
-
-    This is so if the model has asked the question, because the arguments are the question.
+    """Return whether the question shows all arguments of its call. This is the case if the model
+    asked it, because the arguments are the question.
     """
     return question.source.source == "assistant"
 
@@ -145,10 +143,7 @@ def _change(change: FileChanges) -> Iterator[CardLine]:
 
 
 def _text_lines(text: str) -> Iterator[CardLine]:
-    """Yield the lines of a Markdown text without markup.
-
-    For a diff, yield only the changed lines.
-    """
+    """Yield the lines of Markdown text without markup, or the changed lines of a diff."""
     is_diff = False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -174,7 +169,7 @@ class QuestionFilter(Struct, frozen=True):
 
     Args:
         words: Words that the question must contain.
-        who: Name of the agent or tool.
+        who: Name of the agent, directory or tool.
         mine: Only questions assigned to `user`.
     """
 
@@ -185,7 +180,7 @@ class QuestionFilter(Struct, frozen=True):
 
     @classmethod
     def of(cls, query: Mapping[str, Any], user: str | None) -> QuestionFilter:
-        """Return the filter in a query string."""
+        """Return the filter that a query string describes."""
         return cls(
             str(query.get("q", "")), str(query.get("who", "")), query.get("mine") == "yes", user
         )
@@ -216,9 +211,8 @@ class QuestionFilter(Struct, frozen=True):
 
 
 def search_names(question: OpenQuestion) -> list[str]:
-    """Return the names by which a question can be filtered.
-
-    They are its agent, its directory, and its tool or other source.
+    """Return the names by which a question can be filtered: its agent, its directory, and its tool
+    or other source.
     """
     asker = question.asker
     return [

@@ -1,4 +1,4 @@
-"""Reads the diffs that tools store in the workspace if they are too long for the context of a
+"""Reads diffs that tools stored in the workspace because they are too long for the context of a
 question.
 """
 
@@ -10,13 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-MAX_BYTES: Final = 16 * 1024 * 1024  # maximum number of bytes of a stored diff
+MAX_BYTES: Final = 16 * 1024 * 1024  # maximum size of a stored diff
 
 
 def stored_diff(root: Path | None) -> Callable[[str], str | None]:
-    """Return a function that reads a diff from the workspace at `root`.
-
-    The argument of the function is a digest. If there is no such diff, the function returns None.
+    """Return a function that reads a diff from the workspace at `root`. Its argument is the digest
+    of the diff. It returns None if there is no such diff.
     """
     return lambda digest: (
         None if root is None else _read(root / ".midturn" / "output" / f"{digest[:16]}.txt", digest)

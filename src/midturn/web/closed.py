@@ -1,6 +1,4 @@
-"""Closed questions with their outcome, reasons for rejected answers, and places where a secret can
-be entered.
-"""
+"""Closed questions with their outcome, reasons for rejected answers, and where to enter secrets."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ from midturn.turn.view import TurnView, why_closed, why_superseded
 from midturn.web.app_state import AppState
 
 T = TypeVar("T")
-POLL_INTERVAL = 0.05  # seconds between two checks whether the answer to a question is recorded
+POLL_INTERVAL = 0.05  # seconds between checks whether the answer to a question is recorded
 MAX_POLLS = 20
 
 
@@ -66,17 +64,16 @@ class ClosedQuestion(Struct, frozen=True, kw_only=True):
     answered_by: AnsweredBy | None
     """The responder, or None if the question was not answered."""
     why: AlreadyAnswered | NotOpen
-    """The error for an answer that arrives now."""
+    """The error that an answer would get now."""
     answers: Sequence[tuple[str, str]] = ()
-    """The questions of the form with their answers, if the question belongs to a form."""
+    """The questions and answers of the form, if the question belongs to a form."""
     elsewhere: str = ""
-    """Reason why the question of another agent was closed without an answer from midturn."""
+    """Why another agent's question was closed without an answer through midturn."""
 
 
 async def recorded(port: Port, id: str) -> ClosedQuestion | None:
-    """Return an answered question with its outcome.
-
-    If its answer is not recorded yet, wait for it for at most one second.
+    """Return an answered question with its outcome. If the answer is not recorded yet, wait up to
+    one second for it.
     """
     for _ in range(MAX_POLLS):
         found = await closed(port, id)
@@ -87,7 +84,7 @@ async def recorded(port: Port, id: str) -> ClosedQuestion | None:
 
 
 async def closed(port: Port, id: str) -> ClosedQuestion | None:
-    """Return a closed question with its outcome. None if there was no such question."""
+    """Return a closed question with its outcome, or None if there is no such question."""
     at = parse_address(id)
     if at is None:
         return None
@@ -98,7 +95,7 @@ async def closed(port: Port, id: str) -> ClosedQuestion | None:
 
 
 def _find(store: ConversationStore, at: Address) -> ClosedQuestion | None:
-    """Search the last turn first and then the whole log, because a log may be long."""
+    """Search the last turn first and then the whole log, because a log can be long."""
     last = store.run_sync("look", store.port.look(at.conversation)).turn.events
     for events in chain(
         [last], (window.events for window in turns_in(store.parts_sync(at.conversation)))
@@ -137,9 +134,8 @@ def _closed(at: Address, event: Event, events: Sequence[Event]) -> ClosedQuestio
 
 
 def _form_answers(asked: Entry | None, events: Sequence[Event]) -> list[tuple[str, str]]:
-    """Return the questions of a form with their final answers.
-
-    The result is empty if the question does not belong to a form.
+    """Return the questions of a form with their final answers, or nothing if the question does not
+    belong to a form.
     """
     if not isinstance(asked, RequestEntry) or asked.event.form is None:
         return []
@@ -159,14 +155,12 @@ def _form_answers(asked: Entry | None, events: Sequence[Event]) -> list[tuple[st
 
 
 # --------------------------------------------------------------------------------------------------
-# Reasons for which an answer to an open question was not recorded. The page and the API use the
-# same messages and statuses.
+# Reasons why an answer to an open question was not recorded. The page and the API use the same
+# messages and statuses.
 
 
 class Rejection(Struct, frozen=True):
-    """Reason for which an answer was not recorded: HTTP status, a code for programs, and a sentence
-    for people.
-    """
+    """Why an answer was not recorded: HTTP status, code for programs, and message for people."""
 
     status: int
     error: str
@@ -191,14 +185,13 @@ def rejection_of(error: StoreError | PersonNeeded | NotAllowed) -> Rejection:
 
 
 # --------------------------------------------------------------------------------------------------
-# A secret is accepted only over a private connection, and only by a process that itself resumes
-# the turn.
+# A secret is accepted only over a private connection, and only by a process that resumes the turn
+# itself.
 
 
 async def secret_elsewhere(request: Request, site: AppState, question: OpenQuestion) -> str:
-    """Return why this page does not accept a secret, and where the secret can be entered.
-
-    Return an empty string if the page accepts the secret.
+    """Return why this page does not accept a secret, and where to enter it. Return an empty string
+    if the page accepts it.
     """
     there = site.elsewhere.format(id=question.id)
     if site.secrets is False:
@@ -207,23 +200,22 @@ async def secret_elsewhere(request: Request, site: AppState, question: OpenQuest
         return f"This server cannot accept secrets, because it does not resume turns. {there}"
     if site.secrets is not True and not is_private(request):
         return (
-            "Secrets are accepted over TLS or on this computer only. This connection may be"
+            "Secrets are accepted only over TLS or on this computer. This connection may be"
             f" neither. {there}"
         )
     if not site.resumer.waits_for(question) and await _is_running_elsewhere(
         site.board.port, question
     ):
         return (
-            "The turn is running in another process. Enter the secret there, or try again here when"
-            " the turn is waiting."
+            "The turn is running in another process. Enter the secret there, or try again when the"
+            " turn is waiting."
         )
     return ""
 
 
 def is_private(request: Request) -> bool:
-    """Return whether other users cannot read the connection.
-
-    This is so with TLS, or if both ends are loopback addresses.
+    """Return whether other users cannot read the connection: it uses TLS, or both ends are loopback
+    addresses.
     """
     if request.url.scheme == "https":
         return True
@@ -248,19 +240,19 @@ async def _is_running_elsewhere(port: Port, question: OpenQuestion) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# Reading the conversation in the URL
+# Reading the conversation that the URL names
 
 
 async def read_named(
     request: Request, site: AppState, read: Callable[[ConversationStore, str], T]
 ) -> T:
-    """Return the result of `read` for the conversation in the URL. Runs in a thread.
+    """Return the result of `read` for the conversation in the URL. `read` runs in a thread.
 
     Raises:
         HTTPException: There is no such conversation (404).
         StoreError: The store is unavailable, or the conversation cannot be read.
     """
-    id = request.path_params["id"]  # noqa: A001  the name in the URL
+    id = request.path_params["id"]  # noqa: A001  as in the URL
     try:
         return await site.board.port.apart(lambda store: read(store, id))
     except NoConversation:
@@ -268,6 +260,6 @@ async def read_named(
 
 
 def open_parts(store: ConversationStore, id: str) -> Iterator[Part]:
-    """Read the first part of a conversation now, and yield the other parts on demand."""
+    """Read the first part of a conversation now, and the other parts on demand."""
     parts = store.parts_sync(id)
     return chain([next(parts)], parts)

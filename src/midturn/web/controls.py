@@ -31,15 +31,12 @@ from midturn.web.schema_fields import SchemaField, fields_of
 ControlKind: TypeAlias = Literal[
     "boolean", "one", "several", "text", "secret", "number", "json", "fields"
 ]
-SEARCHED_FROM = 12  # minimum number of options of a control with a search field
+SEARCHED_FROM = 12  # a control with at least this number of options has a search field
 OTHER = "other"
 
 
 class ControlOption(Struct, frozen=True):
-    """One option.
-
-    `place` is its position among the options, which is also its value in the form.
-    """
+    """One option. `place` is its index among the options, which is also its value in the form."""
 
     place: int
     label: str
@@ -49,13 +46,14 @@ class ControlOption(Struct, frozen=True):
 
 
 class Control(Struct, frozen=True, kw_only=True):
-    """The control of a question.
+    """The control for a question.
 
     Args:
         text: Content of the field.
         limits: HTML attributes of the field.
         hint: Description of a valid answer.
-        is_empty_meant: Whether an empty text was submitted before. A second empty text is accepted.
+        is_empty_meant: Whether empty text was submitted before. If it is submitted again, it is
+            accepted.
         form: Fields for an answer with a JSON Schema, if the schema can be shown as a form.
         has_form: Whether an answer that is edited as JSON can also be edited as a form.
     """
@@ -82,7 +80,7 @@ class Control(Struct, frozen=True, kw_only=True):
 def control_of(
     question: Question[Any], start: Json | UnsetType, typed: Fields | None = None
 ) -> Control:
-    """Return the control of a question. Its content is `start` or the rejected input."""
+    """Return the control for a question, filled with `start` or with the rejected input."""
     return _drawn(question, start, typed) or _plain(question, start, typed)
 
 
@@ -112,10 +110,10 @@ def _plain(question: Question[Any], start: Json | UnsetType, typed: Fields | Non
 def _drawn(
     question: Question[Any], start: Json | UnsetType, typed: Fields | None
 ) -> Control | None:
-    """Return the form for an answer with a JSON Schema, or a JSON field if the person has switched
-    to JSON.
+    """Return the form for an answer with a JSON Schema, or a JSON field if the person switched to
+    JSON.
 
-    Return None if the schema has another control.
+    Return None if the schema has another kind of control.
     """
     kind = question.answer_type
     if not isinstance(kind, SchemaType):
@@ -145,10 +143,9 @@ def _back_to_form(schema: JsonObject, typed: Fields) -> Control | None:
 def native(
     question: Question[Any],
 ) -> BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType:
-    """Return the answer type that determines the control.
-
-    It differs from the question's type for a schema of a boolean, a few values or a text, which has
-    the simpler control of these types.
+    """Return the answer type that determines the control. It differs from the question's type if
+    the question has a schema for a boolean, a few values or a string: the control is then the
+    simpler one for that type.
     """
     kind = question.answer_type
     if not isinstance(kind, SchemaType):
@@ -254,10 +251,10 @@ def _described(schema: JsonObject) -> str:
 
 
 def sent_answer(question: Question[Any], sent: Fields) -> Json:
-    """Return the submitted answer. A secret is the typed string.
+    """Return the submitted answer. A secret is the string that was typed.
 
     Raises:
-        AnswerError: The fields are not an answer. Its message can be shown to the person.
+        AnswerError: The fields are not an answer. The message can be shown to the person.
     """
     if sent.one("act") == "skip" and question.optional:
         return None
@@ -331,7 +328,7 @@ def _typed_text(sent: Fields, question: Question[Any]) -> str:
         again = (
             "Select Skip to leave it empty."
             if question.optional
-            else "Send it again to answer with an empty text."
+            else "Send it again to submit an empty answer."
         )
         _refuse(f"The field is empty. {again}")
     return text
@@ -363,10 +360,10 @@ class FormPage(Struct, frozen=True, kw_only=True):
     Args:
         covers: Description of the calls or questions for which the answer can be remembered. Empty
             if it cannot be remembered.
-        holds_on: Whether the answer can be remembered for the conversation.
+        holds_on: Whether the answer can be remembered for the whole conversation.
         carried: Encoded state of the form that contains the question.
         is_draft: Whether that state was restored from an earlier visit.
-        secret_elsewhere: Reason why a secret is not accepted here. Empty if it is accepted.
+        secret_elsewhere: Why a secret is not accepted on this page. Empty if it is accepted.
     """
 
     asked: Question[Any]
@@ -400,10 +397,10 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     """A call, result or form that has to be approved.
 
     Args:
-        scopes: Scopes that the permission of a call may have.
+        scopes: Scopes that the permission for a call can have.
         allows: Description of the calls that the permission would allow.
-        beyond: An example of a call that the permission would not allow.
-        editable: The text that can be edited.
+        beyond: Example of a call that the permission would not allow.
+        editable: The editable text.
         about: Digest of the call, result or form.
     """
 
@@ -425,10 +422,9 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
 ShownPage: TypeAlias = FormPage | ReviewPage | DecisionPage
 
 
-class PageAgain(Exception):  # noqa: N818  the name says what happens next
-    """The submitted fields were rejected.
-
-    `shown` is the page to show again, and `problems` are the reasons.
+class PageAgain(Exception):  # noqa: N818  named for what the page does next
+    """The submitted fields were rejected. `shown` is the page to show again, and `problems` are the
+    reasons.
     """
 
     def __init__(self, shown: ShownPage, problems: tuple[Problem, ...]) -> None:
@@ -442,10 +438,10 @@ class PageAgain(Exception):  # noqa: N818  the name says what happens next
 
 
 def typed_value(field: SchemaField) -> Json:
-    """Return the answer that was typed into a form.
+    """Return the answer that was entered in a form.
 
     Raises:
-        AnswerError: A field is missing or invalid. Each problem has the pointer of its field.
+        AnswerError: A field is missing or invalid. Each problem has the JSON Pointer of its field.
     """
     problems: list[Problem] = []
     value = _value(field, problems)

@@ -25,7 +25,7 @@ from midturn.web.timeline import waited
 
 
 class QuestionFact(Struct, frozen=True, kw_only=True):
-    """One question, or one approval that was requested from people.
+    """One question, or one approval that people were asked for.
 
     Args:
         tool: Name of the tool.
@@ -34,7 +34,8 @@ class QuestionFact(Struct, frozen=True, kw_only=True):
         closed_at: Time of the answer. Empty while the question is open.
         by: Kind of the responder, such as `user`. Empty if there is none.
         waited: Response time in seconds.
-        overturns: Whether a person overruled the denial of a model. None in all other cases.
+        overturns: Whether a person overruled a model's denial. None unless a person answered after
+            a model.
         person: Name of the person who answered.
         is_refused: Whether an approval was denied. None for a question.
         address: Relative URL of the question in its conversation.
@@ -53,7 +54,7 @@ class QuestionFact(Struct, frozen=True, kw_only=True):
 
 
 def question_facts(conversation: Conversation) -> Iterator[QuestionFact]:
-    """Yield all questions and approvals of a conversation, the oldest first."""
+    """Yield all questions and approvals in a conversation, oldest first."""
     names = {call.event_id: call.name for call, _ in calls(conversation.events)}
     for entry in transcript_entries(conversation.events):
         match entry:
@@ -117,14 +118,14 @@ def _overturns(request: InquiryRequest, response: InquiryResponse | None) -> boo
     return response.answer is True
 
 
-# maximum number of conversations in searches and statistics, starting with the newest
+# searches and statistics cover at most this number of conversations, the newest ones
 NEWEST = 1_000
-OPEN_TTL = 30.0  # seconds for which an open conversation stays cached
-FINISHED_TTL = 600.0  # seconds for which a finished conversation stays cached
+OPEN_TTL = 30.0  # seconds that an open conversation stays in the cache
+FINISHED_TTL = 600.0  # seconds that a finished conversation stays in the cache
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """A conversation in the list, with its questions."""
+    """A conversation in a list, with its questions."""
 
     id: str
     title: str
@@ -147,7 +148,7 @@ class ConversationCache:
     async def newest(self, limit: int = NEWEST) -> list[Summary]:
         """Return the newest conversations. Unreadable conversations are left out."""
         ids = await self._port.newest(limit)
-        found = [summary for id in ids if (summary := await self._summary(id))]  # noqa: A001  the name in the API
+        found = [summary for id in ids if (summary := await self._summary(id))]  # noqa: A001  as in the API
         self._cached = {id: self._cached[id] for id in ids if id in self._cached}  # noqa: A001  as above
         return found
 
@@ -164,7 +165,7 @@ class ConversationCache:
         return summary
 
     async def newest_before(self, before: str, limit: int) -> list[Summary]:
-        """Return a page of conversations, the newest first. Only these conversations are read."""
+        """Return a page of conversations, newest first. Only these conversations are read."""
         return [
             summary
             for id in await self._port.newest(limit, before)  # noqa: A001  as above
@@ -181,9 +182,8 @@ class ConversationCache:
 
 
 def matching(summaries: Sequence[Summary], words: str, label: str) -> list[Summary]:
-    """Return the conversations with the label `label` whose text contains all words.
-
-    The text is the title, the labels and the requests.
+    """Return the conversations that have the label `label`, if it is not empty, and contain all
+    words in their title, labels or requests.
     """
     wanted = words.casefold().split()
     return [

@@ -1,4 +1,4 @@
-"""Hints for fields: bounds, formats and simple patterns in words."""
+"""Hints for fields: describes bounds, formats and simple patterns in words."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PART: Final = re.compile(r"a-z|A-Z|0-9|\\[dw]|\\?.")
 
 
 def text_hints(schema: JsonObject) -> list[str]:
-    """Return hints about a valid text."""
+    """Return hints about a valid string."""
     hints = [
         words.format(bound, "" if bound == 1 else "s")
         for words, key in _LENGTHS

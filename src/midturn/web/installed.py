@@ -1,5 +1,5 @@
-"""The page as an installed web app: manifest, service worker, push subscriptions and pressed
-buttons.
+"""The page as an installed web app: manifest, service worker, push subscriptions, and the buttons
+of notifications.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 _THEME_COLOR = "#1f6f5c"
 _PUSH_UNAVAILABLE = (
-    "Push notifications need a permanent address of the page: its own host name, or the one of"
-    " --url."
+    "Push notifications need a page with a permanent address: its own host name, or the address"
+    " that --url sets."
 )
 
 
@@ -79,9 +79,8 @@ async def worker(request: Request) -> Response:
 
 
 def available_push(request: Request, site: AppState) -> Push | None:
-    """Return the push sender.
-
-    Return None at a shared host name, because other servers could show notifications there.
+    """Return the push sender. Return None for a shared host name, because other servers with this
+    name could show notifications.
     """
     return None if has_shared_name(request.scope) else site.push
 
@@ -108,8 +107,8 @@ async def subscribe(request: Request, visitor: Visitor, site: AppState) -> Respo
 
 
 async def press(request: Request, visitor: Visitor, site: AppState) -> Response:
-    """Record the answer of a pressed button of a notification, with the same checks as on the page
-    of the question.
+    """Record the answer of a notification button, with the same checks as on the page of the
+    question.
     """
     push = available_push(request, site)
     token = (await read_object(request)).get("token")

@@ -1,9 +1,9 @@
-"""One-time codes and the sign-ins they create. Both are stored in memory only, and end with the
-server.
+"""One-time codes, and the sign-ins that they create. Both are stored only in memory and are lost
+when the server stops.
 
-The browser stores a sign-in as a cookie. If the host name is shared with other servers of the
-machine, these servers also get the cookie. The sign-in then also has a key, and the cookie alone
-gives no access.
+The browser stores a sign-in as a cookie. If other servers on the machine have the same host name,
+they also receive the cookie. In this case the sign-in also has a key, and the cookie alone gives no
+access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CODE_LENGTH, GROUP_LENGTH = 16, 4
 
 
 class SignIn(Struct, kw_only=True):
-    """A signed-in browser. If `needs_key` is true, the cookie alone gives no access."""
+    """A signed-in browser. If `needs_key` is true, the cookie alone does not give access."""
 
     id: str
     device: str
@@ -49,7 +49,7 @@ class Keyring:
         self._clock = clock
         self._codes: dict[str, float] = {}
         self._sign_ins: dict[str, SignIn] = {}
-        self._ids: dict[str, str] = {}  # IDs of sign-ins, by hash of their token and key
+        self._ids: dict[str, str] = {}  # IDs of sign-ins, by the hashes of their token and key
 
     def new_code(self) -> str:
         """Return a code that works once, for five minutes."""
@@ -82,14 +82,13 @@ class Keyring:
         return entered
 
     def by_token(self, token: str) -> SignIn | None:
-        """Return the sign-in of a cookie.
-
-        If the sign-in needs a key, the cookie alone gives no access.
+        """Return the sign-in that a cookie's token identifies, or None. If the sign-in needs a key,
+        the cookie alone does not give access.
         """
         return self._lookup(f"token {token}")
 
     def by_key(self, key: str) -> SignIn | None:
-        """Return the sign-in of a key."""
+        """Return the sign-in that a key identifies, or None."""
         return self._lookup(f"key {key}")
 
     def holds(self, id: str) -> bool:
@@ -119,13 +118,12 @@ class Keyring:
         return self._sign_ins[id]
 
     def _is_valid_since(self, since: float, seconds: float) -> bool:
-        return (
-            -seconds < self._clock() - since < seconds
-        )  # if the clock was set back, codes must not stay valid for years
+        # if the clock was set back, codes must not stay valid for years
+        return -seconds < self._clock() - since < seconds
 
 
 def _code_hash(code: str) -> str:
-    """Return the hash of a typed code. Case, spaces and hyphens do not matter."""
+    """Return the hash of a typed code. Case, spaces and hyphens are ignored."""
     return _hash("".join(code.split()).replace("-", "").upper())
 
 

@@ -32,7 +32,7 @@ WAYS = (
     "pass_to",
     "take_back",
 )
-"""The ways to answer. Each request has exactly one."""
+"""The ways to answer. Each request contains exactly one of them."""
 
 
 class FormShape(Struct):
@@ -43,11 +43,11 @@ class FormShape(Struct):
 
 
 class AskerShape(Struct):
-    """The agent of another program that asks.
+    """The agent from another program that asks.
 
-    `waits` is whether the process of the agent waits for the answer. `cwd` is its working
-    directory, `said` its last message, and `subagent` the name of the sub-agent that asks. `always`
-    are the permissions that the agent offers to remember after an approval.
+    `waits` is whether the agent's process waits for the answer. `cwd` is its working directory,
+    `said` its last message, and `subagent` the name of the sub-agent that asks. `always` lists the
+    permissions that the agent offers to remember after an approval.
     """
 
     name: str
@@ -64,7 +64,7 @@ class AskerShape(Struct):
 
 class QuestionShape(Struct):
     """An open question. `question` is the question itself, and `arguments` are the arguments of the
-    call that asks.
+    call that asks it.
 
     `answer_schema` is the JSON Schema of an answer. If a result has to be approved, `content` and
     `is_error` describe the result. `problem` is the tool's objection to the previous answer.
@@ -108,12 +108,13 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     `remember` applies an approval or a denial for the rest of the turn. For the call of another
     agent, it is one of the offers in `asker.always`. `digest` is the digest of the question as it
+    agent, it is one of the offers in `asker.always`. `digest` is the digest of the question that
     was shown, or at least its first 8 characters. An approval or an edit counts only if the
     question has not changed. `about` is the old name of `digest`; send only one of the two.
 
     `scope` (`conversation`, `project`, `everywhere`) also allows later calls with equal arguments.
     With the `value` of a question that allows it, the scope `conversation` remembers the answer for
-    the conversation. A scope is rejected if certain people have to decide.
+    the conversation. A scope is rejected if only named people may decide.
     """
 
     value: Any = UNSET
@@ -135,11 +136,11 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
 class ReceiptShape(Struct):
     """The answer is stored.
 
-    `held` is whether a process runs the turn now, and `votes` the number of people who have
+    `held` is whether a process is running the turn now, and `votes` the number of people who
     approved. `standing` says where a permission for later calls was written, or why it was not
     written.
 
-    `proposed` is true if an edit was recorded but is not decided yet. Other people have to decide
+    `proposed` is true if an edit was recorded but is not decided yet: other people have to decide
     it, or the process that runs the turn has to check the rules for it first.
     """
 
@@ -152,7 +153,7 @@ class ReceiptShape(Struct):
 
 
 class ProblemShape(Struct):
-    """One problem. `pointer` is its place, as a JSON pointer into the request body."""
+    """One validation error. `pointer` is a JSON Pointer to the invalid part of the request body."""
 
     pointer: str
     message: str
@@ -161,8 +162,9 @@ class ProblemShape(Struct):
 class ErrorShape(Struct, omit_defaults=True):
     """An error (RFC 9457), with a code for programs.
 
-    `problems` are the reasons why an answer is invalid. `answered_by` is the responder of the first
-    answer. With `digest_mismatch`, `question` is the current question and `digest` its digest.
+    `problems` lists the reasons why an answer is invalid. `answered_by` is the person or model that
+    answered first. With `digest_mismatch`, `question` is the current question and `digest` its
+    digest.
     """
 
     title: str
@@ -211,12 +213,12 @@ _ERRORS: Final = {
     ),
     "404": "There is no question or conversation with this ID.",
     "409": (
-        "Another answer came first, the question has changed (`digest_mismatch`), the answer is a"
+        "Another answer came first, the question changed (`digest_mismatch`), the answer is a"
         " secret, the turn was started elsewhere, or the conversation is locked."
     ),
     "410": (
-        "The question was closed without an answer. The message says why. `deadline_passed` has the"
-        " `deadline`."
+        "The question was closed without an answer. The message says why. `deadline_passed`"
+        " includes the `deadline`."
     ),
     "413": "The body is too large.",
     "415": "The body is not JSON.",
@@ -249,7 +251,7 @@ def document(base: str = "", cookie: str | None = None) -> dict[str, Any]:
         "info": {
             "title": "midturn",
             "version": __version__,
-            "description": "The open questions of agents, and the way to answer them.",
+            "description": "The open questions from agents, and how to answer them.",
         },
         "servers": [{"url": base or "/"}],
         "paths": _paths(),
@@ -266,12 +268,12 @@ def document(base: str = "", cookie: str | None = None) -> dict[str, Any]:
 def _paths() -> dict[str, Any]:
     one, conversation = (
         [_parameter("id", "path", "The ID.")],
-        _parameter("conversation", "query", "Only questions of this conversation."),
+        _parameter("conversation", "query", "Only questions in this conversation."),
     )
     after = _parameter(
         "after",
         "query",
-        "Return the questions after this ID. Pages are sorted by conversation, the oldest first.",
+        "Return the questions after this ID. Pages are sorted by conversation, oldest first.",
     )
     limit = _parameter("limit", "query", "Maximum number of questions.")
     limit["schema"] = {"type": "integer", "minimum": 1, "maximum": MOST_ON_A_PAGE}
@@ -288,7 +290,7 @@ def _paths() -> dict[str, Any]:
     return {
         "/api/questions": {
             "get": _operation(
-                "List the open questions, the oldest first.", _list_of(QuestionShape), paged, "400"
+                "List the open questions, oldest first.", _list_of(QuestionShape), paged, "400"
             )
         },
         "/api/questions/{id}": {
@@ -306,7 +308,7 @@ def _paths() -> dict[str, Any]:
         },
         "/api/conversations": {
             "get": _operation(
-                "List the conversations, the newest first, 100 per page.",
+                "List the conversations, newest first, 100 per page.",
                 _list_of(SummaryShape),
                 [before],
             )

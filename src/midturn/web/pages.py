@@ -74,13 +74,14 @@ class Group(Struct, frozen=True):
 
 
 PAGE_SIZE = 50
-"""Number of questions on a page of the inbox."""
+"""Number of questions per page of the inbox."""
 
 
 async def waiting(request: Request, visitor: Visitor, site: AppState) -> Response:
     """Show a page of the inbox.
 
-    For the script of the page, return only the list, one group, or the number of open questions.
+    For requests from the page's script, return only the list, one group, or the number of open
+    questions.
     """
     board, part = site.board, request.query_params.get("part")
     if part == "group":
@@ -117,7 +118,7 @@ _SINGLE_PAGE = {"number": 1, "pages": 1, "is_filtered": False, "filtered": ""}
 
 
 def _next_question(found: Waiting, done: ClosedQuestion | None) -> OpenQuestion | None:
-    """Return the next question: another question of the same conversation, or the oldest."""
+    """Return the next question: another question of the same conversation, or the oldest one."""
     if done is None:
         return None
     same = (
@@ -163,7 +164,7 @@ async def _page_values(
 
 
 def _by_conversation(questions: Iterable[OpenQuestion]) -> list[OpenQuestion]:
-    """Sort questions by conversation, in the order of the oldest question of each."""
+    """Sort questions by conversation, in the order of each conversation's oldest question."""
     found: dict[str, list[OpenQuestion]] = {}
     for question in questions:
         found.setdefault(question.conversation, []).append(question)
@@ -171,7 +172,7 @@ def _by_conversation(questions: Iterable[OpenQuestion]) -> list[OpenQuestion]:
 
 
 async def grouped(board: OpenQuestionList, questions: Iterable[OpenQuestion]) -> list[Group]:
-    """Group questions by conversation, in the order of the oldest question of each."""
+    """Group questions by conversation, in the order of each conversation's oldest question."""
     together = {
         conversation: list(asked)
         for conversation, asked in groupby(_by_conversation(questions), attrgetter("conversation"))
@@ -185,9 +186,8 @@ async def grouped(board: OpenQuestionList, questions: Iterable[OpenQuestion]) ->
 async def frame(
     site: AppState, visitor: Visitor, title: str, found: Waiting | None = None
 ) -> dict[str, object]:
-    """Return the values of the frame around every page.
-
-    `found` are the open questions, if they were already read.
+    """Return the values for the frame around every page. `found` are the open questions, if they
+    were already read.
     """
     waits = (found or await site.board.waiting()).count
     push_key = site.push.keys.public if site.push else ""
@@ -206,7 +206,7 @@ async def frame(
 
 
 async def stats(request: Request, visitor: Visitor, site: AppState) -> Response:
-    """Show the statistics of the newest conversations."""
+    """Show statistics about the newest conversations."""
     every = await site.library.newest()
     added = compute_statistics(fact for one in every for fact in one.asked)
     people = people_sums(fact for one in every for fact in one.waited)
@@ -234,7 +234,7 @@ _FORMATS = {
 
 
 async def conversations(request: Request, visitor: Visitor, site: AppState) -> Response:
-    """List conversations, the newest first."""
+    """List conversations, newest first."""
     words, label = request.query_params.get("q", ""), request.query_params.get("label", "")
     before = request.query_params.get("before", "")
     if words or label:
@@ -264,13 +264,12 @@ async def conversations(request: Request, visitor: Visitor, site: AppState) -> R
 
 
 async def conversation(request: Request, visitor: Visitor, site: AppState) -> Response:
-    """Show the last turns of a conversation, or the turns before a given turn.
-
-    For the script of the page, return only the timeline.
+    """Show the last turns of a conversation, or the turns before a given turn. For requests from
+    the page's script, return only the timeline.
     """
     number = request.query_params.get("before", "")
     before = int(number) if re.fullmatch("[1-9][0-9]{0,8}", number) else None
-    read = await read_named(request, site, lambda store, id: excerpt(store, id, before))  # noqa: A006  the name in the API
+    read = await read_named(request, site, lambda store, id: excerpt(store, id, before))  # noqa: A006  as in the API
     open_ids = {question.request.event_id for question in await site.board.waiting_in(read.id)}
     values = {"conversation": read, "open_ids": open_ids}
     if request.query_params.get("part") == "timeline":
@@ -288,7 +287,7 @@ async def export(request: Request, visitor: Visitor, site: AppState) -> Response
         raise HTTPException(
             404, f"Unknown format {form!r}. Allowed formats: {', '.join(_FORMATS)}."
         )
-    id = request.path_params["id"]  # noqa: A001  the name in the API
+    id = request.path_params["id"]  # noqa: A001  as in the API
     parts = await read_named(request, site, open_parts)
     suffix, media_type = _FORMATS[form]
     name = (
@@ -329,7 +328,7 @@ def _zip(files: JpFiles) -> bytes:
 
 
 class LastExchange(Struct, frozen=True):
-    """The last exchange before a question: a request and a reply."""
+    """The last request and reply before a question."""
 
     asked: str = ""
     said: str = ""
@@ -411,10 +410,8 @@ _ASSIGNMENT_ACTS = ("pass", "take-back")
 
 
 async def _next_page(visit: _Visit, found: OpenQuestion, sent: Fields, *, stays: bool) -> str:
-    """Return the URL to redirect to.
-
-    If `stays` is true, it is the page of the same question, because other people still have to
-    approve.
+    """Return the URL to redirect to. If `stays` is true, it is the page of the same question,
+    because other people still have to approve.
     """
     base = str(visit.request.scope.get("root_path", "")).rstrip("/")
     if stays:
@@ -463,8 +460,10 @@ def _lines_page(request: Request) -> int:
 async def _render_closed(
     visit: _Visit, sent: Fields | None = None, why: AlreadyAnswered | NotOpen | None = None
 ) -> Response:
-    """Show how a question was closed. If a form was `sent`, also show why it was not saved."""
-    id = visit.request.path_params["id"]  # noqa: A001  the name in the API
+    """Show how a question was closed. If a form was submitted (`sent`), also show why it was not
+    saved.
+    """
+    id = visit.request.path_params["id"]  # noqa: A001  as in the API
     found = await recorded(visit.site.board.port, id)
     is_unknown = why is None and found is None
     why = why or (found.why if found else no_question(id))
@@ -492,11 +491,11 @@ async def _render_closed(
 
 
 async def _last_exchange(site: AppState, found: OpenQuestion) -> LastExchange:
-    if found.asker:  # the conversation of another agent is not stored here
+    if found.asker:  # another agent's conversation is not in the store
         return LastExchange()
     try:
         turn = await site.board.port.last_turn(found.conversation)
-    except MidturnError:  # the last exchange is optional
+    except MidturnError:  # the page works without it
         return LastExchange()
     return _exchange_before(turn, found)
 
@@ -525,10 +524,8 @@ _ACTS: Final = ("approve", "refuse", "answer", "skip", None)
 
 
 class _Outcome(Struct, frozen=True):
-    """The result of one of several answers.
-
-    `votes` is set if other people still have to approve. `why` is the reason why the answer was not
-    saved.
+    """The result of one of several answers. `votes` is set if other people still have to approve.
+    `why` is the reason why the answer was not saved.
     """
 
     question: OpenQuestion
@@ -537,9 +534,8 @@ class _Outcome(Struct, frozen=True):
 
 
 def similar(question: OpenQuestion, others: Iterable[OpenQuestion]) -> list[OpenQuestion]:
-    """Return a question and its similar questions. They have the same tool and the same kind.
-
-    Questions of forms, secrets, results and reviews are answered one at a time.
+    """Return a question and the questions that are similar to it: they have the same tool and kind.
+    Questions in forms, secrets, results and reviews are answered one at a time.
     """
     if question.kind not in ("tool", "run") or question.form is not None or holds_secret(question):
         return [question]
@@ -613,9 +609,8 @@ async def _visible_pages(
 
 
 def _voters(site: AppState, question: OpenQuestion) -> list[str]:
-    """Return the names of the people who have approved.
-
-    People who are no longer in the configuration are marked.
+    """Return the names of the people who approved. People who are no longer in the configuration
+    are marked.
     """
     now = site.board.port.store.admission.people if question.request.configured else None
     names = question.whose.voters if question.whose else ()
@@ -628,9 +623,8 @@ def _voters(site: AppState, question: OpenQuestion) -> list[str]:
 async def _answer_all(
     site: AppState, visitor: Visitor, chosen: Sequence[OpenQuestion], sent: Fields
 ) -> tuple[Sequence[Problem], Sequence[_Outcome]]:
-    """Answer the questions one after the other.
-
-    If the answer is invalid for the first question, no answer is recorded.
+    """Answer the questions one after the other. If the answer is invalid for the first question, no
+    answers are recorded.
     """
     if not chosen or sent.one("act") not in _ACTS:
         return [Problem("", "Select at least one question and an answer.")], ()

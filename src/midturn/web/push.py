@@ -2,10 +2,10 @@
 
 Notifications are encrypted for the browser and sent through the push service of the browser's
 vendor. A subscription belongs to the sign-in under which it was created. While the sign-in is
-valid, a notification has the text of the question, and also buttons if the text is the whole
-subject. After that, it only says that a question is open. The URL of the push service comes from
-the browser, so the URL is checked: notifications are sent only over TLS, and never to this machine
-or a private network.
+valid, a notification contains the text of the question, and also buttons if the text is the whole
+subject. After that, it only says that a question is open. The browser chooses the URL of the push
+service, so the URL is checked: notifications are sent only over TLS, and never to this machine or a
+private network.
 """
 
 from __future__ import annotations
@@ -53,18 +53,17 @@ from midturn.web.keyring import SIGN_IN_SECONDS
 from midturn.web.request_checks import Access, CookieAccess, Visitor
 
 MAX_VISIBLE_CHARS: Final = 120
-"""Maximum length of a text that every browser shows completely, on three lines.
-
-A notification with a longer text has no buttons.
+"""Maximum length of a text that every browser shows completely, on three lines. A notification with
+a longer text has no buttons.
 """
 MAX_VISIBLE_LINES: Final = 3
 MAX_BODY_CHARS: Final = 600
 MAX_BROWSERS: Final = 40
 MAX_TOKENS: Final = 2_000
 MAX_ENDPOINT_CHARS: Final = 1_000
-# maximum number of bytes of an encrypted record that push services accept
+# maximum size of an encrypted record that push services accept, in bytes
 _RECORD_SIZE: Final = 4_096
-# seconds for which a push service stores a notification for an offline browser
+# seconds that a push service stores a notification for an offline browser
 TTL_SECONDS: Final = 24 * 60 * 60
 TIMEOUT: Final = 10.0
 RETRY_DELAYS: Final = (1.0, 5.0)
@@ -74,10 +73,8 @@ _TOO_MANY, _SERVER_ERROR, _ACCEPTED = 429, 500, range(200, 300)
 
 
 class Subscription(Struct, kw_only=True):
-    """A browser that receives notifications.
-
-    `sign_in` is the sign-in of its last request, and `confirmed` the time of that request in
-    seconds since the epoch.
+    """A browser that receives notifications. `sign_in` is the sign-in of its last request, and
+    `confirmed` the time of that request in seconds since the epoch.
     """
 
     endpoint: str
@@ -100,9 +97,7 @@ class _PushFile(Struct):
 
 
 class ButtonAction(Struct, frozen=True):
-    """The effect of a button: the answer of one person to one question, as the question
-    was shown.
-    """
+    """What a button does: it gives a person's answer to a question, as the question was shown."""
 
     question: str
     user: str | None
@@ -116,9 +111,8 @@ class ButtonAction(Struct, frozen=True):
 
 
 class PushKeys:
-    """The signing key and the subscribed browsers, in one private file.
-
-    If the address of the page changes, all browsers are removed.
+    """The signing key and the subscribed browsers, in one private file. If the address of the page
+    changes, all browsers are removed.
     """
 
     def __init__(self, file: Path, address: str, clock: Callable[[], float] = time.time) -> None:
@@ -137,15 +131,14 @@ class PushKeys:
 
     @property
     def public(self) -> str:
-        """The public key with which browsers subscribe."""
+        """The public key that browsers use to subscribe."""
         return _base64(
             self.vapid.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         )
 
     def add(self, subscription: Mapping[str, Json], visitor: Visitor) -> None:
-        """Add a browser for the signed-in visitor.
-
-        If there are too many browsers, the oldest browser is removed.
+        """Add a browser for the signed-in visitor. If there are too many browsers, the oldest one
+        is removed.
 
         Raises:
             AnswerError: The subscription is invalid, or its push service is not on a public
@@ -185,9 +178,8 @@ class PushKeys:
         )
 
     def holds(self, one: Subscription, access: Access) -> bool:
-        """Return whether the sign-in of a browser is valid.
-
-        Behind a proxy, a subscription is valid for the same time as a sign-in.
+        """Return whether the sign-in of a browser is valid. Behind a proxy, a subscription is valid
+        for as long as a sign-in would be.
         """
         if isinstance(access, CookieAccess):
             return bool(one.sign_in) and access.keyring.holds(one.sign_in)
@@ -201,7 +193,7 @@ def encrypted(
     key: ec.EllipticCurvePrivateKey | None = None,
     salt: bytes | None = None,
 ) -> bytes:
-    """Encrypt a text for one browser (RFC 8291), in one record (RFC 8188).
+    """Encrypt text for one browser (RFC 8291), in one record (RFC 8188).
 
     Args:
         text: At most 3,993 bytes.
@@ -233,8 +225,8 @@ class PushService:
 
     Args:
         keys: The signing key and the browsers.
-        may: Returns whether an IP address may be contacted. Default: only public addresses may.
-        tls: TLS context. Default: the certificates of the system.
+        may: Returns whether an IP address may be contacted. Default: only public addresses.
+        tls: TLS context. Default: the system's certificates.
     """
 
     def __init__(
@@ -249,10 +241,10 @@ class PushService:
         self._pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def send(self, one: Subscription, text: bytes, topic: str) -> str:
-        """Send a text. Return an error message, or an empty string.
+        """Send text. Return an error message, or an empty string.
 
-        Browsers that no longer exist are removed. A text replaces an undelivered text with the same
-        topic.
+        Browsers that no longer exist are removed. The text replaces an undelivered text with the
+        same topic.
         """
         status, wait = await self._post(one, text, topic)
         for pause in RETRY_DELAYS:
@@ -268,7 +260,7 @@ class PushService:
         return "" if status in _ACCEPTED else f"status {status}" if status else "unreachable"
 
     async def _post(self, one: Subscription, text: bytes, topic: str) -> tuple[int, float]:
-        """Return the status of the push service (0 without a response) and the seconds to wait
+        """Return the status from the push service (0 without a response), and the seconds to wait
         before a retry.
         """
         connector = aiohttp.TCPConnector(
@@ -314,7 +306,7 @@ class PushService:
 
 
 class Push:
-    """Notifies browsers of new and closed questions, and resolves the buttons of notifications."""
+    """Notifies browsers of new and closed questions, and handles the buttons of notifications."""
 
     def __init__(self, keys: PushKeys, access: Access, service: PushService | None = None) -> None:
         self.keys = keys
@@ -341,11 +333,10 @@ class Push:
     async def tell(
         self, question: OpenQuestion, address: str, accepted: Collection[str] = ()
     ) -> Sending:
-        """Notify the browsers of all people to whom the question is assigned.
-
-        The browsers in `accepted` are skipped, because they have received the notification already.
+        """Notify the browsers of all people to whom the question is assigned. The browsers in
+        `accepted` are skipped, because they already received the notification.
         """
-        del address  # browsers know the address of the page already
+        del address  # browsers already know the address of the page
         notified = [one for one in self.keys.browsers if _is_for(question, one)]
         self._notified[question.id] = notified
         missing = [one for one in notified if fingerprint(one.endpoint) not in accepted]
@@ -363,10 +354,8 @@ class Push:
         )
 
     def pressed(self, token: str, visitor: Visitor) -> ButtonAction | None:
-        """Return the action of a button, if the visitor received the notification and has pressed
-        none of its buttons before.
-
-        All buttons of the notification then stop working.
+        """Return the action of a button, if the visitor received the notification and did not press
+        one of its buttons before. All buttons of the notification then stop working.
         """
         found = self._tokens.get(token)
         if found is None or (found.user, found.sign_in) != (
@@ -450,9 +439,8 @@ def _failure(one: Subscription, why: str) -> str:
 
 
 def whole_text(question: OpenQuestion) -> str | None:
-    """Return the complete subject of an approval, if a notification can show every character of it.
-
-    Otherwise return None.
+    """Return the complete subject of an approval if a notification can show every character of it,
+    otherwise None.
     """
     asker = question.asker
     is_bare = not (
@@ -472,9 +460,8 @@ def whole_text(question: OpenQuestion) -> str | None:
 
 
 def buttons(question: OpenQuestion) -> dict[str, dict[str, str]]:
-    """Return the two buttons of a question with their form fields.
-
-    The result is empty if the question needs more than yes or no.
+    """Return the two buttons of a question with their form fields. The result is empty if the
+    question needs more than yes or no.
     """
     if question.kind == "run":
         return {"Allow": {"act": "approve", "about": question.digest}, "Deny": {"act": "refuse"}}
@@ -484,7 +471,7 @@ def buttons(question: OpenQuestion) -> dict[str, dict[str, str]]:
 
 
 def _closed_text(change: StoreChange) -> dict[str, Json]:
-    """Return a silent notification that replaces the notification of a closed question."""
+    """Return a silent notification that replaces the notification about a closed question."""
     by = change.answered_by
     who = exact(by.user or by.model or by.via or "") if by else ""
     body = (
@@ -520,9 +507,8 @@ def _is_for(question: OpenQuestion, one: Subscription) -> bool:
 
 
 class _PublicResolver(AbstractResolver):
-    """Resolves host names to allowed addresses only.
-
-    The connection is made to exactly the addresses that were checked.
+    """Resolves host names to allowed addresses only. Connections use only the addresses that were
+    checked.
     """
 
     def __init__(self, may: Callable[[str], bool]) -> None:
@@ -538,7 +524,7 @@ class _PublicResolver(AbstractResolver):
             if self._is_allowed(one["host"])
         ]
         if not found:
-            raise OSError(f"{host} has no public address, so no notification is sent to it")
+            raise OSError(f"{host} has no public address, so notifications are not sent to it")
         return found
 
     async def close(self) -> None:

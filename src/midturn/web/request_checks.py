@@ -1,18 +1,18 @@
 """Request authorization. Every request passes these checks, in this order.
 
 1. The connection belongs to the user who runs the server, if the system can identify its owner.
-   Connections of other users, and of processes started by tools or agents, are rejected
+   Connections from other users, and from processes that a tool or agent started, are rejected
    (`security.peer_credentials`).
-2. The `Host` header has one of the allowed names (`HostNames`).
+2. The `Host` header contains one of the allowed names (`HostNames`).
 3. A write comes from the page itself, or from a program that is not a browser.
 4. The body does not exceed the size limit.
 5. The visitor is known (`Access`): signed in, named by a trusted proxy, or named by the surrounding
    program.
 
 The browser stores a sign-in as a cookie. Browsers send a cookie to all ports of a host. If the page
-has its own host name, no other server gets the cookie. If the host name is shared, such as an IP
-address, the cookie only opens an empty page. All other requests need a key, which the script of the
-page sends in a header.
+has its own host name, no other server receives the cookie. If other servers share the host name,
+such as an IP address, the cookie only opens an empty page. All other requests need a key, which the
+page's script sends in a header.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from midturn.web.keyring import Keyring, SignIn
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 KEY_HEADER: Final = "x-midturn-key"
 KEY_FIELD: Final = "midturn_key"
-PROXY_SECRET_HEADER: Final = "x-midturn-proxy-secret"  # noqa: S105  its name
+PROXY_SECRET_HEADER: Final = "x-midturn-proxy-secret"  # noqa: S105  a name, not a secret
 WhoIsIt: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
 Peers: TypeAlias = Literal["own", "forwarded", "any"]
 _LOG = logging.getLogger("midturn.web")
@@ -64,9 +64,8 @@ _HEADERS: Final = {
 
 
 class HostNames(Struct, frozen=True):
-    """Allowed values of the `Host` header.
-
-    `own` are the names of this server only. `shared` are the names that other servers also have.
+    """Allowed values of the `Host` header. `own` are the names that belong only to this server.
+    `shared` are the names that other servers also use.
     """
 
     own: frozenset[str] = frozenset()
@@ -77,9 +76,8 @@ class HostNames(Struct, frozen=True):
 
 
 def is_shared(host: str) -> bool:
-    """Return whether other servers of this machine have the same host name.
-
-    This is so for an IP address and for `localhost`.
+    """Return whether other servers on this machine have the same host name, as for an IP address or
+    `localhost`.
     """
     name = urlsplit(f"//{host}").hostname or ""
     try:
@@ -94,13 +92,14 @@ def is_shared(host: str) -> bool:
 
 
 class RequestGate:
-    """Rejects foreign connections, unknown host names, writes of other sites and large bodies.
+    """Rejects connections from other users, unknown host names, writes from other sites, and large
+    bodies.
 
     Args:
         app: The application.
         names: Allowed host names. None if the surrounding program checks them.
-        peers: "own" accepts only connections of the user. "forwarded" also accepts connections
-            whose owner is unknown. "any" accepts all connections.
+        peers: "own" accepts only the user's connections. "forwarded" also accepts connections whose
+            owner is unknown. "any" accepts all connections.
         limits: Limits of request bodies.
     """
 
@@ -117,7 +116,7 @@ class RequestGate:
         self._bodies = Bodies(limits or BodyLimits(bytes=MAX_BODY_BYTES))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or reject it."""
+        """Pass a request to the application, or reject it."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -157,10 +156,10 @@ class RequestGate:
         """Return whether a write comes from the page itself, or from a program that is not a
         browser.
 
-        A browser always sends the origin of a write. It is in `Sec-Fetch-Site`, which scripts
-        cannot set, or in `Origin` if the browser is old. With the referrer policy of the page,
-        `Origin` is `null` for the page's own forms. A request without both headers comes from a
-        program. Its body must be JSON, because forms cannot send JSON.
+        A browser always sends the origin of a write: in `Sec-Fetch-Site`, which scripts cannot set,
+        or in `Origin` if the browser is old. With the page's referrer policy, `Origin` is `null`
+        for the page's own forms. A request without both headers comes from a program. Its body must
+        be JSON, because HTML forms cannot send JSON.
         """
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         named = origin not in (None, "null")
@@ -180,14 +179,14 @@ class RequestGate:
 
 
 def has_shared_name(scope: Scope) -> bool:
-    """Return whether other servers share the host name of the request. They then receive its
+    """Return whether other servers share the host name of the request, and therefore receive its
     cookie.
     """
     return bool(scope.get(_SHARED_NAME))
 
 
 def rejection_text(doubt: PeerRejected) -> str:
-    """Return why a connection is rejected, and what the person can do."""
+    """Return why a connection is rejected, and what the user can do."""
     forwarded = (
         " If it comes from your own browser through SSH or into a container, start `midturn serve"
         " --forwarded`."
@@ -207,8 +206,8 @@ class Visitor(Struct, frozen=True):
     """A person who may see the page and answer.
 
     Args:
-        name: Name that is recorded with the answers. None if unknown.
-        sign_in: The sign-in of the visitor, if midturn has signed the visitor in.
+        name: Name that is recorded with answers. None if unknown.
+        sign_in: The visitor's sign-in, if midturn signed the visitor in.
     """
 
     name: str | None = None
@@ -228,9 +227,8 @@ class Access(Protocol):
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a visitor can have this name.
-
-    Empty names and names with control characters are invalid.
+    """Return whether a visitor can have this name. Empty names and names with control characters
+    are invalid.
     """
     try:
         canonical_name(name)
@@ -241,9 +239,8 @@ def _is_name(name: str) -> bool:
 
 
 class ProgramAccess:
-    """The surrounding program identifies visitors.
-
-    `user(request)` returns a name, or None or an empty name for a stranger.
+    """The surrounding program identifies visitors. `user(request)` returns a name, or None or an
+    empty string for a stranger.
     """
 
     def __init__(self, user: WhoIsIt) -> None:
@@ -257,14 +254,13 @@ class ProgramAccess:
         return Visitor(name) if name is not None and _is_name(name) else None
 
     def still(self, visitor: Visitor) -> bool:
-        """Return True. Streams end regularly, and the next request is checked again."""
+        """Return True, because streams end regularly and the next request is checked again."""
         del visitor
         return True
 
 
 class HeaderAccess:
-    """A proxy signs people in and sends the name of the person in a header, together with `secret`.
-
+    """A proxy signs people in. It sends the person's name in a header, together with `secret`.
     `secret` is None if only the proxy can connect, over a Unix socket.
     """
 
@@ -283,13 +279,13 @@ class HeaderAccess:
         return Visitor(names[0]) if len(names) == 1 and _is_name(names[0]) else None
 
     def still(self, visitor: Visitor) -> bool:
-        """Return True. Streams end regularly, and the next request is checked again."""
+        """Return True, because streams end regularly and the next request is checked again."""
         del visitor
         return True
 
 
 class CookieAccess:
-    """Visitors sign in with a one-time code. Every visitor is recorded as `name`."""
+    """Visitors sign in with a one-time code. Their answers are recorded under `name`."""
 
     def __init__(
         self, keyring: Keyring, *, cookie: str, name: str | None = None, secure: bool = False
@@ -300,9 +296,8 @@ class CookieAccess:
         self._name = name
 
     async def visitor(self, request: Request) -> Visitor | None:
-        """Return the visitor who signed in with the key that the request contains.
-
-        If the host name belongs only to this server, the cookie also identifies the sign-in.
+        """Return the visitor whose sign-in the key in the request identifies. If the host name
+        belongs only to this server, the cookie also identifies a sign-in.
         """
         sign_in = self.keyring.by_key(await _key(request))
         if sign_in is None and not has_shared_name(request.scope):
@@ -315,12 +310,12 @@ class CookieAccess:
         return visitor.sign_in is not None and self.keyring.holds(visitor.sign_in.id)
 
     def by_cookie(self, request: Request) -> SignIn | None:
-        """Return the sign-in of the cookie. At a shared host name, it only opens the empty page."""
+        """Return the sign-in that the cookie identifies. It is not enough for a shared host name."""
         return self.keyring.by_token(request.cookies.get(self.cookie, ""))
 
 
 async def admitted(request: Request, access: Access) -> Visitor | None:
-    """Return the visitor. If the visitor is known, the limits for connections of strangers no
+    """Return the visitor. If the visitor is known, the limits for connections from strangers no
     longer apply.
     """
     visitor = await access.visitor(request)
@@ -332,7 +327,7 @@ async def admitted(request: Request, access: Access) -> Visitor | None:
 
 
 async def _key(request: Request) -> str:
-    """Return the key in a request: in a header or, from a page without scripts, in a form field."""
+    """Return the key from a header or, without JavaScript, from a form field of the request."""
     if KEY_HEADER in request.headers:
         return request.headers[KEY_HEADER]
     if (
@@ -344,12 +339,12 @@ async def _key(request: Request) -> str:
     return (await read_fields(request)).one(KEY_FIELD) or ""
 
 
-# Rejections, and headers of all responses
+# Rejections, and headers that every response has
 # --------------------------------------------------------------------------------------------------
 
 
 def _split(origin: str) -> SplitResult:
-    """Parse an origin. An invalid origin has no parts."""
+    """Parse an origin. All parts of an invalid origin are empty."""
     try:
         return urlsplit(origin)
     except ValueError:
@@ -367,9 +362,8 @@ def too_large(scope: Scope) -> Response:
 
 
 def body_refused(scope: Scope, refused: BodyRefused) -> Response:
-    """Return the response for a rejected body.
-
-    The connection is closed, because the rest of the body may still arrive.
+    """Return the response for a rejected body. It closes the connection, because the rest of the
+    body may still arrive.
     """
     response = _refused(scope, refused.status, refused.error, refused.message)
     response.headers["Connection"] = "close"
@@ -377,7 +371,7 @@ def body_refused(scope: Scope, refused: BodyRefused) -> Response:
 
 
 def is_for_programs(scope: Scope) -> bool:
-    """Return whether a request is for the API, whose errors are JSON."""
+    """Return whether a request is for the API. The API returns errors as JSON."""
     return scope["path"].removeprefix(scope.get("root_path", "")).startswith("/api/")
 
 

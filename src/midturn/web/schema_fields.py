@@ -1,8 +1,8 @@
 """JSON Schema as a form: a field per property, a group per object, and lists with buttons that add
 and remove items.
 
-The form is drawn and read with the same tree of fields. Submitted fields become the answer, or are
-shown again next to the problems.
+The same tree of fields renders the form and reads the submitted fields. Submitted fields become the
+answer, or are shown again next to the errors.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FieldKind: TypeAlias = Literal[
 ]
 MAX_FIELDS: Final = 200
 MAX_ITEMS: Final = 100
-MAX_LINE_CHARS: Final = 200  # maximum number of characters of a text in a field with one line
+MAX_LINE_CHARS: Final = 200  # maximum length of text in a single-line field, in characters
 _INPUTS: Final = {"email": "email", "uri": "url"}
 _MOMENTS: Final = {"date": "date", "time": "time", "date-time": "datetime-local"}
 _ZONED: Final = re.compile(r"(?P<moment>.*?)(?P<zone>[Zz]|[+-]\d{2}:\d{2})")
@@ -62,7 +62,7 @@ class SchemaField(Struct, frozen=True, kw_only=True):
 
     Args:
         kind: Kind of the control.
-        pointer: JSON pointer of the field in the answer.
+        pointer: JSON Pointer to the field in the answer.
         text: Content of the field.
         limits: HTML attributes of the control.
         given: Whether an optional group is part of the answer. None if the group is not optional.
@@ -103,17 +103,15 @@ class SchemaField(Struct, frozen=True, kw_only=True):
 
 
 def _wire_name(pointer: str) -> str:
-    """Return the field name for a pointer, without characters that browsers change.
-
-    Browsers change line breaks and NUL characters in field names.
+    """Return the field name for a pointer, without line breaks and NUL characters, which browsers
+    change in field names.
     """
-    return (
-        pointer.replace("\r", "~r").replace("\n", "~n").replace("\0", "~z")
-    )  # pointers contain `~` only in `~0` and `~1`
+    # pointers contain `~` only in `~0` and `~1`
+    return pointer.replace("\r", "~r").replace("\n", "~n").replace("\0", "~z")
 
 
 class _Source(Protocol):
-    """Source of the content of fields."""
+    """Where the content of fields comes from."""
 
     def value(self) -> Json | UnsetType: ...
     def typed(self) -> Fields | None: ...
@@ -187,16 +185,15 @@ class _Typed(Struct, frozen=True):
 
 
 def changes_layout(act: str | None) -> bool:
-    """Return whether the pressed button only changes the layout of the form."""
+    """Return whether the pressed button changes only the layout of the form."""
     return act is not None and act.startswith(_LAYOUT_ACTS)
 
 
 def fields_of(
     schema: JsonObject, start: Json | UnsetType, typed: Fields | None = None
 ) -> SchemaField | None:
-    """Return the form of a schema, filled with `start` or the submitted fields.
-
-    Return None if JSON or another control is better.
+    """Return the form for a schema, filled with `start` or the submitted fields. Return None if
+    another control or a JSON field is better.
     """
     whole = written_out(schema)
     kind = "moment" if _moment(whole) else kind_of(whole)
@@ -213,7 +210,7 @@ def fields_of(
 
 
 class _Form:
-    """Builds at most `MAX_FIELDS` fields. Further values are edited as JSON."""
+    """Builds at most `MAX_FIELDS` fields. All other values are edited as JSON."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
@@ -260,9 +257,8 @@ class _Form:
                 field, kind="const", value=schema["const"], text=scalar_text(schema["const"])
             )
         typed = source.typed()
-        if (
-            typed is not None and typed.one(f"k{source.at()}") == "json"
-        ):  # the field was shown as JSON, because the value did not fit the control
+        # the field was shown as JSON, because its value did not fit the control
+        if typed is not None and typed.one(f"k{source.at()}") == "json":
             return self._json(field, source)
         match control:
             case "choice":
@@ -470,9 +466,8 @@ def _is_given(field: SchemaField, source: _Source) -> bool | None:
 
 
 def _moment(schema: JsonObject) -> str:
-    """Return the HTML input type of a date or time.
-
-    Return an empty string if the schema is neither, or has additional rules.
+    """Return the HTML input type for a date or time, or an empty string if the schema is for
+    neither or has additional rules.
     """
     named = text(schema.get("format"))
     is_bound = set(schema) & {"pattern", "enum", "const"}
@@ -506,7 +501,7 @@ def _count_hint(least: int, most: int | None) -> str:
 
 
 def walk_fields(field: SchemaField) -> Iterable[SchemaField]:
-    """Yield a field and all fields in it."""
+    """Yield a field and all fields inside it."""
     yield field
     for part in field.parts:
         yield from walk_fields(part)

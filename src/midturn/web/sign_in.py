@@ -32,7 +32,7 @@ MAX_DEVICE_CHARS: Final = 200
 async def enter(request: Request, access: CookieAccess) -> Response:
     """Show a page that submits the code in the URL (GET), or redeem a code (POST).
 
-    GET and HEAD change nothing, because link previews and virus scanners open every URL.
+    GET and HEAD do not change anything, because link previews and virus scanners open every URL.
     """
     if request.method != "POST":
         return _confirmation(request, access)
@@ -67,9 +67,8 @@ async def enter(request: Request, access: CookieAccess) -> Response:
 
 
 def _confirmation(request: Request, access: CookieAccess) -> Response:
-    """Return a page with a button that redeems the code in the URL.
-
-    If the URL contains no code, return the page with a field for the code.
+    """Return a page with a button that redeems the code in the URL, or a page with a field for the
+    code if the URL contains none.
     """
     code = request.query_params.get("code", "")
     if not code:
@@ -81,7 +80,7 @@ def _confirmation(request: Request, access: CookieAccess) -> Response:
 
 
 async def leave(request: Request, visitor: Visitor, site: AppState) -> Response:
-    """Sign out this device or another device. The event streams of the device end."""
+    """Sign out this device or another device, and end the device's event streams."""
     access = site.access
     if not isinstance(access, CookieAccess) or visitor.sign_in is None:
         return await stranger(request, site)
@@ -122,10 +121,10 @@ async def stranger(request: Request, site: AppState) -> Response:
             },
             401,
         )
+    # the browser does not send SameSite=Strict cookies after a link from another site, but it sends
+    # them with a reload
     if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
-        return HTMLResponse(
-            _RELOAD_PAGE
-        )  # links from other sites carry no SameSite=Strict cookie; a reload does
+        return HTMLResponse(_RELOAD_PAGE)
     if (
         request.method == "GET"
         and KEY_HEADER not in request.headers
@@ -140,9 +139,8 @@ async def stranger(request: Request, site: AppState) -> Response:
 
 
 class _ScriptlessPage(Response):
-    """Response to a sign-in from a browser without scripts: the requested page.
-
-    Each form on the page contains the key of the sign-in, because no script can send it.
+    """Response to a sign-in from a browser with JavaScript disabled: the requested page. Each form
+    on the page contains the sign-in key, because no script can send it.
     """
 
     def __init__(self, to: str, entered: SignInSecrets) -> None:
@@ -150,7 +148,7 @@ class _ScriptlessPage(Response):
         self._to, self._entered = to, entered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond as if the person had opened the requested page itself."""
+        """Respond as if the browser had requested the page `to`."""
         path, _, query = self._to.partition("?")
         key = self._entered.key.encode()
         headers = [*scope["headers"], (KEY_HEADER.encode(), key)]
@@ -174,7 +172,7 @@ def _local_target(request: Request, to: str) -> str:
 
 
 def _address(request: Request) -> str:
-    """Return the requested path and query. The query is left out if it contains a sign-in code."""
+    """Return the requested path and query. The query is omitted if it contains a sign-in code."""
     query = (
         str(request.url.query)
         if request.method == "GET" and "code" not in request.query_params

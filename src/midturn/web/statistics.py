@@ -23,10 +23,10 @@ _WIDTH: Final = 600
 _HEIGHT: Final = 120
 _NAMES: Final = {
     "user": "People",
-    "policy": "Policies of programs",
+    "policy": "Program policies",
     "assistant": "Models",
     "static": "Configuration",
-    "configuration": "Rules of the configuration",
+    "configuration": "Configuration rules",
     "default": "Defaults",
     "cached": "Remembered answers",
 }
@@ -40,7 +40,7 @@ class ChartRow(Struct, frozen=True):
         count: Number of questions.
         said: The value as text.
         share: Length of the bar, from 0 to 1.
-        most: Length of the bar of the 90th percentile, from 0 to 1.
+        most: Length of the bar for the 90th percentile, from 0 to 1.
         address: URL of the last question.
     """
 
@@ -62,10 +62,8 @@ class DayStatistics(Struct, frozen=True):
 
 
 class Statistics(Struct, frozen=True, kw_only=True):
-    """All statistics of the page.
-
-    `days` are the numbers of open questions at the end of each day. `hours` are the numbers of
-    answers in each hour of the day.
+    """All statistics of the page. `days` contains the number of open questions at the end of each
+    day, and `hours` the number of answers in each hour of the day.
     """
 
     total: int
@@ -131,7 +129,7 @@ def _answered_facts(every: Iterable[QuestionFact]) -> Iterable[tuple[QuestionFac
 
 
 def _response_times_by_day(every: Sequence[QuestionFact], today: date) -> list[DayStatistics]:
-    """Return the response times of each of the last days. Days without an answer are left out."""
+    """Return the response times of each of the last days. Days without answers are left out."""
     times: defaultdict[date, list[float]] = defaultdict(list)
     for one, wait in _answered_facts(every):
         if (closed := parse_time(one.closed_at)) and today - closed.date() < timedelta(days=DAYS):
@@ -145,7 +143,7 @@ def _response_times_by_day(every: Sequence[QuestionFact], today: date) -> list[D
 def _response_times(
     every: Sequence[QuestionFact], named: Callable[[QuestionFact], str]
 ) -> list[ChartRow]:
-    """Return the response times by tool or by person, the slowest first."""
+    """Return the response times by tool or by person, slowest first."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     for one, wait in _answered_facts(every):
         if name := named(one):
@@ -182,7 +180,7 @@ def _count_rows(counted: Counter[str], addresses: Mapping[str, str]) -> list[Cha
 
 
 # --------------------------------------------------------------------------------------------------
-# Charts. Next to each chart, the page has a table with the numbers.
+# Charts. The page shows the numbers of each chart in a table, too.
 
 
 def curve(added: Statistics) -> Markup:

@@ -37,8 +37,8 @@ from midturn.web.request_checks import has_shared_name
 from midturn.web.schema_fields import SchemaField, walk_fields
 
 # --------------------------------------------------------------------------------------------------
-# Text of tools and models is sanitized as on the terminal, rendered as Markdown without HTML, and
-# cleaned again. The result is inert: no element loads anything, links show their URLs, and images
+# Text from tools and models is sanitized as on the terminal, rendered as Markdown without HTML, and
+# cleaned again. The result is inert: it does not load anything, links show their URLs, and images
 # are links.
 
 
@@ -73,7 +73,7 @@ def looks_like_diff(text: str) -> bool:
 
 
 def _visible(text: str) -> list[str]:
-    """Sanitize the lines of a Markdown text.
+    """Sanitize the lines of Markdown text.
 
     In code blocks, control and invisible characters become visible codes (`exact`). All other lines
     are sanitized with `prose`.
@@ -109,9 +109,8 @@ def _block(text: str, *, is_diff: bool) -> str:
 
 
 def _line(line: str, *, is_diff: bool) -> str:
-    first, rest = (
-        (line[:1], line[1:]) if is_diff else ("", line)
-    )  # the first column of a diff is a marker
+    # the first column of a diff is a marker
+    first, rest = (line[:1], line[1:]) if is_diff else ("", line)
     shown = f"{escape(first)}{_TRAILING.sub(_mark_blanks, str(escape(rest)))}"
     kind = _line_kind(line) if is_diff else ""
     return f'<span class="{kind}">{shown}</span>' if kind else shown
@@ -154,11 +153,11 @@ class _Renderer(RendererHTML):
         return f'<a href="{escape(source)}">{escape(exact(token.content or "picture"))}</a>{_target(source)}'
 
     def heading_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:  # noqa: ARG002  signature of the library
-        """Render the start of a heading, below the level of the page's own headings."""
+        """Render the opening tag of a heading, two levels below the level in the Markdown."""
         return f"<{_heading_tag(tokens[idx])}>"
 
     def heading_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:  # noqa: ARG002  signature of the library
-        """Render the end of a heading."""
+        """Render the closing tag of a heading."""
         return f"</{_heading_tag(tokens[idx])}>"
 
 
@@ -179,9 +178,8 @@ def _heading_tag(token: Token) -> str:
 
 
 def _markdown() -> MarkdownIt:
-    """Return a Markdown parser that accepts absolute links only.
-
-    A relative link would lead to a page of midturn.
+    """Return a Markdown parser that accepts only absolute links. A relative link would lead to a
+    page of midturn.
     """
     reader = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable(
         ["table", "strikethrough"]
@@ -210,8 +208,8 @@ _CANCELLED_LABELS: Final = {
 def page(
     request: Request, template: str, values: Mapping[str, object], status: int = 200
 ) -> HTMLResponse:
-    """Return a page or a part of a page. If the ASGI scope contains a sign-in key (for browsers
-    without scripts), all forms contain it.
+    """Return a page, or a part of a page. If the ASGI scope contains a sign-in key (for browsers
+    with JavaScript disabled), all forms contain it.
     """
     base = str(request.scope.get("root_path", "")).rstrip("/")
     key = str(request.scope.get(KEY_IN_FORMS, ""))
@@ -227,7 +225,7 @@ def page(
 
 
 def _key_field(key: str) -> Markup:
-    """Return the hidden field with the key, for pages that are opened without scripts."""
+    """Return a hidden form field with the sign-in key, for browsers with JavaScript disabled."""
     return (
         Markup('<input type="hidden" name="midturn_key" value="{}">').format(key)
         if key
@@ -236,7 +234,7 @@ def _key_field(key: str) -> Markup:
 
 
 def version() -> str:
-    """Return the hash in the URLs of static files. It changes when a file changes."""
+    """Return the hash that the URLs of static files contain. It changes when a file changes."""
     return _VERSION
 
 
@@ -261,7 +259,7 @@ def when(time: str) -> Markup:
 
 
 def left(question: OpenQuestion) -> str:
-    """Return the time left to answer a question. Empty if it has no deadline."""
+    """Return the time left to answer a question, or an empty string if it has no deadline."""
     return time_left(now(), question.asked_at, question.deadline) if question.deadline else ""
 
 
@@ -280,13 +278,12 @@ def answer_by(question: OpenQuestion) -> Markup:
 
 
 def assignment(question: OpenQuestion, voters: Sequence[str] | None = None) -> str:
-    """Return a phrase about the people who can answer a question, without a period at the end:
+    """Return a phrase about who can answer a question, without a final period:
     `Needs 2 approvals from ops (0 so far)`.
 
     Args:
         question: An open question with an assignment.
-        voters: Names of the people who have approved, as displayed. Default: the recorded
-            names.
+        voters: Names of the people who approved, as displayed. Default: the recorded names.
     """
     assigned = question.whose
     if assigned is None:
@@ -311,7 +308,7 @@ def assignment(question: OpenQuestion, voters: Sequence[str] | None = None) -> s
 
 
 def answer_label(question: PersistedQuestion, answer: Json) -> str:
-    """Return the text that the page displays for an answer; `Yes` or `No` for a boolean."""
+    """Return the text that the page displays for an answer: `Yes` or `No` for a boolean."""
     asked = question.asked("answer")
     if isinstance(asked.answer_type, BooleanType) and isinstance(answer, bool):
         return "Yes" if answer else "No"
@@ -339,7 +336,7 @@ def cancelled_label(reason: str) -> str:
 
 
 def is_moment(seconds: float) -> bool:
-    """Return whether a duration is too short to be worth showing."""
+    """Return whether a duration is too short to show."""
     return seconds < _JUST_NOW
 
 
@@ -355,7 +352,7 @@ def lasted(seconds: float) -> str:
 
 
 def _since(begun: float) -> str:
-    """Return the time since `begun` (epoch) in words."""
+    """Return the time since `begun` (seconds since the epoch) in words."""
     return lasted(time.time() - begun)
 
 
@@ -372,9 +369,8 @@ def _code_line(text: str) -> Markup:
 
 
 def field_at(shown: object, pointer: str) -> SchemaField | None:
-    """Return the field of the form that has a problem, by the JSON pointer of the problem.
-
-    Return None if the problem is about the whole form, or if there is no form.
+    """Return the form field that has an error, by the JSON Pointer of the error. Return None if the
+    error concerns the whole form, or if there is no form.
     """
     form = getattr(getattr(shown, "control", None), "form", None)
     return (

@@ -31,7 +31,7 @@ from midturn.stores.store import ConversationStore, parts_from
 
 
 class SaidItem(Struct, frozen=True, kw_only=True):
-    """A message of the user or the assistant, or the reasoning of the model (`reasoning`)."""
+    """A message from the user or the assistant, or the model's reasoning (`reasoning`)."""
 
     id: str
     at: str
@@ -52,9 +52,8 @@ class CalledItem(Struct, frozen=True, kw_only=True):
 
 
 class OutcomeItem(Struct, frozen=True, kw_only=True):
-    """A question with its outcome.
-
-    `waited` is in seconds. `escalates` is whether a model denied the question before.
+    """A question with its outcome. `waited` is in seconds. `escalates` is whether a model denied
+    the question first.
     """
 
     id: str
@@ -86,7 +85,7 @@ class DecidedItem(Struct, frozen=True, kw_only=True):
 
 
 class NotedItem(Struct, frozen=True, kw_only=True):
-    """A recorded event of another kind, such as changed settings."""
+    """A recorded event of any other kind, such as changed settings."""
 
     id: str
     at: str
@@ -97,10 +96,8 @@ TimelineItem: TypeAlias = SaidItem | CalledItem | OutcomeItem | DecidedItem | No
 
 
 class TurnItems(Struct, frozen=True, kw_only=True):
-    """One turn.
-
-    `status` is empty while the turn is open. `left_out` is the number of earlier items that are not
-    shown.
+    """One turn. `status` is empty while the turn is open. `left_out` is the number of earlier items
+    that are not shown.
     """
 
     number: int
@@ -115,13 +112,12 @@ _AFTER_LAST_TURN = 1 << 40
 """A number larger than the number of any turn."""
 MAX_TURNS = 50
 MAX_ITEMS = 1_000
-"""Maximum number of turns and events that are shown at once."""
+"""Maximum number of turns and events that one page shows."""
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
-    """The last turns of a conversation, or the turns before a given turn, oldest first.
-
-    It also contains the problems found while reading.
+    """The last turns of a conversation, or the turns before a given turn, oldest first. `problems`
+    lists the errors found while reading.
     """
 
     id: str
@@ -142,9 +138,8 @@ class Excerpt(Struct, frozen=True, kw_only=True):
 
 
 def excerpt(store: ConversationStore, id: str, before: int | None = None) -> Excerpt:
-    """Read the last turns of a conversation, or the turns before turn `before`.
-
-    Only the shown turns are kept in memory.
+    """Read the last turns of a conversation, or the turns before turn `before`. Only these turns
+    are kept in memory.
 
     Raises:
         StoreError: There is no such conversation, or it cannot be read.
@@ -178,7 +173,7 @@ def excerpt(store: ConversationStore, id: str, before: int | None = None) -> Exc
 
 
 def _keep_last(parts: Iterable[Part], last: list[Part]) -> Iterator[Part]:
-    """Yield the parts, and keep the last part in `last`."""
+    """Yield the parts, and store the latest part in `last`."""
     for part in parts:
         last[:] = [part]
         yield part
@@ -211,9 +206,8 @@ def _items(entry: Entry) -> Iterator[TimelineItem]:
             yield _question_item(entry)
         case ApprovalEntry() if entry.waits or entry.put is None:
             yield _approval_item(entry)
-        case SettingsEntry(event=event) if (
-            event.delta is not None
-        ):  # other settings events only identify the asking agent
+        # other settings events only identify the asking agent
+        case SettingsEntry(event=event) if event.delta is not None:
             yield NotedItem(
                 id=event.event_id, at=event.timestamp, text="The request included settings."
             )

@@ -35,15 +35,15 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
     """Checked arguments of an `Agent` or an `Inquirer`.
 
     Args:
-        model: The main model. Without a main model, questions are answered only if their route
-            names a model.
+        model: The main model. Without one, a model answers a question only if the question's route
+            names the model.
         tools: The tools.
         server_tools: Tools of connected MCP servers, by name.
         instructions: The system prompt.
         detached: Policies for questions while no one is attached.
         routes: Policy of each question (such as its responder), by `<tool>.<question>`.
         limits: The limits of a turn.
-        source: The recorded asker of all questions. If None, the tool of a call is the asker.
+        source: Recorded as the asker of all questions. If None, the tool of each call is recorded.
         models: The models that the routes refer to.
     """
 
@@ -59,7 +59,7 @@ class AgentDefinition(Struct, frozen=True, kw_only=True):
 
     @property
     def side_models(self) -> SideModels:
-        """The models that answer questions. No configuration is read."""
+        """The models that can answer questions. The configuration is not read."""
         return SideModels(
             self._find_model, main={"model": {"id": self.model.name if self.model else ""}}
         )
@@ -100,9 +100,8 @@ def build_session(arguments: AgentDefinition, options: RunOptions, journal: Jour
 def _policy(tool: Tool, arguments: AgentDefinition) -> ToolPolicy:
     """Return the policy of a tool.
 
-    By default, a tool of the program runs unattended, because it is the program's own code. For a
-    tool of an MCP server, the server's description sets the policy. Its default is to ask a
-    person first.
+    By default, a function tool runs unattended, because it is the program's own code. For a tool of
+    an MCP server, `McpServer.run` sets the policy; its default is to ask a person first.
     """
     name = tool.definition.name
     if found := arguments.server_tools.get(name):
@@ -119,9 +118,8 @@ def _policy(tool: Tool, arguments: AgentDefinition) -> ToolPolicy:
             definition=found.definition,
             is_local=found.is_local,
         )
-    declared: object = getattr(
-        tool, "run", None
-    )  # the attribute of another program's tool may have any type
+    # a tool of another package may set `run` to any type
+    declared: object = getattr(tool, "run", None)
     run = declared if declared in RUN_POLICIES else "unattended"
     policy = tool_policy(
         tool.definition.name,
@@ -132,9 +130,8 @@ def _policy(tool: Tool, arguments: AgentDefinition) -> ToolPolicy:
     )
     policy = replace(policy, arguments_schema=tool.definition.parameters)
     given: object = getattr(tool, "deadline", None)
-    if not isinstance(
-        given, timedelta | int | float | str
-    ):  # the attribute of another program's tool may have any type
+    # a tool of another package may set `deadline` to any type
+    if not isinstance(given, timedelta | int | float | str):
         return policy
     deadline = permission_deadline(tool.definition.name, given)
     return replace(policy, deadline=deadline.total_seconds()) if deadline else policy
@@ -161,17 +158,17 @@ def tool_policy(
 
 
 # --------------------------------------------------------------------------------------------------
-# Turns of an inquirer, whose agent loop belongs to another program
+# Turns of an inquirer: another program runs the agent loop
 
 
 _UNLIMITED_CYCLES: Final = 1_000_000_000
-"""Practically no limit of model requests, because the other program's loop has its own limit."""
+"""Practically unlimited model requests, because the other program's loop has its own limit."""
 
 
 def build_external_turn(
     arguments: AgentDefinition, options: RunOptions, journal: Journal
 ) -> ExternalLoopTurn:
-    """Return the turn in which another program's loop makes its calls."""
+    """Return a turn whose tool calls another program's loop makes."""
     tools = ExternalLoopTools()
     services = TurnServices(model=Outside(), side_models=arguments.side_models, tools=tools)
     settings = TurnSettings(
@@ -182,7 +179,7 @@ def build_external_turn(
 
 
 class _ExternalPolicy(ToolPolicy, frozen=True, kw_only=True):
-    """Policy of a tool of another program's loop.
+    """Policy of a tool in another program's loop.
 
     For each call, the loop decides whether a person is asked first.
     """
@@ -191,19 +188,19 @@ class _ExternalPolicy(ToolPolicy, frozen=True, kw_only=True):
     name: str
 
     def ruling(self, arguments: Json) -> Ruling:
-        """Require a person if the loop has requested it for a call with these arguments."""
+        """Ask a person first if the loop requested this for a call with these arguments."""
         return (
             Ruling("ask") if self.tools.asked[self.name, canonical(arguments)] else Ruling(self.run)
         )
 
     def schema_for(self, arguments: Json) -> JsonObject | None:
-        """Return the JSON Schema that the loop has passed with the call."""
+        """Return the JSON Schema that the loop passed with the call."""
         return self.tools.schemas.get((self.name, canonical(arguments)))
 
 
 class _Policies(Mapping[str, ToolPolicy]):
-    """Policies of all tools that the loop may have. Each policy is created when it is first
-    used.
+    """Policies of the tools in another program's loop. The names of the tools are not known in
+    advance, so each policy is created on first use.
     """
 
     def __init__(self, arguments: AgentDefinition, tools: ExternalLoopTools) -> None:

@@ -43,8 +43,8 @@ def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
     Raises:
         TypeError: An item is not a tool, or a function cannot be converted to one.
         ConfigError: The name of a tool is not allowed, is used twice, or belongs to a built-in
-            tool. Or the `inquiry_source` of a tool names another tool. Or the `run` policy of a
-            tool does not exist.
+            tool; the `inquiry_source` of a tool names another tool; or the `run` policy of a tool
+            does not exist.
     """
     if not isinstance(given, (list, tuple)) and (
         _is_tool(given) or not isinstance(cast("object", given), Iterable)
@@ -55,9 +55,8 @@ def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
     register([tool for tool in tools if tool not in built_in] if built_in else tools, built_in)
     for tool in tools:
         source_of(tool)
-        if isinstance(
-            run := getattr(tool, "run", None), str
-        ):  # the attribute of another package's tool may be a method
+        # the attribute of another package's tool may be a method
+        if isinstance(run := getattr(tool, "run", None), str):
             check_run(tool.definition.name, run)
     return tools
 
@@ -82,12 +81,12 @@ def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
     for name, value in msgspec.structs.asdict(limits).items():
         least = 0 if name == "seconds" else 1
         if value is not None and not value >= least:
-            raise ConfigError(f"limits[{name!r}] is {value}: give at least {least}.")
+            raise ConfigError(f"limits[{name!r}] is {value}: it must be at least {least}.")
     return limits
 
 
 def check_model(given: object) -> Model:
-    """Check the argument `model` and return the model. A model of pydantic-ai is wrapped.
+    """Check the argument `model` and return the model. A pydantic-ai model is wrapped.
 
     Raises:
         TypeError: `given` is not a model.
@@ -100,8 +99,8 @@ def check_model(given: object) -> Model:
         or not hasattr(given, "name")
     ):
         raise TypeError(
-            "`model` takes an id such as 'anthropic/claude-sonnet-5-5', a model, or one of"
-            f" pydantic-ai, not {kind_of(given)}."
+            "`model` takes an id such as 'anthropic/claude-sonnet-5-5', a model, or a pydantic-ai"
+            f" model, not {kind_of(given)}."
         )
     return cast("Model", given)
 
@@ -155,7 +154,7 @@ def check_store(given: T) -> T:
         )
     if inspect.isclass(given) or not callable(getattr(given, "pending", None)):
         raise TypeError(
-            f"`store` takes a store, such as `open_store(…)` returns, not {kind_of(given)}."
+            f"`store` takes a store, such as the result of `open_store(…)`, not {kind_of(given)}."
         )
     return given
 
@@ -185,7 +184,10 @@ def _tool(given: object) -> Tool:
         raise TypeError(f"`{given.__name__}` is a class; a tool is an object.{hint}")
     if getattr(given, "is_unbound", False):
         name = cast("Tool", given).definition.name
-        raise TypeError(f"`{name}` is a method: pass the one of an object, `instance.{name}`.")
+        raise TypeError(
+            f"`{name}` is a method without its object: pass `instance.{name}`, where `instance` is"
+            " the object."
+        )
     if _is_tool(given):
         return cast("Tool", given)
     if inspect.isroutine(given) or isinstance(given, functools.partial):
@@ -222,8 +224,8 @@ GivenRoute: TypeAlias = GivenTarget
 GivenDetached: TypeAlias = (
     DetachedPolicy | Mapping[str, DetachedPolicy | Mapping[str, DetachedPolicy]]
 )
-"""A policy, or policies by kind of prompt. Or a mapping of such values by tool, in which `*`
-applies to all other tools.
+"""A policy, or a mapping from kinds of prompt to policies. Or a mapping from tool names to either
+of these, in which `*` applies to all other tools.
 """
 _POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
 _KINDS = ("run", "deliver", "tool")
@@ -243,8 +245,8 @@ class _PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Detached(Struct, frozen=True):
-    """The policies of tools for questions while no one is attached, by kind of prompt. `others`
-    applies to all tools without a policy of their own.
+    """Policies for questions while no one is attached, by tool and kind of prompt. `others` applies
+    to all tools that are not in `tools`.
     """
 
     others: DetachedPolicies
@@ -272,13 +274,13 @@ def routes_of(
     all questions of the tool that have no entry of their own.
 
     Args:
-        given: The routes of the program.
-        tools: The tools of the program; None if they are not known.
+        given: The program's routes.
+        tools: The program's tools; None if they are not known.
         reviewers: Converts the targets of the routes.
-        is_of_server: Returns whether a name may be a tool of an MCP server.
+        is_of_server: Returns whether an MCP server may have a tool with this name.
 
     Raises:
-        ConfigError: A key names no tool, or a target or its model does not exist.
+        ConfigError: A key does not name a known tool, or a target or its model does not exist.
     """
     if not given:
         return {}
@@ -335,7 +337,7 @@ def detached_of(
             known = ", ".join(f"`{one}`" for one in (*_KINDS, *names))
             raise ConfigError(
                 f"detached[{name!r}]: there is no such kind of prompt or"
-                f" tool.{did_you_mean(name, names)} There are {known}."
+                f" tool.{did_you_mean(name, names)} Allowed are {known}."
             )
     others = _policies("detached['*']", tables.get("*", {}), DEFER.others)
     return Detached(
@@ -359,8 +361,8 @@ def _policies(where: str, given: object, others: DetachedPolicies) -> DetachedPo
     for kind in table:
         if kind not in _KINDS:
             raise ConfigError(
-                f"{where}: {kind!r} is not a kind of prompt.{did_you_mean(kind, _KINDS)} They are"
-                f" {', '.join(_KINDS)}."
+                f"{where}: {kind!r} is not a kind of prompt.{did_you_mean(kind, _KINDS)} The kinds"
+                f" are {', '.join(_KINDS)}."
             )
     return replace(
         others, **{kind: _policy(f"{where}[{kind!r}]", said) for kind, said in table.items()}

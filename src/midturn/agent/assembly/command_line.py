@@ -116,7 +116,7 @@ def _built(tool: ToolSettings, workspace_id: str) -> Tool:
         return _reworded(_of_a_package(tool), tool)
     from midturn.agent.assembly.command_tools import (
         command_tool,
-    )  # a configuration without commands needs no sandbox
+    )  # imported here, because other tools do not need the sandbox
 
     return command_tool(tool, workspace_id)
 
@@ -134,7 +134,7 @@ TOOLS: Final[Registry[Tool]] = Registry(
     ought="a tool: a function under `@midturn.tool`, or an object with `definition` and `execute`",
     names=NAME,
 )
-"""Tools of other packages. A configuration can name them."""
+"""Tools from plug-in packages. The configuration can enable them by name."""
 
 
 def _of_a_package(tool: ToolSettings) -> Tool:
@@ -157,8 +157,8 @@ def _built_in(name: str) -> Tool:
 
 @cache
 def _file_tools() -> Mapping[str, Tool]:
-    """Return the file tools. The result is cached, because a configuration looks up every file
-    tool.
+    """Return the file tools. The result is cached, because each file tool in a configuration is
+    looked up separately.
     """
     return file_tools()
 
@@ -178,7 +178,7 @@ def _reworded(tool: Tool, settings: ToolSettings) -> Tool:
 
 
 def workspace_id(root: Path) -> str:
-    """Return the id of a workspace for tools: the name of its directory."""
+    """Return the workspace id that tools receive: the name of its directory."""
     return root.name
 
 
@@ -201,7 +201,7 @@ class CommandArguments(Struct, frozen=True, kw_only=True):
 
 
 class CommandLine:
-    """A run of the command line. `session` binds the run to a conversation.
+    """The tools and models of a command-line run. `session` opens a session for one conversation.
 
     Args:
         arguments: The arguments of the run.
@@ -264,8 +264,7 @@ def next_request(
 
 
 async def discard_turn(store: ConversationStore, journal: Journal, who: AnsweredBy) -> None:
-    """End the open turn of a conversation, and its nested turns. This function needs no tools and
-    no model.
+    """End the open turn of a conversation, and its nested turns. Tools and models are not set up.
 
     Raises:
         NotAllowed: Other people have to decide an open question of the turn.
@@ -291,13 +290,13 @@ _WITHOUT_KEY = "To try midturn without any key: `midturn demo`."
 
 
 def _no_model(root: Path) -> str:
-    """Return the message that no model is set. It contains a suitable command to set one."""
+    """Return the error message for a missing model, with a command that sets one."""
     from midturn.models.registry import (
         KEYS,
         PREFERRED,
         Lookup,
         preferred_provider,
-    )  # imported late, because it is needed only for this error
+    )  # imported here, because only this error needs it
 
     more = "`-m PROVIDER/MODEL` names one for this turn, and `midturn demo` needs none."
     if Workspace.find(root) is None:

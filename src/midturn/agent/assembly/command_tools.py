@@ -1,4 +1,4 @@
-"""Commands that a configuration declares as tools, each in its sandbox."""
+"""Builds the command tools and MCP servers that a configuration declares, with their sandboxes."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def command_tool(tool: ToolSettings, workspace_id: str) -> Tool:
 
 
 def own_things() -> UserPaths:
-    """Return the home directory of the user, the directories that tools may not access, and the
-    cache directory of the tools.
+    """Return the user's home directory, the directories that tools may not access, and the cache
+    directory of the tools.
     """
     return UserPaths(home=Path.home(), private=own_directories(), cache=tools_cache())
 
 
 # --------------------------------------------------------------------------------------------------
-# MCP servers of the configuration: their programs, sandboxes and environments
+# Configured MCP servers: their programs, sandboxes and environments
 
 
 def server_specs(
     servers: Mapping[str, McpServerSettings], root: Path, *, asks: bool
 ) -> tuple[Sequence[ServerSpec], dict[str, str]]:
-    """Return the specification of each server, by name. Also return the problem of each server
-    that cannot be started, by name.
+    """Return the specification of each server that can be started. Also return the error of each
+    server that cannot be started, by name.
     """
     specs: list[ServerSpec] = []
     problems: dict[str, str] = {}

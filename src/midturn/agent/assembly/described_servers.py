@@ -1,6 +1,4 @@
-"""MCP servers that a program describes. The descriptions are checked by the rules of the
-configuration.
-"""
+"""Checks the MCP servers that a program describes, by the same rules as the configuration."""
 
 from __future__ import annotations
 
@@ -24,18 +22,14 @@ from midturn.tools.names import RUN_POLICIES, name_problem
 
 
 class DescribedServer(Struct, frozen=True, kw_only=True):
-    """The description of a server by the program, and the equivalent settings of the
-    configuration.
-    """
+    """A program's description of a server, and the equivalent settings of the configuration."""
 
     given: McpServer
     settings: McpServerSettings
     silence: float
 
     def run_of(self, tool: str) -> RunPolicy:
-        """Return whether a person is asked before a tool runs. `tool` is the tool's name at the
-        server.
-        """
+        """Return the policy for running a tool. `tool` is the name that the server uses."""
         run = self.given.run
         return run if isinstance(run, str) else run.get(tool, run.get(ALL_TOOLS, "ask"))
 
@@ -44,7 +38,7 @@ def described_servers(given: Iterable[McpServer]) -> list[DescribedServer]:
     """Check the descriptions of servers without starting them.
 
     Raises:
-        ConfigError: A description is invalid, or the library for servers is not installed.
+        ConfigError: A description is invalid, or the extra `midturn[mcp]` is not installed.
         TypeError: An item is not an `McpServer`.
     """
     if isinstance(given, McpServer) or not isinstance(cast("object", given), Iterable):

@@ -1,4 +1,4 @@
-"""The MCP servers of a configuration, connected for a run."""
+"""Connects the configured MCP servers for a run."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def check_installed() -> None:
 
 
 class Connected:
-    """The connected servers and their tools. `close` disconnects from the servers."""
+    """The connected servers and their tools. `close` disconnects them."""
 
     def __init__(self, settings: Settings, root: Path, *, asks: bool) -> None:
-        """Connect to every server. If there are none, the client for MCP servers is not imported.
+        """Connect to every server. Without servers, the MCP client is not imported.
 
         Args:
             settings: The configuration.
             root: Working directory of the servers.
-            asks: Whether questions of servers can be answered.
+            asks: Whether questions from servers can be answered.
 
         Raises:
-            ConfigError: The library for MCP servers is not installed.
+            ConfigError: The extra `midturn[mcp]` is not installed.
         """
         self._closing = ExitStack()
         self.problems: dict[str, str] = {}
-        """The reasons why servers cannot be used, by server name."""
+        """Why servers cannot be used, by server name."""
         self.by_server: Mapping[str, Sequence[Tool]] = {}
-        """The tools of each server that can be used."""
+        """The tools of each usable server."""
         self._left_out: Mapping[str, Sequence[str]] = {}
         if not settings.mcp:
             return
@@ -88,7 +88,7 @@ class Connected:
     def warnings(self) -> Sequence[str]:
         """Warnings for the user."""
         unusable = [
-            f"The MCP server `{name}` cannot be used, and its tools are absent: {why}"
+            f"The MCP server `{name}` cannot be used, so its tools are not available: {why}"
             for name, why in self.problems.items()
         ]
         return [*unusable, *(names_taken(name, tools) for name, tools in self._left_out.items())]
@@ -99,8 +99,8 @@ class Connected:
 
 
 def _reserved(settings: Settings) -> set[str]:
-    """Return the names that tools of servers must not have. Otherwise, rules for a command could
-    apply to a server's tool with the same name.
+    """Return the names that tools of MCP servers must not have. Otherwise, the rules for a command
+    tool could apply to a server's tool with the same name.
     """
     return {
         name
@@ -110,8 +110,8 @@ def _reserved(settings: Settings) -> set[str]:
 
 
 def names_taken(server: str, tools: Sequence[str]) -> str:
-    """Return the warning about tools of a server that are missing, because other tools already
-    use their names.
+    """Return the warning about tools of a server that are left out because other tools already use
+    their names.
     """
     shown = ", ".join(f"`{name}`" for name in sorted(set(tools))[:_SHOWN])
     more = ", …" if len(set(tools)) > _SHOWN else ""
@@ -122,8 +122,8 @@ def names_taken(server: str, tools: Sequence[str]) -> str:
 
 
 class Servers:
-    """The MCP servers of a process that runs many turns. The servers stay connected while their
-    configuration does not change.
+    """Keeps MCP servers connected across the turns of a process, while their configuration does not
+    change.
     """
 
     def __init__(self) -> None:
@@ -143,9 +143,8 @@ class Servers:
         self._connected = None
 
     def connected(self, settings: Settings, root: Path, *, asks: bool) -> Connected:
-        """Connect, or return the connected servers.
-
-        Servers that could not be reached before are retried.
+        """Return the connected servers. Connect all servers again if the configuration changed or a
+        server could not be used.
         """
         renamed = {tool.name: (tool.rename, tool.timeout) for tool in settings.tools.values()}
         alike = (settings.mcp, renamed, root, asks)
@@ -156,7 +155,5 @@ class Servers:
 
 
 def can_ask(settings: Settings, *, attached: bool) -> bool:
-    """Return whether a server's questions can be answered: by an attached person, by a model, or
-    later by a person who is absent now.
-    """
+    """Return whether anyone can answer the questions of a server, now or later."""
     return attached or settings.any_tool.policy.detached.tool != "deny"

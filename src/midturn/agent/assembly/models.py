@@ -1,4 +1,4 @@
-"""Models by id, with retries that the user can see."""
+"""Creates models by id, with retries that are shown to the user."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from midturn.runtime.side_request import ChosenAssistant
 if TYPE_CHECKING:
     from midturn.config.settings import (
         LlmProvider,
-    )  # at run time, programs without a configuration do not import it
+    )  # not imported at run time, because programs without a configuration do not need it
 
 SCRIPTED = "scripted:"
 AGUI, A2A = "agui:", "a2a:"
-"""Beginnings of the IDs of remote agents: `agui:URL`, `a2a:URL`. Only a command can use them."""
+"""Prefixes of the IDs of remote agents: `agui:URL`, `a2a:URL`. Only commands can use them."""
 REMOTE = (AGUI, A2A)
-# marks a model object of the program: second part of its key in `Models.made`, in place of a number
+# for a model object of the program: second part of its key in `Models.made`, instead of the number
 # of retries
 _OWN = -1
 _LOG = logging.getLogger("midturn.models")
@@ -43,7 +43,7 @@ def model_named(
 
     Raises:
         ConfigError: The model does not exist, or its provider's extra or key is missing. The
-            message contains advice.
+            message says what to do.
     """
     if id.startswith(REMOTE):
         package = id.partition(":")[0]
@@ -52,7 +52,9 @@ def model_named(
             f" To call it from a turn, use `midturn.integrations.{package}.tool`."
         )
     if id.startswith(SCRIPTED):
-        from midturn.models.scripted import ScriptedModel  # imported late: rarely used
+        from midturn.models.scripted import (
+            ScriptedModel,
+        )  # imported here, because it is rarely used
 
         return ScriptedModel.from_file(id.removeprefix(SCRIPTED))
     return registry.model_named(
@@ -61,8 +63,8 @@ def model_named(
 
 
 def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
-    """Raise an error for a model that cannot answer questions, before a turn starts. A missing
-    key is reported later, when the model is asked.
+    """Raise an error before a turn starts if a model cannot be used. A missing key is reported
+    later, when the model is called.
 
     Raises:
         ConfigError: The provider is unknown, or the model does not generate text.
@@ -73,17 +75,18 @@ def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
 
 
 def refuse_no_model(id: str) -> None:
-    """Raise an error for an id that cannot be the id of a model.
+    """Raise an error if a model id has an invalid form.
 
     Raises:
-        ConfigError: The id is neither `<provider>/<model>` nor a script nor a remote agent.
+        ConfigError: The id is neither `<provider>/<model>` nor `scripted:FILE`, `agui:URL` or
+            `a2a:URL`.
     """
     if not id.startswith((SCRIPTED, *REMOTE)):
         registry.id_parts(id)
 
 
 def providers_json(llm: Mapping[str, LlmProvider]) -> dict[str, JsonObject]:
-    """Return `providers.llm` as the tables that were configured."""
+    """Return `providers.llm` as tables, without the keys that are not set."""
     tables = {
         name: cast("dict[str, Json]", msgspec.to_builtins(provider))
         for name, provider in llm.items()
@@ -95,7 +98,7 @@ def providers_json(llm: Mapping[str, LlmProvider]) -> dict[str, JsonObject]:
 
 
 class Models(Struct, frozen=True, kw_only=True):
-    """The models of one run, by id. Each is created once. Retries and warnings are shown on
+    """The models of one run, by id. Each model is created once. Retries and warnings are shown on
     `display`.
     """
 
@@ -119,8 +122,8 @@ class Models(Struct, frozen=True, kw_only=True):
         return self.get(id, RetryPolicy().max_retries)
 
     def around(self, model: Model, id: str | None = None) -> Model:
-        """Return a model object of the program, with retries for temporary failures. If `id` is
-        given, routes can use it as the model's id.
+        """Return a model object of the program, wrapped with retries for temporary failures. If
+        `id` is given, routes can use it as the model's id.
         """
         retries: object = getattr(model, "max_retries", None)
         policy = self._policy(retries if isinstance(retries, int) else RetryPolicy().max_retries)
@@ -140,8 +143,7 @@ class Models(Struct, frozen=True, kw_only=True):
         """
         if not settings.model:
             raise ConfigError(
-                "No model is set that could answer the question: name one as its route's"
-                " `model.id`."
+                "No model is set that can answer the question. Set the `model.id` of its route."
             )
         return self.made.get((settings.model, _OWN)) or self.get(
             settings.model, settings.max_retries

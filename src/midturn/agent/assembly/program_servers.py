@@ -1,5 +1,5 @@
-"""The MCP servers of an agent in a program. They are connected while a run or an `async with
-agent` block needs them.
+"""The MCP servers of an agent in a program. They stay connected while a run or an `async with
+agent` block uses them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG = logging.getLogger("midturn.agent")
 
 
 class ServerTool(Struct, frozen=True, kw_only=True):
-    """A tool of a server. It also contains the fingerprint of the server, and whether a person is
+    """A tool of a server, with the fingerprint of the server. `run` determines whether a person is
     asked before the tool runs.
     """
 
@@ -40,15 +40,15 @@ class ServerTool(Struct, frozen=True, kw_only=True):
 
 
 class ServerUse:
-    """One use of the servers. The servers stay connected until all leases are released."""
+    """A lease on the servers. They stay connected until all leases are released."""
 
     def __init__(self) -> None:
         self.is_over = False
 
 
 class ProgramServers:
-    """The servers of an agent. They are started for the first run. They are disconnected when no
-    run and no `async with agent` block uses them any more.
+    """The servers of an agent. They are started for the first run, and disconnected when no run and
+    no `async with agent` block uses them.
     """
 
     def __init__(self, given: Iterable[McpServer], taken: Iterable[str]) -> None:
@@ -59,7 +59,7 @@ class ProgramServers:
             taken: Names of the agent's own tools.
 
         Raises:
-            ConfigError: A description is invalid, or the library for servers is not installed.
+            ConfigError: A description is invalid, or the extra `midturn[mcp]` is not installed.
             TypeError: An item is not an `McpServer`.
         """
         self._described = _described(given)
@@ -70,9 +70,8 @@ class ProgramServers:
         self.tools: Mapping[str, ServerTool] = {}
         """The tools by name, while the servers are connected."""
         self.expected: Sequence[str] = ()
-        """Names in `routes` and `detached` that are not names of the agent's own tools.
-
-        When the servers are connected, one of them must have a tool of each name.
+        """Tool names in `routes` and `detached` that are not the agent's own tools. Each must be
+        the name of a connected server's tool.
         """
 
     @property
@@ -81,8 +80,8 @@ class ProgramServers:
         return [server.given.name for server in self._described]
 
     def may_have(self, tool: str) -> bool:
-        """Return whether a name may be the name of a server's tool. The exact names are known
-        only while the servers are connected.
+        """Return whether a server may have a tool with this name. The exact names are known only
+        while the servers are connected.
         """
         renamed = {name for server in self._described for name in server.given.rename.values()}
         return tool in renamed or any(tool.startswith(f"{name}_") for name in self.names)
@@ -114,7 +113,7 @@ class ProgramServers:
 
     def give_back(self, lease: ServerUse) -> None:
         """Release a lease. After the last lease is released, the servers are disconnected."""
-        lease.is_over = True  # so that a lease that still waits for the lock does not connect
+        lease.is_over = True  # a `_connect` that still waits for the lock then does nothing
         with self._lock:
             self._leases.discard(lease)
             if not self._leases:
@@ -214,15 +213,13 @@ class ProgramServers:
             if name not in self.tools:
                 known = ", ".join(f"`{one}`" for one in self.tools) or "none"
                 raise ConfigError(
-                    f"`routes` or `detached` names the tool `{name}`, and no MCP server has"
+                    f"`routes` or `detached` names the tool `{name}`, but no MCP server has"
                     f" it.{did_you_mean(name, self.tools)} The tools of the servers are: {known}."
                 )
 
 
 def _described(given: Iterable[McpServer]) -> Sequence[DescribedServer]:
-    """Check the descriptions. For an agent without servers, the configuration module is not
-    loaded.
-    """
+    """Check the descriptions. Without servers, the configuration module is not loaded."""
     if given in ((), []):
         return ()
     from midturn.agent.assembly.described_servers import described_servers

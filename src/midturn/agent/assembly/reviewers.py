@@ -1,4 +1,4 @@
-"""Reviewers: the models that a program names in `routes`. They are validated when the agent is
+"""Reviewers are the models that a program names in `routes`. They are validated when the agent is
 created.
 """
 
@@ -23,7 +23,7 @@ from midturn.routing.policy import Target, TargetKind
 from midturn.runtime.side_request import INHERIT
 
 GivenModel: TypeAlias = Model | LibraryModel | str
-"""A model object, a model object of pydantic-ai, or the id of a model."""
+"""A model object of midturn or pydantic-ai, or the id of a model."""
 GivenTarget: TypeAlias = TargetKind | Target | Model | LibraryModel | Mapping[str, Any]
 """The responder of a question: a name, a `Target`, a model object, or a table of assistant
 settings with `escalation`.
@@ -69,11 +69,11 @@ def is_model(given: object) -> bool:
 
 
 class Reviewers:
-    """The models that answer questions instead of the user. Each model is created when a route
-    names it, so that errors are reported immediately.
+    """The models that answer questions instead of the user. Each model is created as soon as a
+    route names it, so that errors are reported immediately.
 
-    `author` is the main model as the program passed it, and `main` is the same model behind
-    midturn's protocol. Both are None if the agent has no main model.
+    `author` is the main model as the program passed it, and `main` is the same model as a midturn
+    `Model`. Both are None if the agent has no main model.
     """
 
     def __init__(self, models: Models, main: Model | None, author: object) -> None:
@@ -142,8 +142,8 @@ class Reviewers:
         _check_request(where, settings.request)
         if kind == "user":
             raise ConfigError(
-                f"{where}: the target `user` has no assistant settings: remove them, or make it"
-                " `assistant`."
+                f"{where}: the target `user` has no assistant settings: remove them, or change the"
+                " target to `assistant`."
             )
         if kind == "assistant_with_escalation" and others.get("escalation") is False:
             raise ConfigError(
@@ -227,15 +227,14 @@ class Reviewers:
             self._make(where, named, cast("int", request.get("max_retries", DEFAULT_RETRIES)))
 
     def _is_author(self, id: str, given: object, main: str) -> bool:
-        """Return whether a reviewer is the main model: the same object, or the same model of the
+        """Return whether a reviewer is the main model: the same object, or the same model from the
         same provider.
         """
         if given is None:
             return id in (INHERIT, main) or id == self._author
         name: object = getattr(given, "name", None)
-        return (
-            name == main and "/" in main
-        )  # a name without a slash is not an id, so two models may have the same name
+        # a name without a slash is not an id, so two models may have the same name
+        return name == main and "/" in main
 
     def _make(self, where: str, id: str, max_retries: int) -> None:
         try:
@@ -247,8 +246,8 @@ class Reviewers:
 
 
 def reviews_itself(questions: Sequence[str], model: str, setting: str) -> str:
-    """Return the warning about a model that answers questions about its own calls. `setting` is
-    the setting that can name another model.
+    """Return the warning about a model that answers questions about its own calls. `setting` shows
+    how to name another model.
     """
     named = ", ".join(f"`{question}`" for question in questions)
     return (

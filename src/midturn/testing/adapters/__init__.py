@@ -1,4 +1,4 @@
 """Conformance suite for framework adapters.
 
-Each story must have the same result with the adapter as in midturn's own loop.
+Each story must have the same result with an adapter as with midturn's own agent loop.
 """

@@ -1,5 +1,5 @@
-"""Stories about answers: the effect of each decision, made at once, later, or in another
-process.
+"""Stories about answers: the effect of each decision that a person makes immediately, later, or in
+another process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from midturn.tools.returned import Rejected
 
 
 async def a_yes(scene: Scene) -> None:
-    """The answer yes: the tool continues in another process and has its effect once."""
+    """A yes: the tool continues in another process and has its effect once."""
     program = scene.program()
     await scene.waits(program)
     expect_same("effects before the answer", scene.effects, [])
@@ -37,7 +37,7 @@ async def a_yes(scene: Scene) -> None:
 
 
 async def a_no(scene: Scene) -> None:
-    """The answer no: the tool has no effect, and the model reads the tool's reason."""
+    """A no: the tool has no effect, and the model reads the tool's reason."""
     program = scene.program()
     await scene.waits(program)
     await scene.answer(False)
@@ -47,7 +47,7 @@ async def a_no(scene: Scene) -> None:
 
 
 async def an_answer_at_once(scene: Scene) -> None:
-    """An attached person answers at once: the run does not stop."""
+    """An attached person answers immediately: the run does not stop."""
     program = scene.program()
     outcome = await scene.enter(program, prompter=ScriptedPrompter({"deploy.confirm": True}))
     expect_same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
@@ -64,7 +64,7 @@ async def no_answer_yet(scene: Scene) -> None:
             [each.id for each in await scene.waits(program)],
             [each.id for each in first],
         )
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?"])
 
 
 async def a_reply(scene: Scene) -> None:
@@ -101,7 +101,7 @@ async def an_end_meanwhile(scene: Scene) -> None:
     await scene.store().end(scene.conversation, user="ada")
     ended = await expect_error("the next entry", CallEnded, scene.enter(program))
     expect_same("`turn_ended`", getattr(ended, "turn_ended", None), True)
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?"])
     expect_same("effects", scene.effects, [])
 
 
@@ -125,7 +125,7 @@ async def two_answers(scene: Scene) -> None:
 
 
 async def a_late_answer(scene: Scene) -> None:
-    """An answer after the end of the turn is rejected."""
+    """An answer after the turn has ended is rejected."""
     program = scene.program()
     (question,) = await scene.waits(program)
     await scene.answer(False)
@@ -146,8 +146,8 @@ async def an_answer_of_a_wrong_type(scene: Scene) -> None:
 
 
 async def answers_keep_their_types(scene: Scene) -> None:
-    """Answers keep the types of their questions in another process: options, lists, decimals,
-    texts with line breaks.
+    """Answers keep the types of their questions in another process: options, lists, decimals, and
+    text with line breaks.
     """
     region = Question.select("region", "Which region?", ["eu-1", "us-2"])
     teams = Question.multi_select("teams", "Which teams?", ["web", "data", "ops"])
@@ -198,11 +198,11 @@ async def several_questions(scene: Scene) -> None:
         await scene.answer(True)
     await scene.enter(program)
     expect_same("effects", scene.effects, ["eu"])
-    expect_same("questions on record", len(await scene.asked()), 3)
+    expect_same("recorded questions", len(await scene.asked()), 3)
 
 
 async def a_question_far_down(scene: Scene) -> None:
-    """A question asked in a nested function call, in a separate task."""
+    """A question that is asked in a nested function call, in a separate task."""
 
     async def deploy(env: str) -> str:
         """Deploy the service."""
@@ -217,7 +217,7 @@ async def a_question_far_down(scene: Scene) -> None:
 
 
 async def a_secret(scene: Scene) -> None:
-    """A secret reaches the tool, but neither the model nor the record."""
+    """A secret reaches the tool, but not the model and not the log."""
     passphrase = "correct horse battery"  # noqa: S105  an invented one
 
     async def sign(env: str) -> str:
@@ -237,7 +237,7 @@ async def a_secret(scene: Scene) -> None:
 
 
 def _gated(scene: Scene, *, needs_approval: bool = True) -> Program:
-    """Return an agent whose tool asks no question itself, but may need approval."""
+    """Return an agent whose tool does not ask questions, but may need approval."""
 
     async def deploy(env: str, replicas: int = 1) -> str:
         """Deploy the service."""
@@ -248,7 +248,7 @@ def _gated(scene: Scene, *, needs_approval: bool = True) -> Program:
 
 
 async def an_approval(scene: Scene) -> None:
-    """A call that needs approval by the framework's own mechanism: after an approval it runs once."""
+    """A call needs approval by the framework's own mechanism: once approved, it runs once."""
     program = _gated(scene)
     (question,) = await scene.waits(program)
     expect_same(
@@ -260,7 +260,7 @@ async def an_approval(scene: Scene) -> None:
     outcome = await scene.enter(program)
     expect_same("what the model reads", outcome.text, "read: eu is live.")
     expect_same("effects", scene.effects, ["eu"])
-    expect_same("questions on record", len(await scene.asked()), 1)
+    expect_same("recorded questions", len(await scene.asked()), 1)
 
 
 async def a_refusal(scene: Scene) -> None:
@@ -274,7 +274,7 @@ async def a_refusal(scene: Scene) -> None:
 
 
 async def a_refusal_outlives_new_code(scene: Scene) -> None:
-    """A refusal counts, even if new code would not ask for approval any more."""
+    """A refusal counts, even if new code no longer asks for approval."""
     (question,) = await scene.waits(_gated(scene))
     await scene.store().answer(question, approve=False, user="ada")
     await scene.enter(_gated(scene, needs_approval=False))
@@ -313,7 +313,7 @@ async def an_edit_that_does_not_fit(scene: Scene) -> None:
 
 
 async def a_gated_call_next_to_another(scene: Scene) -> None:
-    """Two concurrent calls, one of which needs approval: the call without approval runs once."""
+    """Two concurrent calls, only one of which needs approval: the other call runs once."""
 
     async def deploy(env: str) -> str:
         """Deploy the service."""

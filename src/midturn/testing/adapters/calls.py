@@ -1,5 +1,5 @@
-"""Stories about calls: concurrent and equal calls, large and unusual values, and framework features
-such as guardrails and streams.
+"""Stories about calls: concurrent and identical calls, large and unusual values, and framework
+features such as guardrails and streams.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ async def one_of_two_calls(scene: Scene) -> None:
     )
     expect_same("effects", scene.effects, ["us"])
     expect_same(
-        "questions on record", sorted(await scene.asked()), ["Deploy to eu?", "Deploy to us?"]
+        "recorded questions", sorted(await scene.asked()), ["Deploy to eu?", "Deploy to us?"]
     )
 
 
 async def equal_calls(scene: Scene) -> None:
-    """Two concurrent calls with equal arguments and different ids: each has its own answer."""
+    """Two concurrent calls with equal arguments and different ids: each gets its own answer."""
     program = scene.program("eu", "eu")
     first, second = await scene.waits(program)
     await scene.store().answer(first, False, user="ada")
@@ -128,8 +128,8 @@ async def one_call_after_another(scene: Scene) -> None:
 
 
 async def the_same_question_of_two_tools(scene: Scene) -> None:
-    """Two tools ask questions with the same id and text: the answer yes to one question does not
-    answer the other.
+    """Two tools ask questions with the same id and text: a yes to one question does not answer the
+    other.
     """
 
     async def deploy(env: str) -> str:
@@ -163,9 +163,8 @@ async def the_same_question_of_two_tools(scene: Scene) -> None:
 
 
 def _delegating(scene: Scene) -> ProgramTool:
-    """Return a tool that runs a nested agent of the framework.
-
-    The nested agent has a tool with the same name, and that tool asks.
+    """Return a tool that runs a nested agent of the framework. The nested agent has a tool with the
+    same name, which asks a question.
     """
 
     async def deploy(env: str) -> str:
@@ -179,8 +178,8 @@ def _delegating(scene: Scene) -> ProgramTool:
 
 
 async def an_agent_inside_a_tool(scene: Scene) -> None:
-    """A tool runs a nested agent whose tool asks: the question belongs to the outer call and
-    suspends the outer run.
+    """A tool runs a nested agent whose tool asks a question: the question belongs to the outer call
+    and suspends the outer run.
     """
     program = scene.program(tool=_delegating(scene))
     for env in ("eu-1", "eu-2"):
@@ -189,7 +188,7 @@ async def an_agent_inside_a_tool(scene: Scene) -> None:
     outcome = await scene.enter(program)
     expect_same("what the model reads", outcome.text, "read: read: eu-1 is live., eu-2 is live.")
     expect_same(
-        "questions on record", sorted(await scene.asked()), ["Deploy to eu-1?", "Deploy to eu-2?"]
+        "recorded questions", sorted(await scene.asked()), ["Deploy to eu-1?", "Deploy to eu-2?"]
     )
 
 
@@ -210,7 +209,7 @@ async def two_agents_inside_tools(scene: Scene) -> None:
 
 
 async def large_and_unusual_values(scene: Scene) -> None:
-    """Large, nested and unusual arguments and results are passed on exactly as without midturn."""
+    """Large, nested and unusual arguments and results are unchanged, as without midturn."""
 
     async def store(values: dict[str, Any]) -> str:
         """Store values."""
@@ -235,7 +234,7 @@ async def large_and_unusual_values(scene: Scene) -> None:
 
 
 async def a_result_that_is_no_text(scene: Scene) -> None:
-    """A tool returns an object: the model reads the same text as without midturn, also after a
+    """A tool returns an object: the model reads the same text as without midturn, even after a
     restart.
     """
 
@@ -290,8 +289,8 @@ async def a_context(scene: Scene) -> None:
 
 
 async def a_guardrail(scene: Scene) -> None:
-    """A guardrail or validator refuses a call: no question is asked, the tool does not run, and
-    the model reads the reason.
+    """A guardrail or validator refuses a call: no question is asked, the tool does not run, and the
+    model reads the reason.
     """
 
     def refuse(arguments: Mapping[str, Any]) -> str | None:
@@ -301,7 +300,7 @@ async def a_guardrail(scene: Scene) -> None:
     outcome = await scene.enter(program)
     expect_same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
     expect_same("the model reads why", "No deployments to eu." in str(outcome.text), True)
-    expect_same("questions on record", await scene.asked(), [])
+    expect_same("recorded questions", await scene.asked(), [])
     expect_same("effects", scene.effects, [])
 
 

@@ -1,5 +1,5 @@
-"""Entry point of the conformance suite: runs the stories with an adapter and returns a result
-for each story.
+"""Entry point of the conformance suite: runs the stories with an adapter and returns a result for
+each story.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def check_adapter(
 def check_adapter_sync(
     harness: AdapterHarness, stories: Sequence[str] = ()
 ) -> Sequence[StoryResult]:
-    """Run stories with an adapter. Synchronous form of `check_adapter`.
+    """Run stories with an adapter. Synchronous version of `check_adapter`.
 
     Args:
         harness: Runs agents in the framework.

@@ -1,4 +1,4 @@
-"""Stories about repeated runs of a program: after errors, failed writes, with new code, with new
+"""Stories about repeated runs of a program: after errors and failed writes, with new code or new
 messages, and in other processes.
 """
 
@@ -35,7 +35,7 @@ class ModelDown(Exception):  # noqa: N818  simulates an exception of another lib
 
 
 async def a_bug_before_the_question(scene: Scene) -> None:
-    """A tool raises before it asks: the framework handles the error as without midturn."""
+    """A tool raises an error before it asks: the framework handles the error as without midturn."""
 
     async def deploy(env: str) -> str:
         """Deploy the service."""
@@ -50,7 +50,7 @@ async def a_bug_before_the_question(scene: Scene) -> None:
 
 
 async def a_bug_after_the_answer(scene: Scene) -> None:
-    """A tool fails once after its answer: if the framework ends the run, the next run does not ask
+    """A tool fails once after its answer: if the error ends the run, the next run does not ask
     again.
     """
     failures = ["the network"]
@@ -70,11 +70,13 @@ async def a_bug_after_the_answer(scene: Scene) -> None:
     except ConnectionError:
         await scene.enter(program)
         expect_same("effects", scene.effects, ["eu"])
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?"])
 
 
 async def a_model_that_is_down(scene: Scene) -> None:
-    """The model fails after a call: the next run neither asks again nor runs the call again."""
+    """The model fails after a call: the next run does not ask again and does not run the call
+    again.
+    """
     down = [True]
 
     def reply(number: int, read: Sequence[str]) -> ModelReply:
@@ -92,7 +94,7 @@ async def a_model_that_is_down(scene: Scene) -> None:
     outcome = await scene.enter(program)
     expect_same("what the model reads", outcome.text, "read: eu is live.")
     expect_same("effects", scene.effects, ["eu"])
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?"])
 
 
 async def a_refused_write(scene: Scene) -> None:
@@ -122,7 +124,7 @@ async def a_refused_write(scene: Scene) -> None:
                 f"the run is not complete {_MAX_ENTRIES} entries after write {number} failed"
             )
         expect_same(
-            f"questions on record after write {number} failed",
+            f"recorded questions after write {number} failed",
             await part.asked(),
             ["Deploy to eu?"],
         )
@@ -161,8 +163,8 @@ async def a_cancelled_run(scene: Scene) -> None:
 
 
 async def two_processes(scene: Scene) -> None:
-    """Two processes run the agent at the same time: one continues the turn, and no tool runs
-    twice.
+    """Two processes run the agent at the same time: one of them continues the turn, and no tool
+    runs twice.
     """
     program = scene.program()
     await scene.waits(program)
@@ -180,7 +182,7 @@ async def two_processes(scene: Scene) -> None:
         [],
     )
     expect_same("effects", scene.effects, ["eu"])
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?"])
 
 
 # New code
@@ -188,7 +190,7 @@ async def two_processes(scene: Scene) -> None:
 
 
 def _asking(scene: Scene, *questions: Question[bool]) -> Program:
-    """Return an agent whose tool asks these questions and has its effect if all answers are yes."""
+    """Return an agent whose tool asks these questions and has its effect if all are yes."""
 
     async def deploy(env: str) -> str:
         """Deploy the service."""
@@ -202,7 +204,7 @@ def _asking(scene: Scene, *questions: Question[bool]) -> Program:
 
 
 async def another_text(scene: Scene) -> None:
-    """New code changes the text of a question: the answer to the old text does not count."""
+    """New code changes the text of a question: an answer to the old text does not count."""
     await scene.waits(_asking(scene, Question.boolean("confirm", "Deploy to staging?")))
     await scene.answer(True)
     changed = _asking(scene, Question.boolean("confirm", "Deploy to production?"))
@@ -233,7 +235,7 @@ async def a_question_in_front(scene: Scene) -> None:
     await scene.answer(True)
     outcome = await scene.enter(changed)
     expect_same("what the model reads", outcome.text, "read: eu is live.")
-    expect_same("questions on record", await scene.asked(), ["Deploy?", "Drop the old tables?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy?", "Drop the old tables?"])
 
 
 async def no_question_any_more(scene: Scene) -> None:
@@ -245,8 +247,8 @@ async def no_question_any_more(scene: Scene) -> None:
 
 
 async def other_arguments(scene: Scene) -> None:
-    """The framework has lost its saved state, and the model calls with other arguments: the
-    earlier answer yes does not count.
+    """The framework lost its saved state, and the model makes the call with other arguments: the
+    earlier yes does not count.
     """
     await scene.waits(scene.program("eu"))
     await scene.answer(True)
@@ -264,8 +266,8 @@ async def other_arguments(scene: Scene) -> None:
 
 
 async def lost_state(scene: Scene) -> None:
-    """The framework has lost its saved state, and the model makes the same call: the recorded
-    answer counts, and no one is asked again.
+    """The framework lost its saved state, and the model makes the same call: the recorded answer
+    counts, and no one is asked again.
     """
     program = scene.program()
     await scene.waits(program)
@@ -274,12 +276,12 @@ async def lost_state(scene: Scene) -> None:
     outcome = await scene.enter(program)
     expect_same("what the model reads", outcome.text, "read: eu is live.")
     expect_same("effects", scene.effects, ["eu"])
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?"])
 
 
 async def lost_record(scene: Scene) -> None:
-    """The record is lost, and the framework still has its state: the person is asked again
-    before the tool has an effect.
+    """The log is lost, but the framework still has its state: the person is asked again before the
+    tool has an effect.
     """
     program = scene.program()
     await scene.waits(program)
@@ -302,8 +304,8 @@ async def lost_record(scene: Scene) -> None:
 
 
 async def a_new_message(scene: Scene) -> None:
-    """A new message while a question is open is refused with a list of the open questions, and
-    the turn can continue.
+    """A new message while a question is open is rejected with a list of the open questions, and the
+    turn can continue.
     """
     program = scene.program()
     (question,) = await scene.waits(program)
@@ -311,14 +313,14 @@ async def a_new_message(scene: Scene) -> None:
         "the new message", TurnOpen, scene.enter(program, "What is the weather?")
     )
     expect_same("`pending`", [each.id for each in getattr(refused, "pending", ())], [question.id])
-    scene.entered = MESSAGE  # the refused message did not start a turn
+    scene.entered = MESSAGE  # the rejected message did not start a turn
     await scene.answer(True)
     await scene.enter(program)
     expect_same("effects", scene.effects, ["eu"])
 
 
 async def a_message_as_the_reply(scene: Scene) -> None:
-    """With `on_open="reply"`, a new message is the reply to the open question, and the model
+    """With `on_open="reply"`, a new message becomes the reply to the open question, and the model
     reads it.
     """
     program = scene.program()
@@ -326,7 +328,7 @@ async def a_message_as_the_reply(scene: Scene) -> None:
     outcome = await scene.enter(program, "Wait until Monday.", on_open="reply", author="ada")
     expect_same("the model reads the message", "Wait until Monday." in str(outcome.text), True)
     expect_same("effects", scene.effects, [])
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?"])
 
 
 async def the_next_message(scene: Scene) -> None:
@@ -343,13 +345,11 @@ async def the_next_message(scene: Scene) -> None:
     outcome = await scene.enter(program, "Once more.")
     expect_same("what the model reads", reads(outcome), "read: Not deployed.")
     expect_same("effects", scene.effects, ["eu"])
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?", "Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?", "Deploy to eu?"])
 
 
 async def a_key(scene: Scene) -> None:
-    """A program dies after the end of a turn with a key, before it has saved the result: no tool
-    runs again.
-    """
+    """A turn with a key ends, and the program dies before saving the result: no tool runs again."""
     program = scene.program()
     await scene.waits(program, key="job-17")
     before = scene.saved.content
@@ -359,11 +359,11 @@ async def a_key(scene: Scene) -> None:
     outcome = await scene.enter(program, key="job-17")
     expect_same("what the model reads", outcome.text, "read: eu is live.")
     expect_same("effects", scene.effects, ["eu"])
-    expect_same("questions on record", await scene.asked(), ["Deploy to eu?"])
+    expect_same("recorded questions", await scene.asked(), ["Deploy to eu?"])
 
 
 async def no_question_at_all(scene: Scene) -> None:
-    """An agent that asks no question runs as without midturn."""
+    """An agent that does not ask questions runs as without midturn."""
 
     async def look(env: str) -> str:
         """Look at the service."""

@@ -1,4 +1,4 @@
-"""Interface between stories and a framework: a scripted agent, an entry into its run, and the
+"""Interface between stories and a framework: a scripted agent, the inputs of a run, and its
 outcome.
 """
 
@@ -23,7 +23,7 @@ class PlannedCall(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True):
-    """A reply of the scripted model: calls, or the text that ends the run."""
+    """A reply from the scripted model: calls, or the text that ends the run."""
 
     text: str = ""
     calls: tuple[PlannedCall, ...] = ()
@@ -34,10 +34,10 @@ class ProgramTool(Struct, frozen=True):
 
     Attributes:
         name: Name of the tool.
-        function: Implementation: a function, async or not, with annotated parameters. It asks with
+        function: Implementation: a function with annotated parameters, async or not. It asks with
             `midturn.ask` or `ask_sync`.
         needs_approval: Whether the framework must ask for approval of each call.
-        refuse: Guardrail or validator of the framework. It receives the arguments of a call, and
+        refuse: The framework's guardrail or validator. It receives the arguments of a call, and
             returns the reason to refuse the call, or None.
     """
 
@@ -51,8 +51,8 @@ class Program(Struct, frozen=True):
     """A scripted agent.
 
     Attributes:
-        reply: Returns the next reply of the model. Its arguments are the number of replies since
-            the user's message, and the contents of the tool results since then, in the order of the
+        reply: Returns the model's next reply. Its arguments are the number of replies since the
+            user's message, and the contents of the tool results since then, in the order of the
             calls.
         tools: Tools of the agent.
         context: Context of the run (`deps`, `context`), for `context_tool`.
@@ -83,9 +83,9 @@ class Entry(Struct, frozen=True):
 
     Attributes:
         inquirer: Asks the questions. None runs the framework without midturn.
-        text: Message of the user.
-        is_new: Whether the message differs from the message of the previous entry. If not, the
-            program continues from its saved data.
+        text: The user's message.
+        is_new: Whether the message differs from the message of the previous entry. If it does not,
+            the program continues from its saved data.
         key: Key of the turn.
         author: Name of the user.
         on_open: How to handle a new message while questions are open.
@@ -102,7 +102,7 @@ class Entry(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """Outcome of an entry: the last text of the model, or None if calls wait for answers.
+    """Outcome of an entry: the model's last text, or None if calls wait for answers.
 
     In streaming mode, it also contains the events.
     """
@@ -115,7 +115,7 @@ Capability: TypeAlias = Literal["guardrails", "images", "context", "equal ids", 
 """Feature that not every framework has.
 
 `equal ids`: two calls with the same id in two model replies count as two calls. `lost state`: a
-repeated call is recognized by the model's call id, even if the framework has lost its state.
+repeated call is recognized by the model's call id, even if the framework lost its state.
 """
 
 
@@ -135,8 +135,8 @@ class AdapterHarness(Protocol):
     async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
         """Build the agent and run it. Read and write the state in `saved`.
 
-        If the adapter raises `Suspended` because calls wait for answers, return an outcome without
-        a text. Do not catch other exceptions.
+        If the adapter raises `Suspended` because calls wait for answers, return an outcome whose
+        text is None. Do not catch other exceptions.
 
         Args:
             program: The agent.
@@ -158,7 +158,7 @@ class AdapterHarness(Protocol):
         ...
 
     def image(self, data: bytes) -> object:
-        """Return a PNG image in the format in which a tool of the framework returns it.
+        """Return a PNG image in the form in which the framework's tools return images.
 
         In the text that the model reads, a harness must show an image as
         `[image of <number of> bytes]`.

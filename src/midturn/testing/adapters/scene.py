@@ -1,5 +1,5 @@
-"""Environment of one story: a store on disk, the saved state of the framework, the effects of
-tools, and the people who answer.
+"""Environment of one story: a store on disk, the framework's saved state, the effects of tools, and
+the people who answer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO = "Not deployed."
 
 
 class WriteFailure:
-    """Lets one write of the runs fail: the write with this number, counted from 1."""
+    """Makes one write fail: the write with this number, counted from 1 over all runs."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -47,14 +47,14 @@ class WriteFailure:
 
     @property
     def has_failed(self) -> bool:
-        """Whether that write has failed."""
+        """Whether the write has failed."""
         return self.written >= self.number
 
     def count(self) -> None:
         """Count a write.
 
         Raises:
-            StoreError: This is the write that fails.
+            StoreError: This is the write that must fail.
         """
         self.written += 1
         if self.written == self.number:
@@ -129,7 +129,7 @@ class Scene:
         return self.deployed(env)
 
     def deploy_sync(self, env: str) -> str:
-        """Deploy the service if a person says yes. Synchronous form of `deploy`."""
+        """Deploy the service if a person says yes. Synchronous version of `deploy`."""
         if not self.ask_sync(confirm(env)):
             raise Rejected(NO)
         return self.deployed(env)
@@ -145,14 +145,13 @@ class Scene:
     def program(
         self, *envs: str, tool: ProgramTool | None = None, call_id: str = "call"
     ) -> Program:
-        """Return an agent that calls a tool for all environments concurrently.
-
-        Its last reply repeats the results.
+        """Return an agent that calls a tool for all environments concurrently. Its last reply
+        repeats the results.
 
         Args:
             envs: Names of the environments. Default: `eu`.
             tool: The tool. Default: `deploy`.
-            call_id: Prefix of the IDs of the calls.
+            call_id: Prefix of the call IDs.
         """
         made = tool or ProgramTool("deploy", self.deploy)
         calls = [
@@ -248,7 +247,7 @@ class Scene:
         return [event.status for event in events if isinstance(event, TurnEnd)]
 
     async def check_effects(self) -> None:
-        """Check that each effect of a tool was allowed by a recorded decision."""
+        """Check that a recorded decision allowed each effect of a tool."""
         events = (await self.store().read(self.conversation)).events
         yeses = sum(
             isinstance(event, InquiryAnswered) and event.answer is not False for event in events
@@ -259,14 +258,13 @@ class Scene:
         )
         if len(self.keys) > yeses:
             raise AssertionError(
-                f"{len(self.keys)} calls had an effect, and people allowed {yeses}: {self.effects}"
+                f"{len(self.keys)} calls had an effect, but people allowed {yeses}: {self.effects}"
             )
 
 
 def reads(outcome: Outcome) -> str:
-    """Return the last text of the model.
-
-    Tool results that contain the denial of `deploy` are shortened to that denial.
+    """Return the model's last text. Tool results that contain the denial of `deploy` are shortened
+    to that denial.
     """
     parts = str(outcome.text).removeprefix("read: ").split(" | ")
     return "read: " + " | ".join(NO if NO in part else part for part in parts)
@@ -278,7 +276,7 @@ def confirm(env: str) -> Question[bool]:
 
 
 def replies(calls: Sequence[PlannedCall]) -> Callable[[int, Sequence[str]], ModelReply]:
-    """Return a model that makes all calls at once. Its last reply repeats the results."""
+    """Return a model that makes all calls in one reply. Its last reply repeats the results."""
 
     def reply(number: int, read: Sequence[str]) -> ModelReply:
         return (
@@ -304,7 +302,7 @@ async def expect_error(
     """Return the exception of type `kind` that `work` raises, directly or as a cause.
 
     Raises:
-        AssertionError: `work` raises another exception, or none.
+        AssertionError: `work` raises another exception, or no exception.
     """
     try:
         returned = await work

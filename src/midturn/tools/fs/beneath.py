@@ -32,18 +32,17 @@ from midturn.tools.returned import Rejected
 # Two Linux system calls that Python does not support: `openat2` and `renameat2`
 
 
-_OPENAT2 = 437  # number of the system call, the same on every architecture
+_OPENAT2 = 437  # system call number, the same on every architecture
 _NO_MAGICLINKS, _BENEATH = 0x02, 0x08
 _NOREPLACE, _EXCHANGE = 1, 2
-# maximum number of attempts to open a path: EAGAIN means that a path was renamed while it was
-# resolved
+# maximum number of attempts to open a path. EAGAIN means that a path was renamed during resolution
 _MAX_ATTEMPTS = 16
 _UNSUPPORTED_ERRORS = frozenset({errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP})
 
 _Function: TypeAlias = Callable[..., int]
 
 
-class Unsupported(Exception):  # noqa: N818 (a finding, not a failure)
+class Unsupported(Exception):  # noqa: N818 (not a failure)
     """The system or the file system does not support this call."""
 
 
@@ -62,7 +61,7 @@ def _function(name: str) -> _Function:
 
 
 def open_beneath(folder: int, path: str, flags: int) -> int:
-    """Open `path` below a folder. At each step, the kernel refuses a path that leads out of the
+    """Open `path` below a folder. The kernel rejects the path if any component leads out of the
     folder.
 
     Raises:
@@ -86,7 +85,7 @@ def rename_exclusively(source: tuple[int, str], destination: tuple[int, str]) ->
 
     Raises:
         FileExistsError: The destination exists.
-        Unsupported: The system cannot do this atomically.
+        Unsupported: The system does not support this atomically.
     """
     _rename(source, destination, _NOREPLACE)
 
@@ -116,10 +115,10 @@ def _error(missing: frozenset[int] | set[int], path: str) -> Exception:
 
 
 # --------------------------------------------------------------------------------------------------
-# Queries to git. The options ensure that git starts no program that a repository has configured
+# Queries to git. The options prevent git from starting programs that a repository configures
 
 
-# both settings may contain the names of programs
+# both settings can name a program
 _SAFE_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _GIT_TIMEOUT = 10.0
 _SHA1_DIGITS = 40
@@ -134,12 +133,12 @@ class Committed(Struct, frozen=True):
 
 
 def uncommitted(root: Path, path: PurePosixPath, content: bytes) -> Committed | None:
-    """Return the committed version of a file with uncommitted changes. None if no change would be
-    lost, or if git is not in use.
+    """Return the committed version of a file with uncommitted changes. Return None if no change
+    would be lost, or if git is not in use.
 
-    The contents are compared here, because `git status` would run filters from the repository's
-    configuration. Ignored and untracked files count as uncommitted, because there is no other
-    copy.
+    The contents are compared in this function, because `git status` would run filters from the
+    repository's configuration. Ignored and untracked files count as uncommitted, because there is
+    no other copy.
     """
     folder, name = (root / path).parent, path.name
     if not folder.is_dir() or not _is_repository(folder):
@@ -155,8 +154,8 @@ def uncommitted(root: Path, path: PurePosixPath, content: bytes) -> Committed | 
 
 
 def ignored(folder: Path) -> frozenset[str]:
-    """Return the paths below a folder that git ignores. The paths are relative to the folder.
-    Paths of folders end with a slash.
+    """Return the paths below a folder that git ignores, relative to the folder. Paths of folders
+    end with a slash.
     """
     listed = _git(
         folder, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"
@@ -175,8 +174,8 @@ def git_folders(path: Path) -> tuple[Path, ...]:
 
 
 def _is_repository(folder: Path) -> bool:
-    """Return whether a folder is in a git repository. If git fails, for example because the
-    repository has another owner, return True.
+    """Return whether a folder is in a git repository. Also return True if git fails but there is a
+    `.git`, for example because the repository has another owner.
     """
     if _git(folder, "rev-parse", "--is-inside-work-tree") == b"true\n":
         return True
@@ -224,14 +223,13 @@ def _git(folder: Path, *words: str, safely: Sequence[str] = _SAFE_OPTIONS) -> by
 
 
 def _identity(content: bytes, like: str) -> str:
-    """Return git's object id of a content. `like` is an id with the same hash algorithm."""
-    algorithm = (
-        hashlib.sha1 if len(like) == _SHA1_DIGITS else hashlib.sha256
-    )  # the algorithm that git uses
+    """Return git's object id for content. `like` is an id that uses the same hash algorithm."""
+    # the algorithm that the repository uses
+    algorithm = hashlib.sha1 if len(like) == _SHA1_DIGITS else hashlib.sha256
     return algorithm(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-MAX_FILE_BYTES = 32 * 1024 * 1024  # maximum bytes of a file that is read into memory
+MAX_FILE_BYTES = 32 * 1024 * 1024  # maximum size of a file that is read into memory
 _STAT_FLAGS = os.O_PATH if hasattr(os, "O_PATH") else os.O_RDONLY | os.O_NONBLOCK
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -242,7 +240,7 @@ class FileTooLarge(Rejected):
 
 
 class Beneath:
-    """The folder at `root`, which stays open while this object is used as a context manager."""
+    """The folder at `root`. It is open while this object is used as a context manager."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -302,8 +300,8 @@ class Beneath:
         """Open the folder of a file that will be written.
 
         Raises:
-            Rejected: The folder is missing, protected or outside of the workspace. This is checked
-                for the given path and for the real path of the opened folder.
+            Rejected: The folder is missing, protected or outside of the workspace. Both the given
+                path and the real path of the opened folder are checked.
         """
         check_writable(path, self.root)
         with self._parent(path, path.parent, ()) as descriptor:
@@ -314,8 +312,8 @@ class Beneath:
         """Open the folder of a file that will be written, and create its missing parts.
 
         Raises:
-            Rejected: The folder is protected or outside of the workspace. This is checked for the
-                given path and for the real path of the opened folder.
+            Rejected: The folder is protected or outside of the workspace. Both the given path and
+                the real path of the opened folder are checked.
         """
         check_writable(path, self.root)
         missing: list[str] = []
@@ -341,8 +339,8 @@ class Beneath:
                 os.close(target)
 
     def _of_git(self, folder: PurePosixPath) -> tuple[Path, ...]:
-        """Return git's directories for a folder. The result is cached, so that the time between a
-        check and the change is short.
+        """Return git's directories for a folder. The result is cached to keep the time between a
+        check and the change short.
         """
         if folder not in self._gits:
             self._gits[folder] = git_folders(self.root / folder / "file")
@@ -356,8 +354,8 @@ class Beneath:
             return False
 
     def _real(self, descriptor: int, folder: PurePosixPath) -> PurePosixPath:
-        """Return the real path of an open folder. On systems without `/proc`, no link was
-        followed, so the given path is the real path.
+        """Return the real path of an open folder. Systems without `/proc` return the given path,
+        because no links were followed.
         """
         try:
             real = Path(f"/proc/self/fd/{descriptor}").readlink()
@@ -412,7 +410,7 @@ def _walk(folder: int, path: PurePosixPath, flags: int) -> int:
 
 
 def _make_folders(folder: int, path: PurePosixPath, names: Sequence[str]) -> int:
-    """Create the missing folders below an open folder, and open the last of them."""
+    """Create the missing folders below an open folder, and open the innermost one."""
     current = os.dup(folder)
     for name in names:
         path = path / name

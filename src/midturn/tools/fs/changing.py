@@ -1,4 +1,4 @@
-"""File tools that change files. A question refers to the exact current content. If the file
+"""File tools that change files. A question shows a change to the exact current content. If the file
 changes in the meantime, the tool asks again.
 """
 
@@ -28,8 +28,8 @@ from midturn.tools.fs.writing import (
 )
 from midturn.tools.returned import Rejected, keep
 
-# maximum number of bytes of a diff in a question. It is below the 16 KiB limit of a context, to
-# leave space for the note about omitted lines
+# maximum size of a diff in a question, in bytes. Below the 16 KiB limit of a context, to leave
+# space for the note about omitted lines
 _MAX_DIFF_BYTES = 15 * 1024
 _FENCE = re.compile(r"`{3,}")
 
@@ -37,8 +37,8 @@ _FENCE = re.compile(r"`{3,}")
 def about_change(
     id: str, text: str, change: Change, context: ToolContext, *, default: bool | None = None
 ) -> Question[bool]:
-    """Return a yes/no question about a file change. The context shows the unified diff. If one
-    version is not text, the context shows the sizes.
+    """Return a yes/no question about a file change. The context shows the unified diff, or the
+    sizes if one version is not text.
     """
     return Question.boolean(id, text, default=default, context=_fenced(change, context))
 
@@ -73,9 +73,9 @@ _MAX_REMEMBERED = 1_000
 class LastShown:
     """Remembers the last question shown for each call and question id in this process.
 
-    File tools return a question and run again with the answer. If the file has changed, the
-    question has also changed, and the answer is not valid for the new question. After a restart,
-    a call runs from its beginning, so this data does not have to be stored.
+    File tools return a question and run again with the answer. If the file changed, the question
+    also changed, and the answer does not count for the new question. After a restart, a call runs
+    from its start, so this data does not have to be stored.
     """
 
     def __init__(self) -> None:
@@ -102,11 +102,10 @@ SHOWN = LastShown()
 def agreed(
     path: PurePosixPath, content: bytes, text: str, ctx: ToolContext
 ) -> bool | Question[bool]:
-    """Return whether to change or delete a file. If git has the content of the file, return True
-    without a question. Otherwise, return the answer to the question `confirm`.
+    """Return whether to change or delete a file. If its content is committed in git, return True
+    without asking. Otherwise, return the answer to the question `confirm`.
 
-    If there is no answer yet, return the question. Its context shows the changes that git does
-    not have.
+    If there is no answer yet, return the question. Its context shows the uncommitted changes.
     """
     committed = uncommitted(ctx.root, path, content)
     if committed is None:
@@ -122,11 +121,11 @@ _MAX_ATTEMPTS = 5
 
 
 def repeated(path: PurePosixPath, attempt: Callable[[], T]) -> T:
-    """Run an attempt. If the file was changed in the meantime, run the attempt again. The new
-    attempt asks about the new content.
+    """Run an attempt. If the file changed in the meantime, try again, so that the question shows
+    the new content.
 
     Raises:
-        Rejected: The file changes again and again.
+        Rejected: The file changed during every attempt.
     """
     for _ in range(_MAX_ATTEMPTS):
         try:
@@ -141,7 +140,7 @@ def repeated(path: PurePosixPath, attempt: Callable[[], T]) -> T:
 
 
 def create_file(ctx: ToolContext, path: str, content: str) -> str | Question[bool]:
-    """Create a file. If the file exists, ask before it is overwritten."""
+    """Create a file. If it exists, ask before overwriting it."""
     target = relative(path, ctx.root)
     check_name(target)
     with Beneath(ctx.root) as beneath:
@@ -177,7 +176,7 @@ def _overwriting(
 
 
 def preview_overwriting(ctx: ToolContext, path: str, content: str) -> Question[bool] | None:
-    """Preview the question about an existing file. A new file only needs the permission of the
+    """Preview the question about an existing file. A new file needs only the permission for the
     call.
     """
     target = relative(path, ctx.root)
@@ -236,7 +235,7 @@ def move_file(ctx: ToolContext, source: str, destination: str) -> str | Question
 
 
 # --------------------------------------------------------------------------------------------------
-# Replacement of parts of a text
+# Replacement of parts of a file
 
 
 _MAX_LISTED = 5
@@ -246,7 +245,7 @@ def edited(text: str, edits: Sequence[Replacement]) -> str:
     """Apply all edits in order.
 
     Raises:
-        Rejected: The `old` text of an edit does not occur, or occurs several times. No edit is
+        Rejected: The `old` text of an edit does not occur, or occurs several times. No edits are
             applied.
     """
     for place, edit in enumerate(edits):
@@ -271,8 +270,8 @@ def _apply(text: str, edit: Replacement, pointer: str) -> str:
 
 
 def _with_line_ends_of(text: str, edit: Replacement) -> Replacement:
-    """Return an edit with the line ends of the file, because models write LF even if the file has
-    CRLF.
+    """Return an edit with the line endings of the file, because models write LF even if the file
+    uses CRLF.
     """
     if edit.old in text or "\r\n" not in text or "\r" in edit.old:
         return edit
@@ -289,8 +288,8 @@ def _places(text: str, old: str) -> str:
 
 
 def _hint(text: str, old: str) -> str:
-    """Return the place where the text occurs with different white space, or the advice to read
-    the file again.
+    """Return a hint with the line where the text occurs with different whitespace, or advice to
+    read the file again.
     """
     wanted = [line.split() for line in old.strip().splitlines()]
     lines = [line.split() for line in text.split("\n")]
@@ -311,7 +310,7 @@ REJECTED = (
 
 
 def modify_file(ctx: ToolContext, path: str, edits: Sequence[Replacement]) -> str | Question[bool]:
-    """Change a file after the change was approved."""
+    """Change a file if a person approves the change."""
     target = relative(path, ctx.root)
     with Beneath(ctx.root) as beneath:
         return repeated(target, lambda: _modify(beneath, target, edits, ctx))

@@ -1,7 +1,7 @@
 """Descriptions of the file tools, from `described.json`.
 
-Every start needs the descriptions, but most turns call no file tool. Reading `described.json` is
-much faster than importing the module `declared`, from which the file is generated.
+Every start needs the descriptions, but most turns do not call a file tool. Reading `described.json`
+is much faster than importing the module `declared`, from which it is generated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Described(TypedDict):
 
 
 class FileTool:
-    """A file tool. Its function is imported at its first call."""
+    """A file tool. Its function is imported on the first call."""
 
     def __init__(self, described: Described) -> None:
         self.definition = ToolDefinition(
@@ -61,9 +61,8 @@ class FileTool:
 
     @cached_property
     def _function(self) -> FunctionTool[..., object]:
-        from midturn.tools.fs.declared import (
-            FILE_TOOLS,
-        )  # imported at the first call, because it is slow
+        # imported on the first call, because it is slow
+        from midturn.tools.fs.declared import FILE_TOOLS
 
         return next(tool for tool in FILE_TOOLS if tool.name == self.definition.name)
 

@@ -1,4 +1,4 @@
-"""Paths in arguments of file tools: relative to the workspace root and inside it."""
+"""Paths in the arguments of file tools. They are relative to the workspace root and inside it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROTECTED_NAMES = frozenset({".midturn", ".git"})
 # Unicode categories of control, format, surrogate and line separator characters
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_SHOWN_LENGTH = 300  # maximum number of characters of a path in a question
+_MAX_SHOWN_LENGTH = 300  # maximum length of a path in a question, in characters
 
 
 def relative(path: str, root: Path) -> PurePosixPath:
@@ -68,8 +68,8 @@ def check_writable(path: PurePosixPath, root: Path) -> None:
     """Reject writing to files that control midturn or git, because a tool must not change its own
     rules or install a hook.
 
-    `path` must not contain symbolic links. The path does not have to exist, because a tool must
-    not create a configuration either.
+    `path` must not contain symbolic links. It does not have to exist, because a tool must not
+    create a configuration either.
 
     Raises:
         Rejected: The path belongs to midturn or git.
@@ -95,8 +95,8 @@ def check_not_of_git(path: PurePosixPath, root: Path, folders: Sequence[Path]) -
 
 
 def _inside_workspace(root: Path, folders: Iterable[Path]) -> list[Path]:
-    """Return the folders. A folder that contains the whole workspace is left out, because it
-    would block every file.
+    """Return the folders, except those that contain the whole workspace, because they would block
+    every file.
     """
     real = Path(os.path.realpath(root))
     return [folder for folder in folders if not real.is_relative_to(os.path.realpath(folder))]
@@ -115,7 +115,7 @@ def shown(path: str) -> str:
 
 
 def _folded(part: str) -> str:
-    """Normalize a name in the same way as case-insensitive and normalizing file systems."""
+    """Normalize a name as case-insensitive and normalizing file systems do."""
     return unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
 
 
@@ -139,7 +139,7 @@ def explained(path: PurePosixPath) -> Generator[None, None, None]:
 
 
 def kind_of(mode: int) -> str:
-    """Return the kind of a file that is not regular."""
+    """Describe the kind of a file that is not a regular file."""
     if stat.S_ISDIR(mode):
         return "a folder"
     if stat.S_ISLNK(mode):

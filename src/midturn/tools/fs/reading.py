@@ -23,14 +23,14 @@ from midturn.tools.returned import Rejected
 # Files that are too large for memory are read in chunks from the beginning
 
 
-# maximum number of bytes of an excerpt; it is below the limit of a tool's result
+# maximum size of an excerpt, in bytes; below the limit of a tool's result
 _MAX_RESULT_BYTES = 200 * 1024
-_CHUNK_BYTES = 64 * 1024  # maximum number of bytes of a line that are held in memory at once
+_CHUNK_BYTES = 64 * 1024  # maximum number of bytes of a line that are read at a time
 _NUL_CHECK_BYTES = 8192
 
 
 class LargeFile:
-    """An open file at its beginning. It also has the path for messages and the size in bytes."""
+    """An open file at its beginning, with its path for messages and its size in bytes."""
 
     def __init__(self, file: BinaryIO, path: str, size: int) -> None:
         self._file = file
@@ -38,8 +38,8 @@ class LargeFile:
         self._size = size
 
     def excerpt(self, first: int, last: int | None) -> str:
-        """Return lines up to the limit of a result, and a note with the line at which to
-        continue. Very long lines are truncated.
+        """Return lines up to the limit of a result. If lines are left, add a note with the line at
+        which to continue. Very long lines are truncated.
 
         Raises:
             Rejected: The file is not text, or does not have these lines.
@@ -100,7 +100,7 @@ class FileText(Struct, frozen=True):
     mark: bytes = b""
 
     def encoded(self, text: str) -> bytes:
-        """Encode a text in the encoding of this file.
+        """Encode text in the encoding of this file.
 
         Raises:
             Rejected: The text contains a lone surrogate, which cannot be encoded.
@@ -131,8 +131,8 @@ def decoded(content: bytes) -> str | None:
 
 
 def readable(content: bytes) -> str:
-    """Return a file's content as people can read it. For a binary file, return its size and
-    digest, so that different files look different.
+    """Return a file's content in readable form. For a binary file, return its size and digest, so
+    that different files look different.
     """
     found = read(content)
     if found is None:
@@ -156,9 +156,7 @@ def text_of(content: bytes, path: str) -> FileText:
 
 
 def lines_of(text: str) -> list[str]:
-    """Split a text into lines without line ends. If the text ends with a newline, no empty line
-    is added.
-    """
+    """Split text into lines without line endings. A final newline does not add an empty line."""
     lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -200,7 +198,7 @@ def _picture(content: bytes, media_type: str, path: str) -> Success:
 
 
 def _excerpt(lines: list[str], first: int, last: int) -> str:
-    """Return lines up to the limit of a result, and a note with the line at which to continue."""
+    """Return lines up to the limit of a result, with a note about the line at which to continue."""
     shown_lines: list[str] = []
     remaining = _MAX_RESULT_BYTES
     for line in lines[first - 1 : last]:

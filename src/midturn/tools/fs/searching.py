@@ -69,8 +69,8 @@ def _parts(pattern: str) -> tuple[str, ...]:
 
 
 def _matches(pattern: Sequence[str], names: Sequence[str]) -> bool:
-    """Match all alternatives at once. `reached` contains the possible positions in the pattern
-    after each name.
+    """Match all alternatives at the same time. `reached` contains the possible positions in the
+    pattern after each name.
     """
     reached = _skipping({0}, pattern)
     for name in names:
@@ -103,17 +103,17 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 # --------------------------------------------------------------------------------------------------
 # Regular expressions from a model, matched in linear time.
 # With Python's `re`, a short pattern can block the whole program forever. The engine of the schema
-# validator always takes linear time, because it supports neither lookaround nor backreferences.
+# validator always takes linear time, because it does not support lookaround or backreferences.
 
 
 _MAX_PATTERN_LENGTH = 1_000
-# maximum size of a compiled pattern, because the matching time grows with this size
+# maximum size of a compiled pattern; the matching time grows with this size
 _MAX_COMPILED_BYTES = 64 * 1024
-_MAX_SEARCHED_LENGTH = 20_000  # maximum number of characters of a line that are searched
+_MAX_SEARCHED_LENGTH = 20_000  # how many characters of a line are searched
 
 
 class Pattern:
-    """A regular expression that is searched for in lines.
+    """A regular expression to search for in lines.
 
     Raises:
         Rejected: The pattern is invalid, or uses unsupported features.
@@ -151,20 +151,18 @@ _SKIPPED_NAMES = frozenset({".git", ".midturn"})
 
 
 class Found(Struct, frozen=True):
-    """A file, or a folder below the maximum depth. `path` is relative to the start of the
-    traversal.
-    """
+    """A file, or a folder at the maximum depth. `path` is relative to the start folder."""
 
     path: PurePosixPath
     is_folder: bool = False
 
 
 class TreeWalk:
-    """Yields the files below a folder in order of their names. Links are not followed.
-    `unreadable` counts folders that cannot be read.
+    """Yields the files below a folder, sorted by name. Links are not followed. `unreadable` is the
+    number of folders that cannot be read.
 
-    Folders of git and midturn and files ignored by git are skipped, unless the traversal starts
-    inside them.
+    The folders of git and midturn, and files that git ignores, are skipped, unless the traversal
+    starts inside them.
     """
 
     def __init__(
@@ -216,7 +214,7 @@ class TreeWalk:
 
 _MAX_LINES = 1_000
 _MAX_CHARACTERS = 100 * 1024
-_MAX_LINE_LENGTH = 500  # maximum number of characters of a line that are shown
+_MAX_LINE_LENGTH = 500  # how many characters of a line are shown
 _TIME_LIMIT = 30.0
 _MAX_NAMED = 5
 
@@ -262,7 +260,7 @@ class _Result:
         self._room = _MAX_CHARACTERS
 
     def add(self, file: PurePosixPath, found: Iterator[FoundLine]) -> None:
-        """Add the lines of one file. The separator, if any, is inserted between lines that are
+        """Add the lines of one file. If there is a separator, it is inserted between lines that are
         not adjacent.
         """
         name, last = shown(str(file)), 0
@@ -279,7 +277,7 @@ class _Result:
                 return
 
     def text(self) -> str:
-        """Return the result as one text."""
+        """Return the result as one string."""
         return (
             "\n".join([*self._lines, *([self.stopped] if self.stopped else [])]) or "(no matches)"
         )
@@ -308,7 +306,7 @@ def _files(beneath: Beneath, start: PurePosixPath, glob: Glob | None) -> Iterato
     except Missing:
         raise
     except Rejected:
-        yield start  # not a folder: a file, or a path for which reading raises the right error
+        yield start  # a file, or a path for which reading it raises the right error
         return
     for found in walk:
         if glob is None or glob.matches(found.path):
@@ -331,8 +329,8 @@ class _Search:
         return self._ctx.cancelled or time.monotonic() > self._end
 
     def lines(self, file: PurePosixPath) -> Iterator[FoundLine]:
-        """Yield the matching lines of a file with their context. Files that are unreadable or not
-        text yield no lines.
+        """Yield the matching lines of a file with their context. A file that is unreadable or not
+        text yields no lines.
         """
         try:
             yield from self.named_lines(file)
@@ -343,8 +341,7 @@ class _Search:
         """Yield the matching lines of a file that the model named.
 
         Raises:
-            Rejected: The file cannot be read. This error is raised instead of returning an empty
-                result.
+            Rejected: The file cannot be read. An empty result would hide this from the model.
         """
         try:
             text = decoded(self._beneath.read(file))

@@ -1,5 +1,5 @@
-"""Write files in the workspace atomically. A file is changed only if it still has the content
-that a person was shown.
+"""Write files in the workspace atomically. A file is changed only if it still has the content that
+was shown to a person.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from midturn.tools.fs.beneath import Beneath, Unsupported, exchange, rename_excl
 from midturn.tools.fs.paths import Missing, check_name, explained, kind_of, shown
 from midturn.tools.returned import Rejected
 
-FileIdentity: TypeAlias = tuple[int, str]  # an open folder, and a name in this folder
+FileIdentity: TypeAlias = tuple[int, str]  # an open folder and a name in it
 
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE_PERMISSIONS = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Changed(Exception):  # noqa: N818 (a finding; the caller asks again)
+class Changed(Exception):  # noqa: N818 (not a failure; the caller asks again)
     """The file no longer has the content that was shown."""
 
 
@@ -69,14 +69,14 @@ def create(beneath: Beneath, path: PurePosixPath, content: bytes) -> None:
 
 
 def replace(beneath: Beneath, path: PurePosixPath, content: bytes, expected: bytes) -> None:
-    """Replace the content of a file if the file still has the content `expected`. The owner and
-    the permissions are kept.
+    """Replace the content of a file if it is still `expected`. The owner and the permissions are
+    kept.
 
-    The new file is exchanged with the old one atomically. If the old file has other content, the
-    exchange is reversed.
+    The new file is exchanged with the old one atomically. If the old file has different content,
+    the exchange is reversed.
 
     Raises:
-        Changed: The file has other content.
+        Changed: The file has different content.
         Rejected: The path is not writable.
     """
     with beneath.parent(path) as folder, explained(path):
@@ -94,8 +94,8 @@ def replace(beneath: Beneath, path: PurePosixPath, content: bytes, expected: byt
 
 
 def _put_back(taken: FileIdentity, place: FileIdentity, ours: bytes) -> None:
-    """Reverse an exchange. If the file was saved again in the meantime, the newer version is put
-    back, too.
+    """Reverse an exchange. If the file was saved again in the meantime, the newer version is also
+    put back.
     """
     inside: bytes | None = ours
     outside = _content(taken)
@@ -110,7 +110,7 @@ def remove(beneath: Beneath, path: PurePosixPath, expected: bytes) -> None:
     """Delete a file if it still has the content `expected`.
 
     Raises:
-        Changed: The file has other content.
+        Changed: The file has different content.
         Rejected: The path is not writable.
     """
     with beneath.parent(path) as folder, explained(path):
@@ -152,8 +152,8 @@ def _check(place: FileIdentity, path: PurePosixPath, expected: bytes) -> os.stat
 
 
 def _changeable(place: FileIdentity, path: PurePosixPath) -> os.stat_result:
-    """Return the status of a regular file with write permission. This check is needed because a
-    rename does not check the permission of the file.
+    """Return the status of a regular file with write permission. A rename does not check the
+    permission of the file, so this function does.
     """
     found = os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
@@ -166,7 +166,7 @@ def _changeable(place: FileIdentity, path: PurePosixPath) -> os.stat_result:
 
 
 def _content(place: FileIdentity) -> bytes | None:
-    """Return the content of a file, or None if it is not a regular file any more."""
+    """Return the content of a file, or None if it is no longer a regular file."""
     with suppress(OSError):
         descriptor = os.open(place[1], _READ_FLAGS, dir_fd=place[0])
         with os.fdopen(descriptor, "rb") as file:
@@ -200,7 +200,7 @@ def _temporary(
     """Write a temporary file in the same folder. It has default permissions, or the owner and
     permissions of the file `like`.
 
-    The temporary name is removed at the end if it still exists.
+    On exit, the temporary file is deleted if it still exists.
     """
     name = _name()
     descriptor = os.open(name, _CREATE_FLAGS, 0o666 if like is None else 0o600, dir_fd=folder)

@@ -3,13 +3,13 @@
 
 const keyName = `midturn${document.body.dataset.base}:key`;
 
-// All requests of the script. At a host name shared with other servers, they need a key that only the script has.
+// All requests from the script. If other servers share the host name, the requests need a key that only the script has.
 function ask(path, options = {}) {
   const key = localStorage.getItem(keyName);
   return fetch(path, { ...options, headers: { ...options.headers, ...(key && { "X-Midturn-Key": key }) } });
 }
 
-// The empty page that the cookie alone opens. Stores the key, or loads the requested page with it.
+// For the empty page that the cookie alone opens: stores the key, or loads the requested page with the stored key.
 async function fill() {
   const { key, to } = document.body.dataset;
   if (key) {
@@ -55,7 +55,7 @@ function start() {
     badge.hidden = !waiting;
     document.title = `${waiting ? `(${waiting}) ` : ""}${title}`;
     if (heading) heading.textContent = waiting ? `Inbox · ${waiting} waiting` : "You're all caught up";
-    if (pushKey && navigator.setAppBadge) navigator.setAppBadge(Number.parseInt(waiting || "0", 10)).catch(() => {}); // not every icon supports a badge
+    if (pushKey && navigator.setAppBadge) navigator.setAppBadge(Number.parseInt(waiting || "0", 10)).catch(() => {}); // not all platforms support a badge
   }
 
   let counting = null;
@@ -69,7 +69,7 @@ function start() {
 
   // The list ----------------------------------------------------------------------------------------------------------------
 
-  // Updates a part of the page. If the server is gone, the part stays as it is: the event stream reports the lost connection.
+  // Updates a part of the page. If the server is unreachable, the part stays unchanged: the event stream reports the lost connection.
   const update = (...work) => Promise.allSettled(work);
 
   const parsed = (html) => new DOMParser().parseFromString(html, "text/html").body;
@@ -100,7 +100,7 @@ function start() {
   // Marks the question that is shown next to the list.
   function mark() {
     if (!side) return;
-    for (const form of list.querySelectorAll("[data-quick]")) form.remove(); // next to a question, only that question can be answered
+    for (const form of list.querySelectorAll("[data-quick]")) form.remove(); // on the page of a question, only that question can be answered
     for (const item of list.querySelectorAll("[data-question]")) {
       const link = item.querySelector("a.item");
       if (item.dataset.question === openQuestion) link.setAttribute("aria-current", "true");
@@ -213,11 +213,11 @@ function start() {
     place.scrollIntoView({ block: "center" });
   }
 
-  // Sending an answer: if the connection is lost, the input stays on the page ---------------------------------------------------
+  // Sending an answer. If the connection is lost, the input stays on the page ---------------------------------------------------
 
   const lost = document.querySelector("[data-lost]");
   const again_ = lost.querySelector("[data-again]");
-  let kept = null; // an answer that may not have arrived; sent again only on request
+  let kept = null; // an answer that may not have reached the server; sent again only if the user asks for it
 
   function tell(text) {
     lost.hidden = !text;
@@ -277,7 +277,7 @@ function start() {
       await new Promise((done) => { setTimeout(done, 1000); });
       const response = await ask(location.pathname, { headers: { Accept: "text/html" } }).catch(() => null);
       if (!response || response.status >= 500) continue;
-      signedOut(response.status === 401); // after a restart of the server, the user has to sign in again
+      signedOut(response.status === 401); // after a server restart, the user has to sign in again
       if (response.status === 401) { tell(""); continue; }
       const closed = !parsed(await response.clone().text()).querySelector("form.answer, form.decide");
       kept = closed || body.has("secret") ? null : { to, body };
@@ -304,7 +304,7 @@ function start() {
     document.dispatchEvent(new CustomEvent(`midturn:${kind}`, { detail: data }));
   }
 
-  // Event stream: one tab listens for all, because browsers limit connections per server ---------------------------
+  // Event stream: one tab listens for all tabs, because browsers limit connections per server ---------------------------
 
   const channel = "BroadcastChannel" in window ? new BroadcastChannel(key("changes")) : null;
   if (channel) channel.onmessage = ({ data: [kind, data] }) => ({ again: () => again(false), offline: () => offline(data) }[kind] ?? (() => handle(kind, data)))();
@@ -328,7 +328,7 @@ function start() {
 
   const SILENCE = 40000; // milliseconds; the server sends a keepalive every 15 seconds
   async function listen() {
-    let seen = document.body.dataset.seen || null; // events since the page was rendered come first
+    let seen = document.body.dataset.seen || null; // start with the events since the page was rendered
     let known = Boolean(seen);
     let since = null;
     for (;;) {
@@ -542,11 +542,11 @@ function start() {
     }
   }, 20000);
 
-  // Quick answers in the list: ignored right after the list has moved, and undone within a few seconds --------------------------------------------
+  // Quick answers in the list: ignored right after the list moved, and can be undone for a few seconds --------------------------------------------
 
   const QUIET = 300;
   const UNDO = 5000;
-  function stir(element, name) { // marks the element until nothing has changed for QUIET milliseconds
+  function stir(element, name) { // marks the element until nothing changed for QUIET milliseconds
     clearTimeout(stir[name]);
     element.dataset[name] = "";
     stir[name] = setTimeout(() => { delete element.dataset[name]; }, QUIET);
@@ -578,7 +578,7 @@ function start() {
     };
     const now = () => deliver(form, body, { words, back, timer, now });
     const timer = setTimeout(now, UNDO);
-    addEventListener("pagehide", now); // leaving the page sends the answer at once
+    addEventListener("pagehide", now); // leaving the page sends the answer immediately
     undo.addEventListener("click", back);
     form.replaceChildren(line, undo);
     said.textContent = line.textContent;

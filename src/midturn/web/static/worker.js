@@ -8,7 +8,7 @@ const HEADERS = { "Content-Type": "text/html; charset=utf-8", "Content-Security-
 
 addEventListener("install", () => skipWaiting());
 
-// Nothing is cached. Without a connection, the only page is OFFLINE.
+// Nothing is cached. Without a connection, every page is OFFLINE.
 addEventListener("fetch", (event) => {
   const { request } = event;
   if (request.mode !== "navigate" || request.method !== "GET") return;
