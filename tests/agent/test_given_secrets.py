@@ -144,7 +144,7 @@ def test_next_question_without_a_prompter_is_suspended(tmp_path: Path) -> None:
         ("enrol", {"host": "x", "token": ""}, "/token: must be a string that is not empty"),
         ("choosy", "", "must be a string that is not empty"),
         ("choosy", 7, "must be a string that is not empty"),
-        ("choosy", {"code": "x"}, "is a single question; pass its secret as text"),
+        ("choosy", {"code": "x"}, "is a single question; pass its secret as a string"),
     ],
 )
 def test_unknown_secret_is_refused_before_the_turn_resumes(

@@ -55,7 +55,7 @@ def with_any(**wrong: Any) -> mt.Agent:
         (
             lambda: with_any(model=Wrong()),
             TypeError,
-            "`model` takes an id such .*, a model, or one of pydantic-ai, not a `Wrong`",
+            "`model` takes an id such .*, a model, or a pydantic-ai model, not a `Wrong`",
         ),
         (lambda: with_any(model=mt.ScriptedModel), TypeError, "`model` takes an id"),
         (lambda: with_any(tools=careful), TypeError, r"`tools` takes a list: `tools=\[deploy\]`"),
