@@ -206,7 +206,7 @@ WITHOUT_A_SYNC_FORM = {
     # The runtime calls these methods in its event loop.
     "FunctionModel.stream", "FunctionTool.execute", "InboxPrompter.prompt", "InboxPrompter.withdrawn", "InputPrompter.prompt",
     "Prompter.prompt", "Rules.prompt", "ScriptedPrompter.prompt", "TerminalPrompter.prompt",
-    "Tool.execute", "ToolContext.given", "TurnStream.stop",
+    "Tool.execute", "ToolContext.given", "ToolContext.given_by_people", "TurnStream.stop",
     "TurnStream.watched", "InquirerCall.end", "InquirerCall.execute", "InquirerCall.fail",
     # Code that holds a conversation's lock writes in an event loop.
     *(

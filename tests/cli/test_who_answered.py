@@ -142,7 +142,7 @@ def test_result_row_shows_the_outcome(midturn: CommandLine) -> None:
             terminal.wait_at(": ")
             terminal.send(keys[:2])
             if len(keys) > 2:
-                terminal.wait_at("question: ")
+                terminal.wait_at("question): ")
                 terminal.send(keys[2:])
             assert terminal.wait_for_end() == 0
         assert f"fs_modify_file plan.md: {said}" in " ".join(terminal.text.split())
@@ -402,7 +402,7 @@ def test_waiting_row_disappears_after_the_models_answer(
         model = midturn.script(calls("deploy", ask=asks("go", "Go on?")), inquiries=answers)
         with midturn.on_a_terminal("query", "-m", model, "Ship it", plain=False) as session:
             assert session.wait_for_end(delay / 1_000 + 120) == 0
-        if f"{FRAMES[0]} deploy, scripted".encode() in session.raw:
+        if f"{FRAMES[0]} deploy, asking scripted".encode() in session.raw:
             break
     else:
         pytest.fail("the row that counts seconds was never drawn")

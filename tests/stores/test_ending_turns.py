@@ -92,7 +92,7 @@ def test_refusal_names_the_question_and_its_people(store: ConversationStore) -> 
     with pytest.raises(
         NotAllowed,
         match=(
-            r'waits for others, too \("?Run deploy\?"?\).*mallory may not answer this: only ana and'
+            r'waits for other people \("?Run deploy\?"?\).*mallory may not answer this: only ana and'
             r" bo may"
         ),
     ):

@@ -76,7 +76,7 @@ def test_escalation_adds_the_people_of_the_question(store: ConversationStore) ->
         (Escalated(id="", number=2, to=("mallory",)), "no escalation 2"),
         (Escalated(id="", number=0, to=("mallory",)), "no escalation 0"),
         (Reminded(id="", number=6, to=("mallory",)), "no reminder 6"),
-        (Notified(id="", about="paid", to=("mallory",)), "not notified of 'paid'"),
+        (Notified(id="", about="paid", to=("mallory",)), "Unknown kind of notification: 'paid'"),
     ],
 )
 def test_notice_not_configured_for_the_question_is_refused(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -15,7 +15,9 @@ from midturn.config.settings import ToolSettings
 from midturn.errors import ConfigError
 from midturn.ports import Model
 from midturn.question.json_value import JsonObject
-from midturn.tools.function import FunctionTool
+
+if TYPE_CHECKING:
+    from midturn.tools.function import FunctionTool  # not imported for other models
 
 TOKEN_VARIABLE = "token_env"  # noqa: S105  the name of a parameter
 """The parameter of the model that names the environment variable with the token."""

@@ -19,7 +19,7 @@ ResultPolicy: TypeAlias = Literal["unattended", "ask", "edit", "skip"]
 
 
 class Target(Struct, frozen=True):
-    """Who answers a question: the user or a model.
+    """Responder of a question: the user or a model.
 
     Args:
         kind: `user`, `assistant`, or `assistant_with_escalation`. With escalation, the user is also

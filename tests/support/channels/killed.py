@@ -26,6 +26,7 @@ from midturn.channels.slack import Slack
 from midturn.channels.telegram import Telegram
 from midturn.cli import channels, main
 import midturn.cli.log, midturn.stores.file_conversations, midturn.stores.opening, midturn.inbox.store_access
+from midturn.stores import lease
 from midturn.stores.file_conversations import FileKeyValueStore
 from midturn.stores.store import ConversationStore
 from support.channels.phones import aim_discord

@@ -505,7 +505,7 @@ class AguiFrontEnd(Interface):
     """Ana answers in a front end that speaks AG-UI."""
 
     name = "front end with AG-UI"
-    lacks: ClassVar[Mapping[str, str]] = {"forged note": NO_REASSIGNMENT, "paste": NO_KEYS}
+    lacks: ClassVar[Mapping[str, str]] = {"reassignment": NO_REASSIGNMENT, "paste": NO_KEYS}
 
     def begin(self, env: str) -> None:
         """Let the front end start the turn."""
@@ -538,7 +538,7 @@ class A2aClient(Interface):
     name = "client with A2A"
     lacks: ClassVar[Mapping[str, str]] = {
         "ineligible end": OWN_TASK,
-        "forged note": NO_REASSIGNMENT,
+        "reassignment": NO_REASSIGNMENT,
         "paste": NO_KEYS,
     }
 

@@ -838,9 +838,9 @@ class AguiInterface(Interface):
     lacks: ClassVar[Mapping[str, str]] = {
         **_OURS,
         **_DELIVERY,
-        "typed result": NO_SCHEMA,
-        "asker in another PID namespace": WAITS_THERE,
-        "back": NO_BACK_IN_A_FORM,
+        "typed result of the turn": NO_SCHEMA,
+        "asking process in another PID namespace": WAITS_THERE,
+        "Back": NO_BACK_IN_A_FORM,
         "review": NO_BACK_IN_A_FORM,
     }
 
@@ -856,10 +856,10 @@ class A2aInterface(Interface):
     lacks: ClassVar[Mapping[str, str]] = {
         **_OURS,
         **_DELIVERY,
-        "typed result": NO_SCHEMA,
-        "asker in another PID namespace": WAITS_THERE,
+        "typed result of the turn": NO_SCHEMA,
+        "asking process in another PID namespace": WAITS_THERE,
         "secret": NO_SECRETS,
-        "permission: cancelled": CANCELS_TASK,
+        "permission: turn ended by the person": CANCELS_TASK,
     }
 
     def set_up(self, scene: Scene, directory: Path) -> Pair:
