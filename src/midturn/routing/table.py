@@ -65,7 +65,7 @@ class Suspend(Struct, frozen=True):
 
 
 class Fail(Struct, frozen=True):
-    """Fail the call, because nobody may answer. `reason` is recorded."""
+    """Fail the call, because no user or model may answer. `reason` is recorded."""
 
     reason: CancelReason
 
