@@ -645,7 +645,7 @@ def test_turn_of_an_external_agent_is_not_continued(
     resumed = midturn.run("resume", question["conversation"])
 
     assert resumed.status == 1
-    assert "is a call of Claude Code, which continues it." in resumed.stderr
+    assert "belongs to Claude Code. Only Claude Code can continue it." in resumed.stderr
     assert "no turn is ready" in midturn.ok("resume", "--ready").stderr
 
 

@@ -131,9 +131,9 @@ def check_is_ours(held: ConversationLock, option: str) -> None:
     asker = asker_of(window.events) if window else None
     if asker:
         raise NotOpen(
-            f"Conversation {held.conversation} is a call of {asker.name}, which continues it. To"
-            f" see its questions: `midturn inbox{option}`. To end it: `midturn resume"
-            f" {held.conversation} --discard{option}`"
+            f"Conversation {held.conversation} belongs to {asker.name}. Only {asker.name} can"
+            f" continue it. To see its questions: `midturn inbox{option}`. To end it: `midturn"
+            f" resume {held.conversation} --discard{option}`"
         )
 
 
