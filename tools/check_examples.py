@@ -98,7 +98,7 @@ def pyright(directory: Path, python: str) -> Iterator[str]:
         "typeCheckingMode": "strict",
         "pythonVersion": python,
         "include": include,
-        "extraPaths": [str(ROOT / "examples" / "web")],
+        "extraPaths": sorted({str(file.parent) for file in _EXAMPLES}),  # of their own modules
         **_PYRIGHT_MAY,
     }
     (directory / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
