@@ -1,4 +1,4 @@
-"""`midturn a2a`: serve the assistant to agents that speak A2A, or run another agent."""
+"""`midturn a2a`: serve the assistant to A2A agents, or send a message to another agent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def command() -> None:
 
 
 def _with_card(decorated: Command) -> Command:
-    """Add the options of the card."""
+    """Add the options that describe the agent card."""
     name = click.option(
         "--name", default=_NAME, show_default=True, metavar="NAME", help="Name in the agent card"
     )

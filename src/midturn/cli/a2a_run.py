@@ -1,4 +1,4 @@
-"""`midturn a2a run`: a turn of a remote agent that speaks A2A."""
+"""`midturn a2a run`: run a turn with a remote A2A agent."""
 
 from __future__ import annotations
 

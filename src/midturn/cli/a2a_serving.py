@@ -1,4 +1,4 @@
-"""Runs the tasks of A2A clients with the configuration of the working directory."""
+"""Runs tasks for A2A clients with the configuration of the working directory."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 
     Args:
         listening: Address to listen on.
-        token: Token of the clients; None to generate one.
-        user: Name recorded with tasks and answers.
-        name: Name in the card.
-        description: Description in the card.
-        url: Public URL; None for the address of the server.
-        works: Whether turns continue without a request.
-        push_key: Key that encrypts webhooks in the store; None if there are none.
-        pushes_to_private_addresses: Whether webhooks may be in private networks.
+        token: Token that clients must send; None to generate one.
+        user: User name to record with tasks and answers.
+        name: Name in the agent card.
+        description: Description in the agent card.
+        url: Public URL in the agent card; None for the address of the server.
+        works: Whether to continue turns in the background, without a request.
+        push_key: Key that encrypts webhooks in the store; None to disable push notifications.
+        pushes_to_private_addresses: Whether to allow webhooks in private networks.
     """
 
     listening: Listening
@@ -45,14 +45,14 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 
 
 class ConfiguredTasks:
-    """Runs turns with the configuration of a directory."""
+    """Runs turns for A2A clients with the configuration of a directory."""
 
     def __init__(self, turns: ConfiguredTurns) -> None:
         self._turns = turns
 
     @property
     def store(self) -> ConversationStore:
-        """The store of the conversations."""
+        """The store that contains the conversations."""
         return self._turns.store
 
     def start(
@@ -74,7 +74,7 @@ async def serve_assistant(
     options: ServeOptions,
     ready: Callable[[str, str], None],
 ) -> int:
-    """Serve clients until a signal arrives. Return the number of the signal.
+    """Serve clients until the process receives a signal. Return the signal number.
 
     Args:
         place: The working directory and the store.

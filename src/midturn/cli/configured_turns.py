@@ -35,7 +35,8 @@ OpenedStream = AbstractAsyncContextManager[AsyncIterator[Streamed]]
 class ConfiguredTurns:
     """Runs turns with the configuration of a directory.
 
-    No one is attached: a question suspends its turn, and the client or the inbox answers it.
+    No person is attached to these turns. A question suspends its turn until it is answered by the
+    client or in the inbox.
     """
 
     def __init__(self, place: CommandContext, flags: Flags) -> None:
@@ -99,7 +100,7 @@ class ConfiguredTurns:
         options: RunOptions,
         after: int | None = None,
     ) -> AsyncGenerator[TurnStream]:
-        """Run a turn in a task, and stream its events.
+        """Run a turn in a background task, and stream its events.
 
         Raises:
             ConfigError: The turn cannot be set up.

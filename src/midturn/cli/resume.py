@@ -1,6 +1,6 @@
 """`midturn resume`: continue an open turn after its last event.
 
-This module also contains the question about an open turn that is asked before a new message.
+This module also asks what to do with an open turn, for example before a new message.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def run_resume(resume: ResumeFlags, *, exit_leaves_open: bool = False) -> ExitSt
 def check_is_ours(held: ConversationLock, option: str) -> None:
     """Reject a turn that belongs to another agent, because only that agent can continue it.
 
-    `option` selects the store in suggested commands.
+    `option` is the command-line option that selects the store. It is appended to the commands in
+    the error message.
 
     Raises:
         NotOpen: The turn belongs to another agent.
@@ -177,7 +178,7 @@ def _runner(
 
 
 def _is_shaped(events: Sequence[Event]) -> bool:
-    """Return whether the open turn requires a response that matches a schema."""
+    """Return whether the open turn requires a response from the model that matches a schema."""
     asked = last_user_request(events)
     return asked is not None and asked.schema is not None
 
@@ -186,8 +187,8 @@ def discard(place: CommandContext, held: ConversationLock, *, as_owner: bool = F
     """End an open turn as if the user had stopped it.
 
     Raises:
-        NotAllowed: An open question in the turn is for other people. The message tells the owner of
-            the store how to end the turn.
+        NotAllowed: An open question in the turn is assigned to other people. The message tells the
+            owner of the store how to end the turn.
     """
     who = AnsweredBy("user", via=VIA, user=own_name(environment()))
     if as_owner:
@@ -222,9 +223,10 @@ def _check(resume: ResumeFlags) -> None:
 
 
 def _resume_ready(resume: ResumeFlags, place: CommandContext) -> ExitStatus:
-    """Continue all ready turns. With `--watch`, keep doing so until Ctrl-C.
+    """Continue all ready turns. With `--watch`, also continue turns that become ready later, until
+    Ctrl-C.
 
-    Return the first status that is not 0.
+    Return the first exit status that is not 0, or 0 if there is none.
     """
     statuses: list[ExitStatus] = []
     event_counts: dict[str, int] = {}
@@ -265,9 +267,9 @@ def _resume_one(
 
 
 def _watch_ready(place: CommandContext, event_counts: dict[str, int]) -> Iterator[str]:
-    """Yield the conversations whose turns are ready, and wait for more.
+    """Yield conversations whose turns are ready. Then wait until more turns are ready.
 
-    A conversation is yielded again only if its number of events changed.
+    A conversation is yielded again only if its number of events has changed.
     """
     while True:
         for conversation in place.store.ready_sync():
@@ -283,7 +285,7 @@ def _attached(resume: ResumeFlags) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# The question about an open turn before a new message
+# Asking what to do with an open turn
 
 
 RESUME, DISCARD, QUIT = "resume", "discard", "quit"
@@ -296,8 +298,8 @@ _NEW_REQUEST = (
 
 
 class ResumeOffer(Struct, frozen=True, kw_only=True):
-    """A question about an open turn. Its three options resume the turn, discard it, and leave it
-    open, in this order.
+    """A question about what to do with an open turn. Its three options are, in this order: resume
+    the turn, discard it, and leave it open.
 
     `again` is the chat command that continues the turn later. Default: the shell command
     `midturn resume`.

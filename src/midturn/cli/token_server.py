@@ -1,4 +1,4 @@
-"""Shared parts of the commands that serve clients with a token: `agui serve` and `a2a serve`."""
+"""Shared code of `agui serve` and `a2a serve`, whose clients send a token."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def announce(url: str, token: str | None) -> None:
 
 
 def status_of(received: int) -> ExitStatus:
-    """Return the exit status after a signal. Ctrl-C is the usual way to stop a server.
+    """Return the exit status after a signal. Ctrl-C is not an error, because it is the usual way
+    to stop a server.
 
     Raises:
         SystemExit: The signal was SIGTERM or SIGHUP.
@@ -49,10 +50,11 @@ def status_of(received: int) -> ExitStatus:
 
 
 def read_token(file: Path) -> str:
-    """Read the token.
+    """Read the token from a file.
 
     Raises:
-        ConfigError: Other users can read the file, or the token is too short.
+        ConfigError: Other users can access the file, or the token is too short or contains
+            characters that are not printable ASCII.
     """
     from midturn.http_token import MIN_TOKEN_LENGTH
 

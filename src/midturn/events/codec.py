@@ -41,7 +41,9 @@ class ResponseWire(
     tag_field="type",
     tag="inquiry_response",
 ):
-    """An `inquiry_response` as stored. The outcome can be any string, or missing (legacy)."""
+    """An `inquiry_response` as stored. The outcome can be any string. Old events may have no
+    outcome.
+    """
 
     id: str
     outcome: str | None = None
@@ -107,7 +109,7 @@ class ResponseWire(
 
 
 class Start(Struct, frozen=True, tag_field="type", tag="turn_start"):
-    """A `turn_start` event, decoded only as far as the provider's view needs."""
+    """A `turn_start` event, of which only the ID is decoded."""
 
     event_id: str = "unknown"
 
@@ -144,15 +146,15 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=ev.encode_custom)
 _DECODE_ERRORS: Final = (ValueError, RecursionError, MidturnError)
 _STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPE: Final = rb"(?s)\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
-# maximum number of levels around a value in an event; values in the form of a request reach it
+# maximum number of nesting levels around a value in an event (reached by values in a form)
 _EVENT_LEVELS: Final = 16
 NEVER_TOO_DEEP: Final = 2 * (DEFAULT_LIMITS.json_depth + _EVENT_LEVELS)
-"""Length in bytes below which no line can exceed the depth limit, because each level needs two
-bytes.
+"""Line length in bytes. Shorter lines cannot exceed the depth limit, because each nesting level
+needs two bytes.
 """
 _BRACKET: Final = rb"[\[{\]}]"
 _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
-"""Slice of a line that contains the event type, if midturn wrote the line."""
+"""Returns the beginning of a line, which identifies the event type if midturn wrote the line."""
 _EVENT_ID: Final = attrgetter("event_id")
 
 
@@ -166,8 +168,8 @@ _CALL_HEADS: Final = frozenset(head for head in _HEADS if head.startswith(b'{"ty
 _VISIBLE_HEADS: Final = _CHAT_HEADS | _CALL_HEADS | {b'{"type":"turn_st'}
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _EXACTLY_ONE: Final = frozenset((1,))
-_BATCH_LINES: Final = 1_000  # lines decoded in one call
-_LIMIT_CHECK_LINES: Final = 40  # lines whose limits are checked in one call
+_BATCH_LINES: Final = 1_000  # maximum number of lines per batch
+_LIMIT_CHECK_LINES: Final = 40  # maximum number of lines per limit check
 
 
 @cache
@@ -214,8 +216,8 @@ def decode_event(line: bytes, where: str, limits: Limits = DEFAULT_LIMITS) -> ev
 def decode_lines(
     lines: Iterable[bytes], file: str, first: int = 1, limits: Limits = DEFAULT_LIMITS
 ) -> list[ev.Event]:
-    """Decode the lines of `file`, whose numbers start at `first`. Much faster than
-    `decode_event` for valid lines.
+    """Decode lines of `file`, of which the first has the number `first`. For valid lines, this is
+    much faster than `decode_event`.
     """
     events: list[ev.Event] = []
     for batch in _batches(lines):
@@ -226,7 +228,7 @@ def decode_lines(
 
 
 def decode_stream(data: bytes, file: str, first: int = 1) -> list[ev.Event]:
-    """Decode the bytes of `file` that start at line number `first` and end with a newline. Blank
+    """Decode bytes of `file` that end with a newline. The first line has the number `first`. Blank
     lines are skipped.
     """
     lines = data.split(b"\n")[:-1]
@@ -251,7 +253,7 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def decode_plain(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> list[ev.Event] | None:
-    """Decode lines if all of them are valid and have ids. Otherwise return None."""
+    """Decode lines if all of them are valid and have event IDs. Otherwise, return None."""
     try:
         wires = list(map(_decoder().decode, lines))
         events: list[ev.Event] = [
@@ -263,8 +265,8 @@ def decode_plain(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> lis
 
 
 def keep_types(lines: Sequence[bytes]) -> bool:
-    """Return whether all lines are valid for a known type. All lines are checked in one call,
-    because this check runs for every written batch.
+    """Return whether all lines are valid events of known types. This check runs for every
+    written batch. To be fast, it checks all lines in one call.
     """
     try:
         _decoder().decode_lines(b"".join(lines))
@@ -283,7 +285,8 @@ def problem_of(line: bytes, limits: Limits = DEFAULT_LIMITS) -> str:
 
 
 def decode_visible(data: bytes) -> list[Start | ev.VisibleEvent] | None:
-    """Decode the events that providers see. If there are tool calls, also decode each `turn_start`.
+    """Decode the events that are visible to model providers. If there are tool calls, also decode
+    each `turn_start`.
 
     Returns None if a line is not in the format that midturn writes.
 
@@ -305,8 +308,8 @@ def decode_visible(data: bytes) -> list[Start | ev.VisibleEvent] | None:
 
 
 def decode_kind(data: bytes, kind: str) -> list[ev.Event]:
-    """Decode the events of one type. A line is skipped only if it starts with a different type in
-    the format that midturn writes.
+    """Decode the events of one type. A line is skipped only if it has the format that midturn
+    writes and begins with another type.
     """
     others = _HEADS - {_head(kind)}
     lines = (clean(line) for line in BytesIO(data) if line[:16] not in others)
@@ -314,7 +317,7 @@ def decode_kind(data: bytes, kind: str) -> list[ev.Event]:
 
 
 def _are_plain(events: Sequence[ev.Event | Start]) -> bool:
-    """Return whether every event has an id and follows the rules that types cannot express."""
+    """Return whether every event has an ID and follows the rules that types cannot express."""
     responses = cast(
         "list[ev.ChatResponse]", [event for event in events if event.__class__ is ev.ChatResponse]
     )
@@ -322,8 +325,8 @@ def _are_plain(events: Sequence[ev.Event | Start]) -> bool:
 
 
 def _keep_limits(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Return whether all lines are within the limits. Checks several lines together, because
-    most are short.
+    """Return whether all lines are within the limits. To be fast, check several lines together,
+    because most lines are short.
     """
     if len(lines) <= _LIMIT_CHECK_LINES and _keeps_limits(b"".join(lines), limits):
         return True
@@ -341,7 +344,7 @@ def _keeps_limits(text: bytes, limits: Limits) -> bool:
 
 
 def _brackets(text: bytes) -> int:
-    """Count opening brackets. `replace` is faster than `count`, which inspects each byte."""
+    """Count opening brackets. Uses `replace`, which is faster than `count`."""
     return 2 * len(text) - len(text.replace(b"{", b"")) - len(text.replace(b"[", b""))
 
 

@@ -362,9 +362,9 @@ class Asking(AbstractCapability[Any]):
     """Runs an agent's tools through an inquirer, for programs that run the agent themselves:
     `agent.iter(…, capabilities=[…])`.
 
-    Open `inquirer.turn(…)` around the run. If no person is available to answer, the call is deferred
-    as a call that needs approval. In the next run, pass `ToolApproved()` for the call. midturn then
-    repeats the call and applies the recorded decision.
+    Open `inquirer.turn(…)` around the run. If no person is available to answer, the call is
+    deferred as a call that needs approval. In the next run, pass `ToolApproved()` for the call.
+    midturn then repeats the call and applies the recorded decision.
 
     Args:
         inquirer: Asks the questions.

@@ -1,4 +1,4 @@
-"""Questions as tools and models author them."""
+"""Questions in the form in which tools and models create them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from midturn.question.constructors import TextTerms
 
 
-# `question.text` and `Question.text(…)`: one name for a field and a constructor
+# The name `text` is both a field (`question.text`) and a constructor (`Question.text(…)`)
 # -----------------------------------------
 
 
 class _TextConstructor(Protocol):
-    """The type of `Question.text`, the constructor."""
+    """The type of the constructor `Question.text`."""
 
     @overload
     def __call__(
@@ -69,7 +69,7 @@ class Text:
         return MethodType(_ask_for_text, owner) if question is None else self._stored(question)
 
 
-def _ask_for_text(  # noqa: PLR0913  the terms of a question
+def _ask_for_text(  # noqa: PLR0913  the fields of a question
     _cls: type[Any],
     id: str,
     text: str,
@@ -103,8 +103,9 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
         optional: Whether the person may skip the question. The answer is then None.
         when: In a form, ask only if an earlier question has this answer. If the question is not
             asked, its answer is None.
-        deadline: Time limit for an answer (seconds, a duration such as `2h`, a `timedelta`), or a
-            `datetime`. After the deadline, the question closes without an answer.
+        deadline: Time limit for an answer (seconds, a duration such as `2h`, or a `timedelta`), or
+            the time of the deadline (a `datetime`). After the deadline, the question closes without
+            an answer.
         people: People who are notified, people who may answer, and the number of required
             approvals.
 
@@ -190,7 +191,7 @@ class Question(
         deadline: Time of the deadline. A time limit (seconds, a duration such as `2h`, a
             `timedelta`) is also accepted and stored in `deadline_seconds`.
         deadline_seconds: Time limit in seconds.
-        people: The people assigned to the question, or None.
+        people: The people who are assigned to the question, or None.
     """
 
     # The descriptor hides the field from type checkers, so `__init__` is declared below.
@@ -226,7 +227,7 @@ class Question(
 
         Raises:
             QuestionError: The question is invalid. `problems` lists every problem with a JSON
-                pointer, what is allowed and a remedy.
+                pointer, the allowed values and a remedy.
         """
         return author(Question[Any], obj, limits)
 
@@ -239,8 +240,8 @@ class Question(
         return wire
 
     def check(self, value: object, *, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
-        """Validate an answer and return it in canonical form. Used for people, models,
-        configuration and the inbox.
+        """Validate an answer and return it in canonical form. Used for every answer: from people,
+        models, the configuration and the inbox.
 
         Values are not converted. `null` is only valid if the question is optional. A secret is
         returned as `SecretValue`.
@@ -283,7 +284,7 @@ class Question(
             answer: The result of `check`.
         """
         if self.returns is None:
-            return answer  # type: ignore[return-value]  # T is then the JSON type of the answer
+            return answer  # type: ignore[return-value]  # T is the JSON type of the answer
         return cast("T_co", python_answer(self.answer_type, self.returns, answer))
 
     def persisted(self) -> PersistedQuestion:

@@ -1,4 +1,6 @@
-"""Public IP addresses. A URL that came from outside may be contacted only at such an address."""
+"""Checks whether an IP address is public. A URL from an untrusted source may be contacted only at a
+public address.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import ipaddress
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is public: not on this machine or a private network."""
+    """Return whether an IP address is public. Addresses of this machine and of private networks are
+    not public.
+    """
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,6 +1,8 @@
-"""Leases in the store: one server at a time does a task, such as running a channel.
+"""Leases in the store. A lease ensures that only one server at a time does a task, such as running
+a channel.
 
-A server that dies does not renew its lease. Another server then acquires it.
+If a server dies, it no longer renews its lease. After the lease expires, another server can acquire
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ LEASE_SECONDS: Final = 30.0
 
 
 class Lease(Struct, frozen=True):
-    """The server that holds a lease, and the time until which the lease is valid."""
+    """A stored lease: the server that holds it, and the time at which it expires."""
 
     holder: str
     until: str
@@ -31,7 +33,7 @@ async def acquire_lease(port: StorePort, name: str, holder: str, now: Callable[[
     Args:
         port: The store.
         name: Name of the stored lease.
-        holder: Random name of the server.
+        holder: Random name that identifies the server.
         now: Returns the time in RFC 3339.
 
     Raises:
@@ -47,7 +49,7 @@ async def acquire_lease(port: StorePort, name: str, holder: str, now: Callable[[
 
 
 async def release_lease(port: StorePort, name: str, holder: str) -> None:
-    """Release a lease, if `holder` has it.
+    """Release a lease if `holder` holds it.
 
     Raises:
         StoreError: The store cannot be read or written.

@@ -1,7 +1,7 @@
-"""Changes of a store's questions and turns, as they happen.
+"""Reports changes to a store's questions and turns as they happen.
 
-Changes are computed from the batches recorded since the last check, so a question that was opened
-and closed in between is reported as well.
+Changes are computed from all batches of events that were recorded since the last check. A question
+that was opened and closed between two checks is therefore reported, too.
 """
 
 from __future__ import annotations
@@ -35,20 +35,17 @@ from midturn.stores.port import ChangeCursor, ChangeFeed
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
 
-# --------------------------------------------------------------------------------------------------
-# The store methods that `Watch` uses
-
 
 class Store(Protocol):
-    """A store that is watched."""
+    """The store methods that `Watch` calls."""
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
         """Return the open questions of one conversation, or of all conversations."""
         ...
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return the conversations that have an open turn. With `conversation`, check only that
-        one.
+        """Return the IDs of conversations that have an open turn. With `conversation`, check only
+        this conversation.
         """
         ...
 
@@ -58,20 +55,21 @@ class Store(Protocol):
 
 
 # --------------------------------------------------------------------------------------------------
-# One change of a question or a turn
+# Changes to questions and turns
 
 
 class StoreChange(Struct, frozen=True, kw_only=True):
-    """A change of a question or a turn.
+    """A change to a question or a turn.
 
-    `asked`: `question` is open. `changed`: `question` is still open and has changed, by a vote,
+    `asked`: `question` is open. `changed`: `question` is still open, but was changed by a vote,
     an edit of the call, a proposal, or a reassignment. `answered`: the question `id` was answered
     by `answered_by`. `withdrawn`: the question `id` was closed without an answer. `turn_ended`:
-    the last turn of `conversation` has ended; `id` is empty. `recorded`: `event` was recorded as
-    number `position` of its conversation, from 1; only with `watch(events=True)`.
+    the last turn of `conversation` has ended; `id` is empty. `recorded`: `event` was recorded. Its
+    number in the conversation is `position`, counted from 1. This kind is only reported by
+    `watch(events=True)`.
 
     Args:
-        kind: One of the kinds that are listed above.
+        kind: One of the kinds above.
     """
 
     kind: Literal["asked", "changed", "answered", "withdrawn", "turn_ended", "recorded"]
@@ -97,19 +95,19 @@ class StoreChange(Struct, frozen=True, kw_only=True):
 
 
 # --------------------------------------------------------------------------------------------------
-# Changes of a conversation's questions, read from its events one batch at a time
+# Computing changes from a conversation's events, one batch at a time
 
 
 def happened(
     conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]
 ) -> Iterator[StoreChange]:
-    """Yield the changes that each batch after the first `seen` events made.
+    """Yield the changes that were made by each batch after the first `seen` events.
 
     Args:
         conversation: ID of the conversation.
         events: All events of the conversation.
         seen: Number of events whose changes were already reported.
-        known: The open questions that were reported, by ID.
+        known: The open questions that were already reported, by ID.
     """
     seen, told = min(seen, len(events)), dict(known)
     start = _start(events, seen)
@@ -185,15 +183,15 @@ def asked(question: OpenQuestion) -> StoreChange:
 
 
 def changed(question: OpenQuestion) -> StoreChange:
-    """Return the change for an open question that has changed."""
+    """Return the change for a question that has changed and is still open."""
     return StoreChange(
         kind="changed", conversation=question.conversation, id=question.id, question=question
     )
 
 
 def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
-    """Return the change for a closed question. Pass no `events` if it is unknown how the question
-    was closed.
+    """Return the change for a closed question: `answered` or `withdrawn`. Pass an empty sequence as
+    `events` if it is unknown how the question was closed.
     """
     answer = TurnView.last(events).answer(question.request.event_id)
     if answer is None:
@@ -207,8 +205,8 @@ def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
 
 
 def _is_other(question: OpenQuestion, before: OpenQuestion) -> bool:
-    """Return whether the question has changed for the people who answer it. Changes of the agent
-    that asks are ignored: its process may have ended.
+    """Return whether a question has changed for the people who answer it. Changes to the asking
+    agent are ignored, because its process may have ended.
     """
     return msgspec.structs.replace(question, asker=None) != msgspec.structs.replace(
         before, asker=None
@@ -220,7 +218,7 @@ def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuesti
 
 
 def _running(events: Sequence[Event]) -> str:
-    """Return the event ID of the start of the open turn, or an empty string if there is none."""
+    """Return the ID of the event that starts the open turn. Empty if no turn is open."""
     window = open_turn(events)
     return window.events[0].event_id if window else ""
 
@@ -230,8 +228,8 @@ def _start(events: Sequence[Event], end: int) -> int:
 
 
 def _ends(events: Sequence[Event], seen: int) -> Iterator[int]:
-    """Yield the ends of the batches after the first `seen` events. Changes are computed for whole
-    batches, because a batch is recorded atomically.
+    """Yield the end positions of the batches after the first `seen` events. Changes are computed
+    for whole batches, because a batch is recorded atomically.
     """
     return (place + 1 for place in range(seen, len(events)) if not events[place].more)
 
@@ -251,11 +249,11 @@ class Watch:
         *,
         after: int | None = None,
     ) -> None:
-        """Watch the questions of one conversation or of all; `read` computes the changes from
-        recorded events.
+        """Watch the questions of one conversation, or of all conversations. `read` computes the
+        changes from recorded events.
 
-        For one conversation, `after` is the number of events that were seen: changes since then
-        come first, instead of the open questions.
+        For one conversation, `after` is the number of events that the caller has seen. The first
+        changes are then the changes after these events, instead of the open questions.
         """
         self._store = store
         self.growing = growing
@@ -271,8 +269,8 @@ class Watch:
         self._read_last: set[str] = set()
 
     async def begin(self) -> list[StoreChange]:
-        """Return the first changes: the open questions, or the changes after the events that were
-        seen.
+        """Return the first changes: the open questions, or the changes after the first `after`
+        events.
 
         Raises:
             NoConversation: `after` was passed, and the conversation does not exist.
@@ -344,7 +342,7 @@ class Watch:
         return gone
 
     def _noted(self, changes: Iterable[StoreChange]) -> list[StoreChange]:
-        """Update the open questions after each change."""
+        """Update the known questions and turns with the changes, and return the changes."""
         changes = list(changes)
         for change in changes:
             if change.kind == "turn_ended":
@@ -356,7 +354,7 @@ class Watch:
         return changes
 
     async def _since(self, id: str, length: int) -> list[StoreChange]:
-        """Return the changes of a conversation since the last call."""
+        """Return the changes to a conversation since the last call."""
         try:
             before = self._events.get(id)
             if before is None:
@@ -385,10 +383,10 @@ class Watch:
 
 
 async def times_to_look(growing: ChangeFeed) -> AsyncGenerator[None]:
-    """Yield each time a store has to be examined: immediately, and then after each possible change.
+    """Yield each time a store has to be checked: immediately, and then after each possible change.
 
-    After each later examination, wait four times as long as it took, to limit the load. The first
-    examination may read the whole store, but no pause follows it.
+    To limit the load, wait after each later check for four times its duration. No pause follows the
+    first check, although it may read the whole store.
     """
     since = await growing.wait_for_change(0)
     yield
@@ -410,7 +408,7 @@ async def changes(watch: Watch) -> AsyncGenerator[StoreChange]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Wake-ups for a program's own job runner
+# Calling a program's own job runner when a turn can continue
 
 
 OnWake: TypeAlias = Callable[[str], Awaitable[None] | None]

@@ -31,17 +31,17 @@ from midturn.terminal.prompts.settings import Mode
 from midturn.terminal.status_output import Heartbeat, Spinner, StatusOutput
 
 # --------------------------------------------------------------------------------------------------
-# One streamed message from the model: its text or its reasoning
+# A streamed message from the model: its text or its reasoning
 
 
 _REASONING_MARK = "~ "
-# width in cells of output that is not a terminal, and therefore not wrapped
+# width, in cells, of output that is not a terminal; such output is not wrapped
 _UNLIMITED = sys.maxsize
 _DIM, _UNDIM = "\x1b[90m", "\x1b[0m"
 
 
 class StreamedMessage:
-    """Writes a message that arrives in pieces. A part is written when it can no longer change."""
+    """Writes a message that arrives in pieces. Text is written when it can no longer change."""
 
     def __init__(self, page: OutputPair, kind: PartKind) -> None:
         self._page = page
@@ -67,11 +67,11 @@ class StreamedMessage:
         return self._put(self._flow.feed(text))
 
     def tick(self) -> bool:
-        """Write the text that was pending long enough. Return whether there was any."""
+        """Write the text that has been pending long enough. Return whether any text was written."""
         return self._flow is not None and self._put(self._flow.tick())
 
     def finish(self) -> None:
-        """Write the rest, because the message is complete or was cut off."""
+        """Write the rest of the message, which is complete or was cut off."""
         if self._flow is not None:
             flow, self._flow = self._flow, None
             self._put(flow.finish())
@@ -131,15 +131,15 @@ class OutputSettings(Struct, frozen=True, kw_only=True):
 
 
 class TerminalDisplay:
-    """Displays a turn. Markdown is drawn if stdout is a capable terminal; otherwise the text is
-    written unchanged.
+    """Displays a turn. If stdout is a terminal that supports it, Markdown is formatted. Otherwise,
+    the text is written unchanged.
 
     Args:
         settings: Settings of the display.
-        gate: The gate of the prompter, so that output does not overwrite its prompts.
-        nobody_reads: Called once when the reader of stdout closes it. The turn continues.
+        gate: The gate that the prompter uses, so that output does not overwrite its prompts.
+        nobody_reads: Called once if the program that reads stdout closes it. The turn continues.
         streams: Output streams. Default: stdout and stderr.
-        clock: Clock in seconds.
+        clock: Returns the time in seconds.
 
     Call `end` when the run is over, even after an error.
     """
@@ -174,7 +174,7 @@ class TerminalDisplay:
     def show(self, happening: ports.Happening) -> None:
         """Display an event of the run.
 
-        The method never waits for a person: output during a prompt is written later.
+        The method never waits for a person. Output that arrives during a prompt is written later.
         """
         match happening:
             case ports.TextShown(text):
@@ -249,10 +249,10 @@ class TerminalDisplay:
                 self._status_output.tool_ended(call, content if is_error else None)
 
     def _show_failed_ask(self, call: ToolCall, error: str) -> None:
-        """Show a failed call of `ask_user`.
+        """Show a failed call to `ask_user`.
 
-        Calls of `ask_user` are usually hidden, because a prompt shows them. A failed call may not
-        have had a prompt.
+        Calls to `ask_user` are usually hidden, because the prompt already shows the question. If a
+        call fails, there may have been no prompt.
         """
         if self._status_output.is_news(call, error):
             self._finish_message()
@@ -281,7 +281,7 @@ class TerminalDisplay:
             self._spinner.wait(seconds)
             self._heartbeat.start()
 
-    def _heard(self, news: bool) -> None:  # noqa: FBT001 (whether there was any)
+    def _heard(self, news: bool) -> None:  # noqa: FBT001 (whether new text was written)
         if news and self._spinner is not None:
             self._spinner.heard()
 

@@ -1,5 +1,5 @@
-"""Actions on the page of a question: answers, approvals, replies, reassignments, and the steps of a
-form.
+"""Handles actions on the page of a question: answers, approvals, replies, reassignments, and steps
+of a form.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ CHANGED = (
 
 
 class PageVisit:
-    """One request of a visitor to the page of an open question."""
+    """A visitor's request to the page of an open question."""
 
     def __init__(
         self, site: AppState, question: OpenQuestion, visitor: Visitor, secret_elsewhere: str = ""
     ) -> None:
-        """Prepare the visit.
+        """Prepare to handle the request.
 
         `secret_elsewhere` is the reason why this page does not accept secrets, or empty if it
         accepts them.
@@ -79,8 +79,8 @@ class PageVisit:
     async def shown(self, carried: str | None = None, typed: Fields | None = None) -> ShownPage:
         """Return the content of the page.
 
-        A form continues from its encoded state `carried`. Without it, it continues from the saved
-        draft.
+        A form continues from `carried`, its encoded state. If `carried` is None, the form continues
+        from the saved draft.
 
         Raises:
             QuestionError: A newer version of midturn asked this question, in an unknown format.
@@ -123,8 +123,8 @@ class PageVisit:
             raise PageAgain(shown, tuple(problems)) from None
 
     async def _changed_layout(self, sent: Fields) -> ShownPage:
-        """Return the page after a change of its layout: a list item was added or removed, or the
-        answer is now edited as JSON or as a form.
+        """Return the page after its layout changed: a list item was added or removed, or the user
+        switched between editing the answer as JSON and as form fields.
         """
         if sent.one("act") == "as fields" and sent.text("answer").strip():
             _read_json(sent.text("answer"))
@@ -201,7 +201,7 @@ class PageVisit:
     async def _reply_or_stop(self, sent: Fields, reply: Replied | EndedTurn) -> Receipt:
         """Reply without an answer, or stop the turn.
 
-        The earlier answers to a form are recorded first, as on the terminal.
+        In a form, the answers that were already given are recorded first, as on the terminal.
         """
         in_form = self._question.kind == "tool" and self._question.form is not None
         given = (await self._form(read_steps(sent.text("walk")))).given if in_form else []
@@ -331,8 +331,8 @@ class PageVisit:
                 return replace(page, about=self._question.digest, **self._permission_values(prompt))
 
     def _permission_values(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the values of the fields for a permission for later calls. Return nothing if such
-        a permission is not possible.
+        """Return the field values for a permission for later calls, or an empty dict if no such
+        permission can be granted.
         """
         writes = self._site.board.port.store.writes_rules
         scopes: list[Scope] = [each for each in prompt.scopes if writes or each == "conversation"]
@@ -445,8 +445,8 @@ def _covers(prompt: Prompt) -> str:
 
 
 def _chosen_offer(question: OpenQuestion, sent: Fields) -> str:
-    """Return the permission that was selected from the asking agent's offers (`asker.always`), or
-    an empty string.
+    """Return the permission that the user selected from the asking agent's offers (`asker.always`).
+    Return an empty string if none was selected.
     """
     offered = (
         {str(number): kept for number, kept in enumerate(question.asker.always, 1)}

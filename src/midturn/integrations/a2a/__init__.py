@@ -1,4 +1,5 @@
-"""A2A: `app()` serves an agent to other agents, and `tool()` is a remote agent as a tool.
+"""A2A: `app()` serves an agent to other agents, and `tool()` returns a tool that calls a remote
+agent.
 
 A2A is a protocol between agents: a message starts a task, and the task reports its state until it
 ends. The package uses the official SDK for the wire formats. It needs the extra `a2a`.

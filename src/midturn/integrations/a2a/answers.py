@@ -1,9 +1,9 @@
-"""Records the answers of clients. The store decides whether a question is open, who may answer it,
+"""Records answers from clients. The store decides whether a question is open, who may answer it,
 and whether an answer is valid.
 
-A message that was sent twice must not answer two questions. The server therefore stores which
-questions a message answers before it records the answers. If the same message arrives again, only
-these questions are considered.
+A message that is sent twice must not answer two questions. Before the server records the answers
+from a message, it therefore stores the IDs of the questions that the message answers. If the same
+message arrives again, it can answer only these questions.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from midturn.stores.store import ConversationStore
 _PEOPLE_ONLY: Final = f"Only a person may answer this question, in {WHERE}."
 _CLOSED: Final = "Nothing was recorded, because the question that you were asked is closed. This is the next one."
 _MAX_REMEMBERED: Final = 100
-"""Maximum number of messages that are remembered for each task."""
+"""Maximum number of messages per task whose answered questions are stored."""
 _MAX_SHOWN: Final = 10_000
-"""Maximum number of tasks for which the shown question is remembered."""
+"""Maximum number of tasks for which the last shown question is kept in memory."""
 
 
 class AnswerRecorder:
-    """Records the answers in the messages of clients."""
+    """Records the answers in messages from clients."""
 
     def __init__(self, store: ConversationStore) -> None:
         self._store = store
         self._shown: OrderedDict[str, str] = OrderedDict()
 
     def note_shown(self, task: str, address: str) -> None:
-        """Remember the question that a plain client is asked. A text does not say which question it
-        answers.
+        """Remember the question that was shown to a plain client. A plain client answers with text,
+        which does not name its question.
         """
         self._shown[task] = address
         self._shown.move_to_end(task)
@@ -61,7 +61,7 @@ class AnswerRecorder:
             self._shown.popitem(last=False)
 
     async def is_known(self, task: str, message: str) -> bool:
-        """Return whether the answers in a message were recorded before.
+        """Return whether the server has already processed the answers in a message.
 
         Raises:
             StoreError: The store cannot be read.
@@ -69,8 +69,8 @@ class AnswerRecorder:
         return message in await self._known(task)
 
     async def why_not_open(self, task: str, address: str) -> str:
-        """Return why an answer to a question of a task is not recorded: who answered the question
-        before, or why it was closed.
+        """Return why an answer to a question cannot be recorded: who answered the question first,
+        why it was closed, or that the task has no such question.
 
         Raises:
             StoreError: The store cannot be read.
@@ -81,8 +81,8 @@ class AnswerRecorder:
     async def record(
         self, task: str, message: GivenMessage, asked: Sequence[AskedQuestion], client: Client
     ) -> dict[str, str]:
-        """Record the answers in a message. Return the reasons why answers were not recorded, by
-        address.
+        """Record the answers in a message. If answers cannot be recorded, return the reasons by
+        question address. A reason that concerns no single question has an empty address.
 
         Args:
             task: ID of the task.
@@ -119,7 +119,7 @@ class AnswerRecorder:
         return problems
 
     async def _recorded(self, each: AskedQuestion, message: GivenMessage, client: Client) -> str:
-        """Record one answer. Return the reason why it was not recorded; empty if it was."""
+        """Record one answer. Return the reason if it cannot be recorded, or an empty string."""
         try:
             if message.answers is None:
                 await self._record_text(each, message.text, client)
@@ -134,23 +134,23 @@ class AnswerRecorder:
         return ""
 
     def _has_changed(self, task: str, asked: Sequence[AskedQuestion]) -> bool:
-        """Return whether a plain client was asked a question that is closed now, and has not seen
-        the next one.
+        """Return whether another question has replaced the one that was last shown to a plain
+        client.
         """
         shown, each = self._shown.get(task, ""), next_question(asked)
         was_question = parse_address(shown) is not None
         return was_question and each is not None and each.question.id != shown
 
     def _addressed(self, asked: Sequence[AskedQuestion]) -> list[str]:
-        """Return the question that a text answers: the one that a plain client was asked."""
+        """Return the address of the next question, which a text answers. Empty if there is none."""
         each = next_question(asked)
         return [] if each is None else [each.question.id]
 
     async def _record_text(self, each: AskedQuestion, text: str, client: Client) -> None:
-        """Record the answer in a text.
+        """Record an answer that was sent as text.
 
         Raises:
-            AnswerError: The text is not an answer.
+            AnswerError: The text is not a valid answer to the question.
         """
         value = each.question.question.parse(text)
         if isinstance(value, SecretValue):
@@ -163,11 +163,11 @@ class AnswerRecorder:
     async def _record_structured(
         self, each: AskedQuestion, answer: JsonObject, client: Client
     ) -> None:
-        """Record a structured answer. The valid answers of a form are recorded even if others are
-        not.
+        """Record a structured answer. In a form, valid answers are recorded even if other answers
+        are invalid.
 
         Raises:
-            AnswerError: The answer is not valid, or not complete.
+            AnswerError: The answer is invalid or incomplete.
         """
         if not each.is_answerable:
             raise NotAllowed(_PEOPLE_ONLY)
@@ -201,18 +201,21 @@ class AnswerRecorder:
     async def _remember(
         self, task: str, known: dict[str, list[str]], message: str, addresses: list[str]
     ) -> None:
-        """Store which questions a message answers, before it answers them."""
+        """Store the IDs of the questions that a message answers.
+
+        Called before the answers are recorded, so that a repeated message is detected.
+        """
         latest = dict([*known.items(), (message, addresses)][-_MAX_REMEMBERED:])
         await self._store.port.beside.keep(f"{ANSWERED}{task}", msgspec.json.encode(latest))
 
     async def _known(self, task: str) -> dict[str, list[str]]:
-        """Return the questions that the messages to a task have answered, by message."""
+        """Return the IDs of the questions that earlier messages answered, by message ID."""
         name = f"{ANSWERED}{task}"
         return _decoded((await self._store.port.beside.kept(name)).get(name))
 
 
 ANSWERED: Final = "a2a-answered/"
-"""Prefix of the names under which the answered questions of messages are stored."""
+"""Prefix of the names under which the questions that messages answer are stored."""
 
 
 def _decoded(content: bytes | None) -> dict[str, list[str]]:
@@ -225,8 +228,8 @@ def _decoded(content: bytes | None) -> dict[str, list[str]]:
 
 
 def _read(each: AskedQuestion, answer: JsonObject) -> EnvelopeAnswer:
-    """Return an answer to a question. For a form, the member `answer` is the answer to the open
-    question, or an object with the answers by question ID.
+    """Read an answer to a question. For a form, the member `answer` is either the answer to the
+    open question, or an object with one answer for each question ID.
     """
     question = each.question
     if each.envelope is None:
@@ -240,6 +243,6 @@ def _read(each: AskedQuestion, answer: JsonObject) -> EnvelopeAnswer:
 
 
 def _shown(problem: Problem) -> str:
-    """Return a problem. The pointer says which part of the answer it is about."""
+    """Return the message of a problem, with the path of the part of the answer that is invalid."""
     name = problem.pointer.strip("/")
     return f"{name}: {problem.message}" if name and name != "answer" else problem.message

@@ -50,7 +50,7 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 _PRINCIPAL: Final = "midturn.a2a.principal"
 _PERSON: Final = "midturn.a2a.person"
 WhoIsIt: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
-"""Returns the name of the principal who sent a request, or None for a stranger."""
+"""Returns the name of the principal who sent a request, or None if the sender is unknown."""
 PersonOf: TypeAlias = Callable[[str], "str | None"]
 """Returns the person for whom a principal answers, or None if it answers on its own behalf."""
 
@@ -71,26 +71,28 @@ def app(
     Django.
 
     It serves the agent card at `/.well-known/agent-card.json`, JSON-RPC at `/rpc` and `/`, and the
-    HTTP binding at `/v1`. Clients of the protocol's versions 1.0 and 0.3 (JSON-RPC) can use it.
+    HTTP binding at `/v1`. It supports clients that use version 1.0 of the protocol, or version 0.3
+    over JSON-RPC.
 
     Args:
-        agent: The agent. Its store has to keep keys of conversations.
-        user: Returns the name of the principal who sent a request, or None for a stranger. A
-            stranger gets status 401, and sees only the card. May be a coroutine function. A
-            principal reaches only its own tasks.
-        card: The agent card, or its members as in the JSON of a card: `name`, `description`, `url`
-            (the address of the application), and `version`, `skills`, `provider` and so on.
+        agent: The agent. Its store must support conversation keys.
+        user: Returns the name of the principal who sent a request, or None if the sender is
+            unknown. Unknown senders can read only the card, and get status 401 for all other
+            requests. May be a coroutine function. A principal can access only its own tasks.
+        card: The agent card, or a dictionary with the members of its JSON: `name`, `description`,
+            `url` (the address of the application), and optionally `version`, `skills`, `provider`
+            and so on.
         people: Returns the person for whom a principal answers, or None if it answers on its own
             behalf. Without it, every client is a program: it may answer only questions that are
-            not reserved for people. Approvals, exclusive questions and questions of certain people
-            are answered in midturn's own interfaces.
+            not reserved for people. Approvals, exclusive questions and questions that are assigned
+            to certain people are answered in midturn's own interfaces.
         may_answer: Final check whether a user may answer a question, as in `Agent`.
-        out_of_band: State of a task that waits only for people. `input_required` is for clients
-            that show nothing of `auth_required`.
+        out_of_band: State of a task that waits only for people. Use `input_required` for clients
+            that do not display the message of a task in the state `auth_required`.
         deps: Value of `ctx.deps` in the tools of every turn.
-        work: Whether the application continues the turns that clients have begun, after an answer
-            in another interface or after the server was killed. If False, turns are continued by
-            requests and by other workers only.
+        work: Whether the application continues turns that clients began if a question is answered
+            in another interface, or if the server was killed. If False, only requests and other
+            workers continue these turns.
         push: Settings of push notifications; None if clients cannot register webhooks.
 
     Raises:
@@ -119,7 +121,7 @@ def application(
     work: bool = True,
     push: PushSettings | None = None,
 ) -> ASGIApp:
-    """Return the application for the turns of `source`. The other arguments are those of `app`."""
+    """Return an application that runs turns with `source`. For the other arguments, see `app`."""
     if out_of_band not in ("auth_required", "input_required"):
         raise ConfigError(
             f"`out_of_band` must be 'auth_required' or 'input_required', not {out_of_band!r:.80}."
@@ -142,7 +144,7 @@ def application(
 
 
 class _Background:
-    """What the application does without a request: it continues turns, and sends notifications."""
+    """The background tasks of the application: they continue turns and send notifications."""
 
     def __init__(
         self,
@@ -157,7 +159,7 @@ class _Background:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Start the tasks, unless they run."""
+        """Start the background tasks that are not running."""
         if self._turns is not None:
             self._turns.work()
         is_running = self._sending is not None and not self._sending.done()
@@ -165,7 +167,7 @@ class _Background:
             self._sending = asyncio.create_task(self._sender.run())
 
     async def stop(self) -> None:
-        """Stop sending. What was not sent is sent by the next server."""
+        """Stop sending. The next server sends the remaining notifications."""
         self._is_stopped = True
         if self._sending is not None:
             self._sending.cancel()
@@ -189,7 +191,7 @@ def _routes(handler: TaskHandler, card: AgentCard) -> Iterator[BaseRoute]:
 def _dated(
     endpoint: Callable[[Request], Awaitable[Response]], changed: str
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of the card with the time since which it is served."""
+    """Return the card's endpoint with a `Last-Modified` header: the time at which serving began."""
 
     async def dated(request: Request) -> Response:
         response = await endpoint(request)
@@ -211,7 +213,7 @@ class _Principal(User):
 
     @property
     def is_authenticated(self) -> bool:
-        """Whether the sender is known. Strangers do not get this far."""
+        """Always true, because requests from unknown senders were already refused."""
         return True
 
     @property
@@ -221,21 +223,21 @@ class _Principal(User):
 
 
 class _ContextBuilder(DefaultServerCallContextBuilder):
-    """Adds the principal to the SDK's context of a call."""
+    """Adds the principal to the SDK's call context."""
 
     def build(self, request: Request) -> ServerCallContext:
-        """Return the context of a call."""
+        """Return the call context of a request."""
         context = super().build(request)
         context.state[PERSON] = request.scope[_PERSON]
         return context
 
     def build_user(self, request: Request) -> User:
-        """Return the principal."""
+        """Return the principal who sent a request."""
         return _Principal(str(request.scope[_PRINCIPAL]))
 
 
 class _Gate:
-    """Admits requests of known principals, with bodies of a limited size. The card is public."""
+    """Accepts requests from known principals and limits the size of bodies. The card is public."""
 
     def __init__(
         self,
@@ -255,7 +257,7 @@ class _Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        self._background.start()  # a mounted application gets no lifespan events
+        self._background.start()  # a mounted application receives no lifespan events
         async with self._bodies.limited(scope, receive) as limited:
             try:
                 response = await self._admit(scope, Request(scope))
@@ -299,7 +301,7 @@ def _is_card(scope: Scope) -> bool:
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Return whether an origin is this server. Programs send no origin."""
+    """Return whether an origin is this server. Only browsers send the header `Origin`."""
     try:
         return urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:

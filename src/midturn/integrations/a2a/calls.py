@@ -1,4 +1,4 @@
-"""Parts of every request: its client, and the errors that a client may see."""
+"""Helpers for every request: find its client, and hide internal errors from the client."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from midturn.integrations.a2a.questions import EXTENSION, Client
 _LOG = logging.getLogger(__name__)
 _FAILED: Final = "The server cannot process this request. The error was logged."
 PERSON: Final = "midturn_person"
-"""Key of the call context's state with the person for whom a client answers."""
+"""Key in the call context's state. Its value is the person for whom a client answers, or None."""
 
 
 @contextmanager
 def reported() -> Generator[None]:
-    """Let only errors of the protocol pass. Other errors are logged, and the client gets a text
+    """Pass only protocol errors on to the client. Log other errors, and send the client a message
     without details.
     """
     try:
@@ -35,7 +35,7 @@ def reported() -> Generator[None]:
 
 
 def client_of(params: ProtobufMessage, context: ServerCallContext) -> Client:
-    """Return the client of a request.
+    """Return the client that sent a request.
 
     Raises:
         InvalidParamsError: A required member of the request is missing.

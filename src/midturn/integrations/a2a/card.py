@@ -1,6 +1,7 @@
-"""The agent card: how other agents find this one.
+"""The agent card, which describes this agent to other agents.
 
-A card contains only what the application says. Instructions and names of tools are not public.
+A card contains only the values that the application passes. The agent's instructions and the names
+of its tools are not published.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from midturn.integrations.a2a.questions import EXTENSION
 from midturn.question.json_value import Json, JsonObject
 
 RPC_PATHS: Final = ("/", "/rpc", "/rpc/")
-"""Paths of JSON-RPC. Some clients send to the address of the application, or add a slash."""
+"""Paths of JSON-RPC. Some clients send requests to the application's address, or add a slash."""
 REST_PATH: Final = "/v1"
 CARD_PATH: Final = AGENT_CARD_WELL_KNOWN_PATH
 CARD_CACHE: Final = "public, max-age=300"
@@ -31,8 +32,9 @@ def agent_card(given: AgentCard | JsonObject, *, has_push: bool = False) -> Agen
     """Return the complete card of an agent.
 
     Args:
-        given: The card, or its members as in the JSON of a card: `name`, `description`, `version`,
-            `url`, `skills`, `provider` and so on. `url` is the address of the application.
+        given: The card, or a dictionary with the members of its JSON: `name`, `description`,
+            `version`, `url`, `skills`, `provider` and so on. `url` is the address of the
+            application.
         has_push: Whether clients can register webhooks.
 
     Raises:
@@ -46,7 +48,7 @@ def agent_card(given: AgentCard | JsonObject, *, has_push: bool = False) -> Agen
     if not card.supported_interfaces:
         raise ConfigError("The card of an agent needs the `url` of the application.")
     card.version = card.version or "1"
-    if not card.skills:  # the protocol requires one
+    if not card.skills:  # the protocol requires at least one skill
         card.skills.append(
             AgentSkill(id="task", name=card.name, description=card.description, tags=["task"])
         )
@@ -88,7 +90,7 @@ def card_json(card: AgentCard) -> Json:
 
 
 def _read(given: AgentCard | JsonObject) -> tuple[AgentCard, str]:
-    """Return a copy of the card, and the address of the application."""
+    """Return a copy of the card, and the application's address (empty if none was passed)."""
     if isinstance(given, AgentCard):
         card = AgentCard()
         card.CopyFrom(given)
@@ -104,7 +106,7 @@ def _read(given: AgentCard | JsonObject) -> tuple[AgentCard, str]:
 
 
 def _interfaces(url: str) -> list[AgentInterface]:
-    """Return the interfaces of an application.
+    """Return the interfaces that an application at this address serves.
 
     Raises:
         ConfigError: The address is not an HTTP address.

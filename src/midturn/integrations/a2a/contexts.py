@@ -1,8 +1,8 @@
-"""Contexts of clients, and the conversations that they stand for.
+"""Maps the contexts of A2A clients to conversations.
 
-The ID of a context is the conversation's own ID, unless the client chose one. A conversation of a
-client is found by a key that contains the name of the principal, so no principal reaches a
-conversation of another one.
+Each context is one conversation. Its ID is the ID of the conversation, unless the client chose
+another ID. Conversations are found by a key that depends on the name of the principal, so a
+principal can access only its own conversations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Contexts:
         self._store = store
 
     async def find(self, context: str, user: str) -> str | None:
-        """Return the conversation of a context. None if this principal has no such context.
+        """Return the conversation ID of a context, or None if this principal has no such context.
 
         Raises:
             StoreError: The store cannot be read.
@@ -38,14 +38,14 @@ class Contexts:
         return context if await self._is_own(context, user) else None
 
     async def open(self, context: str, user: str, *, title: str, message: str) -> str:
-        """Return the conversation of a context. Create it if there is none.
+        """Return the conversation ID of a context. Create the conversation if it does not exist.
 
         Args:
             context: The context ID; empty for a new context.
             user: Name of the principal.
             title: Title of a new conversation.
-            message: ID of the message. If a message without a context is sent again, it gets the
-                same conversation.
+            message: ID of the message. If a message without a context is sent again, the same
+                conversation is returned.
 
         Raises:
             StoreError: The store cannot be read or written.
@@ -58,14 +58,14 @@ class Contexts:
         return conversation
 
     async def _is_own(self, context: str, user: str) -> bool:
-        """Return whether a context ID is the ID of a conversation that this principal has begun."""
+        """Return whether a context ID is the ID of a conversation that this principal began."""
         if not (context.isascii() and context.isdecimal()):
             return False
         tasks = await self.tasks(context)
         return any(task.user == user and task.context == context for task in tasks)
 
     async def tasks(self, conversation: str) -> list[TaskTurn]:
-        """Return the tasks of a conversation, oldest first. Empty if there is no such conversation.
+        """Return the tasks of a conversation, oldest first. Empty if it does not exist.
 
         Raises:
             StoreError: The store cannot be read.
@@ -78,8 +78,8 @@ class Contexts:
         return [task for task in each if task is not None]
 
     async def newest_tasks(self, user: str) -> AsyncGenerator[TaskTurn]:
-        """Yield the tasks of a principal, the newest conversation first. Conversations of others
-        are not read.
+        """Yield the tasks of a principal, the newest conversation first. Conversations of other
+        principals are not read.
 
         Raises:
             StoreError: The store cannot be read.
@@ -101,7 +101,7 @@ class Contexts:
 
 
 def known_message(tasks: list[TaskTurn], message: str, user: str) -> TaskTurn | None:
-    """Return the task that began with a message."""
+    """Return the task that a message began, or None if it began no task."""
     return next(_begun_with(tasks, message, user), None)
 
 
@@ -110,12 +110,12 @@ def _begun_with(tasks: list[TaskTurn], message: str, user: str) -> Iterator[Task
 
 
 def _key(user: str, kind: str, name: str) -> str:
-    """Return the key of a conversation. The digest of the user makes keys short, and no other
-    user's conversation can have the same key.
+    """Return the key of a conversation. It contains a digest of the user name, so that keys are
+    short and differ between users.
     """
     return f"a2a:{sha256(user.encode())}:{kind}:{name}"
 
 
 def _label(user: str) -> str:
-    """Return the label of a principal's conversations. It does not contain the name."""
+    """Return the label of a principal's conversations. It contains a digest instead of the name."""
     return f"a2a-{sha256(user.encode())[:16]}"

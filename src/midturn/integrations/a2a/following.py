@@ -1,4 +1,4 @@
-"""Follows a task in the log, whichever process runs its turn."""
+"""Follows a task by reading its log, even if another process runs its turn."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from midturn.integrations.a2a.tasks import TaskReader, TaskSnapshot
 from midturn.integrations.a2a.turns import RunningTurns
 from midturn.integrations.a2a.wire import TaskUpdate
 
-_POLL_INTERVAL: Final = 0.5  # seconds; releasing a lock sends no notification, so poll
-_PAUSED_POLL_INTERVAL: Final = 5.0  # seconds; longer, because a new answer ends the wait
+_POLL_INTERVAL: Final = 0.5  # seconds; released locks are detected only by polling
+_PAUSED_POLL_INTERVAL: Final = 5.0  # seconds; longer, because a new answer ends the wait at once
 
 
 class TaskFollower:
-    """Waits for changes of tasks.
+    """Waits until tasks change.
 
     Args:
         turns: The turns that run in this application.
-        reader: Computes tasks.
+        reader: Reads the state of tasks.
     """
 
     def __init__(self, turns: RunningTurns, reader: TaskReader) -> None:
@@ -31,8 +31,8 @@ class TaskFollower:
         self._reader = reader
 
     async def snapshots(self, task: str, client: Client) -> AsyncGenerator[TaskSnapshot]:
-        """Yield the state of a task at once, and then after each possible change. Resume its turn
-        if no process runs it although it can continue. End if the task is removed.
+        """Yield the state of a task immediately, and then after each possible change. If the turn
+        can continue and no process runs it, resume it. Stop if the task is removed.
 
         Raises:
             StoreError: The store cannot be read or written.
@@ -47,7 +47,9 @@ class TaskFollower:
             since = await self._changed(snapshot.turn.conversation, since, seconds)
 
     async def _changed(self, conversation: str, since: int, seconds: float) -> int:
-        """Wait until the log may have changed, or until the turn that runs here has stopped."""
+        """Wait until the log may have changed, until the turn has stopped in this process, or until
+        `seconds` have passed.
+        """
         change = asyncio.ensure_future(self._turns.source.store.port.growing.wait_for_change(since))
         running = self._turns.running(conversation)
         waiting: list[asyncio.Future[Any]] = [change] if running is None else [change, running]
@@ -62,8 +64,8 @@ class TaskFollower:
     async def until_paused(
         self, task: str, client: Client, *, seconds: float
     ) -> TaskSnapshot | None:
-        """Return the state of a task when it has ended or waits for an answer; after `seconds`,
-        the state that it has then. None if the task was removed.
+        """Wait until a task has ended or waits for an answer, or until the time limit expires.
+        Return its state, or None if the task was removed.
 
         Raises:
             StoreError: The store cannot be read or written.
@@ -93,7 +95,7 @@ class TaskFollower:
         Args:
             task: ID of the task.
             client: The client.
-            problems: The reasons why answers of this request were not recorded, by address.
+            problems: The reasons why answers in this request were not recorded, by address.
             history: Maximum number of messages of the task; None for all.
             ends_when_paused: Whether to stop when the task waits for an answer.
 
@@ -123,7 +125,7 @@ class _UpdateWriter:
         self._shown: tuple[str, tuple[str, ...]] | None = None
 
     def first(self, snapshot: TaskSnapshot, history: int | None) -> Task:
-        """Return the whole task."""
+        """Return the whole task, which is the first update."""
         self._parts = len(snapshot.answer_parts)
         self._shown = fingerprint_of(snapshot)
         return snapshot.task(self._client, problems=self._problems, history=history)
@@ -152,7 +154,7 @@ class _UpdateWriter:
 
 
 def fingerprint_of(snapshot: TaskSnapshot) -> tuple[str, tuple[str, ...]]:
-    """Return what a client sees of a status: the state and the open questions."""
+    """Return the parts of a status that a client can see: the state and the open questions."""
     asked = () if snapshot.state == "working" else snapshot.asked
     return snapshot.state, tuple(
         f"{each.question.id} {each.question.digest} {each.is_answerable}" for each in asked

@@ -1,7 +1,7 @@
-"""The requests of the protocol, as the SDK passes them from JSON-RPC and HTTP.
+"""Handles the protocol's requests, which the SDK reads from JSON-RPC and HTTP.
 
-Every request is answered from the log. The SDK's own task store and executor are not used, because
-they would be a second record that differs from the log after a crash.
+Every request is answered from the log. The SDK's own task store and executor are not used. They
+would keep a second record, which could differ from the log after a crash.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from midturn.integrations.a2a.turns import RunningTurns
 from midturn.integrations.a2a.webhooks import Webhooks
 from midturn.question.text import single_line
 
-_MAX_WAIT_SECONDS: Final = 600.0  # of a send that waits for the task
-_CANCEL_SECONDS: Final = 30.0  # in which another process ends its turn
-_MAX_LOCK_SECONDS: Final = 30.0  # for a lock of another program
+_MAX_WAIT_SECONDS: Final = 600.0  # maximum wait of a send request for its task
+_CANCEL_SECONDS: Final = 30.0  # maximum wait until a cancelled turn has ended
+_MAX_LOCK_SECONDS: Final = 30.0  # maximum wait for a lock that another program holds
 _LOCK_RETRY_DELAY: Final = 0.1
 
 Update = TypeVar("Update", bound=Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent)
@@ -65,7 +65,7 @@ class _Accepted(Struct, frozen=True, kw_only=True):
 
     Args:
         task: ID of the task.
-        problems: The reasons why its answers were not recorded, by address.
+        problems: The reasons why answers in the message were not recorded, by address.
     """
 
     task: str
@@ -77,7 +77,7 @@ class TaskHandler(PushRequestHandler):
 
     Args:
         turns: The turns that run in this application.
-        reader: Computes tasks.
+        reader: Reads the state of tasks.
         webhooks: The webhooks of tasks; None if push notifications are off.
     """
 
@@ -95,7 +95,7 @@ class TaskHandler(PushRequestHandler):
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task:
         """Begin or continue a task. Wait until it has ended or waits for an answer, unless the
-        client wants the task at once.
+        client asked for an immediate response.
         """
         client = client_of(params, context)
         with reported():
@@ -113,8 +113,8 @@ class TaskHandler(PushRequestHandler):
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
-        """Begin or continue a task. Yield it, and its changes until it has ended or waits for an
-        answer.
+        """Begin or continue a task. Yield the task, and then its changes until it has ended or
+        waits for an answer.
         """
         client = client_of(params, context)
         with reported():
@@ -133,7 +133,7 @@ class TaskHandler(PushRequestHandler):
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
-        """Yield a task, and its changes until it ends."""
+        """Yield a task, and then its changes until it ends."""
         client = client_of(params, context)
         with reported():
             snapshot = _found(await self._reader.snapshot(params.id, client))
@@ -147,7 +147,7 @@ class TaskHandler(PushRequestHandler):
                     yield self._shown(update, client)
 
     async def _accept(self, params: SendMessageRequest, client: Client) -> _Accepted:
-        """Record a message."""
+        """Process a message: begin a task, or record the answers to a task."""
         configuration = params.configuration
         webhook = (
             configuration.task_push_notification_config
@@ -187,7 +187,7 @@ class TaskHandler(PushRequestHandler):
         return _Accepted(task=snapshot.turn.id, problems=problems)
 
     async def _why_closed(self, message: GivenMessage) -> str:
-        """Return why the questions that a message answers are closed, as the end of an error."""
+        """Return the reasons why the answered questions are closed, to append to an error."""
         reasons = [
             await self._answers.why_not_open(message.task, address)
             for address in message.answers or {}
@@ -195,7 +195,7 @@ class TaskHandler(PushRequestHandler):
         return "".join(f" {reason}" for reason in reasons)
 
     async def _begin(self, message: GivenMessage, client: Client) -> _Accepted:
-        """Begin a task. A message that was sent before finds its task."""
+        """Begin a task, unless the same message has already begun one."""
         conversation = await self._contexts.open(
             message.context, client.name, title=single_line(message.text), message=message.id
         )
@@ -219,7 +219,7 @@ class TaskHandler(PushRequestHandler):
                     metadata=request_metadata(client.name, context, message.id),
                     author=client.name,
                 )
-            except (StoreLocked, TurnOpen):  # another request was faster, or a program holds it
+            except (StoreLocked, TurnOpen):  # another request came first, or the lock is held
                 if asyncio.get_running_loop().time() - started_at > _MAX_LOCK_SECONDS:
                     raise UnsupportedOperationError(
                         "Another program is writing this context. Try again later."
@@ -229,16 +229,14 @@ class TaskHandler(PushRequestHandler):
                 raise InvalidParamsError("The message cannot begin a task.") from error
 
     async def _resumed(self, task: str, client: Client) -> TaskSnapshot | None:
-        """Return the state of a task. Resume its turn if no process runs it although it can
-        continue.
-        """
+        """Return the state of a task. Resume its turn if it can continue and no process runs it."""
         snapshot = await self._reader.snapshot(task, client)
         if snapshot is not None and snapshot.can_continue:
             await self._turns.resume(snapshot.turn.conversation)
         return snapshot
 
     def _shown(self, update: Update, client: Client) -> Update:
-        """Remember which question a plain client is asked."""
+        """Remember which question an update shows to a plain client."""
         if not client.has_extension and not isinstance(update, TaskArtifactUpdateEvent):
             task = update.id if isinstance(update, Task) else update.task_id
             self._answers.note_shown(task, update.status.message.message_id)
@@ -248,7 +246,7 @@ class TaskHandler(PushRequestHandler):
     # ----------------------------------------------------------------------------------------------
 
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
-        """Return a task."""
+        """Return a task. If its turn can continue and no process runs it, resume it."""
         client = client_of(params, context)
         with reported():
             snapshot = _found(await self._resumed(params.id, client))
@@ -257,13 +255,13 @@ class TaskHandler(PushRequestHandler):
     async def on_list_tasks(
         self, params: ListTasksRequest, context: ServerCallContext
     ) -> ListTasksResponse:
-        """Return a page of the tasks of the principal, newest first."""
+        """Return a page of the principal's tasks, newest first."""
         client = client_of(params, context)
         with reported():
             return await self._lister.page(params, client, _history_length(params))
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
-        """End the turn of a task."""
+        """Cancel a task by ending its turn."""
         client = client_of(params, context)
         with reported():
             snapshot = _found(await self._reader.snapshot(params.id, client))
@@ -285,11 +283,11 @@ class TaskHandler(PushRequestHandler):
             )
         except NotAllowed as error:
             raise TaskNotCancelableError(str(error)) from None
-        except NotOpen:  # it has ended meanwhile
+        except NotOpen:  # it has ended in the meantime
             pass
 
     async def _until_over(self, task: str, client: Client) -> TaskSnapshot:
-        """Return the state of a task when it is over; after a while, the state that it has then."""
+        """Wait until a task has ended, or until the time limit expires. Return its state."""
         snapshot = _found(await self._reader.snapshot(task, client))
         try:
             async with (
@@ -311,5 +309,5 @@ def _found(snapshot: TaskSnapshot | None) -> TaskSnapshot:
 
 
 def _history_length(request: Any) -> int | None:
-    """Return the maximum number of messages that a request asks for; None for no limit."""
+    """Return the maximum number of messages to include; None if the request sets no limit."""
     return request.history_length if request.HasField("history_length") else None

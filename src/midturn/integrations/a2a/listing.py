@@ -1,4 +1,4 @@
-"""Pages of the tasks of a principal."""
+"""Lists a principal's tasks in pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TaskLister:
 
     Args:
         contexts: The contexts.
-        reader: Computes tasks.
+        reader: Reads the state of tasks.
     """
 
     def __init__(self, contexts: Contexts, reader: TaskReader) -> None:
@@ -32,7 +32,7 @@ class TaskLister:
     async def page(
         self, request: ListTasksRequest, client: Client, history: int | None
     ) -> ListTasksResponse:
-        """Return a page. Its cursor is the ID of the last task.
+        """Return a page of tasks. Its cursor is the ID of the last task on the page.
 
         Raises:
             InvalidParamsError: The page size or the cursor is not valid.
@@ -92,7 +92,7 @@ def _changed_since(turn: TaskTurn, time: datetime) -> bool:
 
 
 def _start(found: Sequence[TaskTurn], cursor: str) -> int:
-    """Return the place after the task of a cursor.
+    """Return the index of the first task after a cursor.
 
     Raises:
         InvalidParamsError: The cursor is not the ID of a listed task.

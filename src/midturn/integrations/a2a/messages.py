@@ -1,4 +1,4 @@
-"""Messages of clients: the text of a task, or answers to the questions of a task."""
+"""Messages from clients: the text that begins a task, or answers to the questions of a task."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from midturn.integrations.a2a.wire import data_of
 from midturn.question.json_value import Json, JsonObject, members
 
 MAX_TEXT: Final = 256 * 1024
-"""Maximum number of characters of a message."""
+"""Maximum length of a message in characters."""
 MAX_ID: Final = 256
-"""Maximum number of characters of an ID that a client chooses."""
+"""Maximum length, in characters, of an ID that a client chooses."""
 MAX_ANSWERS: Final = 100
 _SEPARATOR: Final = "\n\n"
 
 
 class GivenMessage(Struct, frozen=True, kw_only=True):
-    """A message of a client.
+    """A message from a client.
 
     Args:
-        id: Its ID.
-        task: The task that it continues; empty for a new task.
-        context: The context; empty for a new context.
-        text: The text, with data that is not an answer appended as JSON.
+        id: ID of the message.
+        task: ID of the task that the message continues; empty for a new task.
+        context: ID of the context; empty for a new context.
+        text: The text. Data parts that are not answers are included as JSON.
         answers: The structured answers by address; None if there are none.
     """
 
@@ -40,11 +40,11 @@ class GivenMessage(Struct, frozen=True, kw_only=True):
 
 
 def read_message(message: Message) -> GivenMessage:
-    """Return a message of a client.
+    """Check and read a message from a client.
 
     Raises:
         InvalidParamsError: An ID or a part is not valid.
-        ContentTypeNotSupportedError: The message has a file.
+        ContentTypeNotSupportedError: The message contains a file.
     """
     if message.role == Role.ROLE_AGENT:
         raise InvalidParamsError("message.role must be ROLE_USER.")

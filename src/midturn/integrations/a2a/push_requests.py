@@ -1,5 +1,5 @@
-"""The requests of the protocol that an application may leave out: push notifications and extended
-cards.
+"""Handles the requests that the protocol does not require every application to support: push
+notifications and extended cards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PushRequestHandler(RequestHandler):
     """Stores the webhooks of tasks. Refuses extended cards.
 
     Args:
-        reader: Computes tasks.
+        reader: Reads the state of tasks.
         webhooks: The webhooks in the store; None if push notifications are off.
     """
 
@@ -42,7 +42,7 @@ class PushRequestHandler(RequestHandler):
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        """Store a webhook of a task."""
+        """Store a webhook for a task."""
         client = client_of(params, context)
         with reported():
             webhooks = self._required()
@@ -86,12 +86,12 @@ class PushRequestHandler(RequestHandler):
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> AgentCard:
-        """Refuse: the public card is complete."""
+        """Refuse the request, because the public card is complete."""
         del params, context
         raise ExtendedAgentCardNotConfiguredError("The public card is complete.")
 
     def _required(self) -> Webhooks:
-        """Return the webhooks.
+        """Return the stored webhooks, if push notifications are on.
 
         Raises:
             PushNotificationNotSupportedError: Push notifications are off.

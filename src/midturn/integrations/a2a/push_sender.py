@@ -1,8 +1,9 @@
-"""Sends the states of tasks to webhooks. One server on a store does this at a time.
+"""Sends the states of tasks to webhooks. Only one server per store sends notifications at a time.
 
-The sender compares each webhook with the log: if the task has ended, or waits for something that
-was not sent yet, it sends the task and then stores that it was sent. A server that is killed in
-between sends the same task once more, and nothing is lost. A task that is working is not sent.
+The sender compares each webhook with the log of its task. If the task has ended or waits for an
+answer, and this state was not sent yet, the sender sends the task. It then records that the state
+was sent. If the server is killed between these two steps, the task is sent again after a restart.
+No notification is lost. A task that is working is not sent.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ TIMEOUT: Final = 15.0
 RETRY_DELAYS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
 """Seconds before each further attempt. The last delay repeats."""
 MAX_ATTEMPTS: Final = 20
-"""Number of failed attempts after which a webhook is removed: about seven hours."""
+"""Number of failed attempts after which a webhook is removed. This takes about seven hours."""
 _GONE: Final = frozenset({404, 410})
 _ACCEPTED: Final = range(200, 300)
-_POLL_INTERVAL: Final = 0.5  # seconds, while a task works or a notification is being sent
+_POLL_INTERVAL: Final = 0.5  # seconds, while a task is working or a notification is being sent
 _IDLE_POLL_INTERVAL: Final = 5.0
 _COMPARE_ALL_INTERVAL: Final = 30.0
-"""Seconds between two comparisons of all tasks. A question of a nested conversation does not change
-the conversation of the task.
+"""Seconds between two comparisons of all tasks. They are needed because a question in a nested
+conversation does not change the log of the task's own conversation.
 """
 _MAX_AT_ONCE: Final = 20
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -60,7 +61,7 @@ class PushSender:
 
     Args:
         port: The store.
-        reader: Computes tasks.
+        reader: Reads the current state of tasks from the store.
         webhooks: The webhooks in the store.
         resolve: Returns the IP addresses of a host.
     """
@@ -113,7 +114,7 @@ class PushSender:
             await asyncio.shield(release_lease(self._port, LEASE, self._holder))
 
     async def _run(self) -> None:
-        """Send notifications until another server holds the lease."""
+        """Send notifications until this server loses the lease."""
         renewing = asyncio.create_task(self._renew())
         since = 0
         try:
@@ -131,7 +132,7 @@ class PushSender:
             await asyncio.sleep(LEASE_RENEWAL_INTERVAL)
 
     async def _changed(self, since: int) -> int:
-        """Wait until a task may have changed."""
+        """Wait until a task may have changed, or until the next poll."""
         is_busy = self._unsettled or self._sending
         seconds = _POLL_INTERVAL if is_busy else _IDLE_POLL_INTERVAL
         try:
@@ -141,7 +142,7 @@ class PushSender:
             return since
 
     async def _look(self) -> None:
-        """Begin to send what was not sent."""
+        """Compare the webhooks with their tasks, and begin to send new states."""
         webhooks = await self._webhooks.all()
         if not webhooks:
             self._settled.clear()
@@ -164,7 +165,7 @@ class PushSender:
             await self._compare(name, webhook)
 
     async def _compare(self, name: str, webhook: Webhook) -> None:
-        """Compare a webhook with its task."""
+        """Compare a webhook with its task. If the state was not sent yet, begin to send it."""
         if webhook.retry_at > (time := now()):
             if webhook.retry_at < after(time, _IDLE_POLL_INTERVAL):
                 self._unsettled.add(name)
@@ -193,7 +194,7 @@ class PushSender:
     async def _send(
         self, name: str, webhook: Webhook, target: WebhookTarget, snapshot: TaskSnapshot
     ) -> None:
-        """Send a task, and store the result."""
+        """Send a task to its webhook, and store the result."""
         async with self._slots:
             problem, is_gone = await self._post(target, snapshot, webhook)
         failures = webhook.failures + 1
@@ -218,8 +219,8 @@ class PushSender:
     async def _post(
         self, target: WebhookTarget, snapshot: TaskSnapshot, webhook: Webhook
     ) -> tuple[str, bool]:
-        """Send one notification. Return the problem, empty if it was accepted, and whether the
-        webhook no longer exists.
+        """Send one notification. Return the error message (empty if the notification was accepted),
+        and whether the webhook no longer exists.
         """
         task = snapshot.task(webhook.client, history=0)
         content = MessageToJson(StreamResponse(task=task), indent=None).encode()
@@ -233,8 +234,8 @@ class PushSender:
         return "" if status in _ACCEPTED else f"status {status}", status in _GONE
 
     async def _delivered(self, target: WebhookTarget, content: bytes) -> int:
-        """Send a request to the first address of the host that accepts a connection. The connection
-        is made to exactly the address that was checked. Return the status of the response.
+        """Send a request to the first of the host's allowed addresses that accepts a connection.
+        Connect directly to the checked address, without another lookup. Return the response status.
 
         Raises:
             OSError: The host has no allowed address.
@@ -278,7 +279,7 @@ async def resolved(host: str, port: int) -> list[str]:
     """Return the IP addresses of a host.
 
     Raises:
-        OSError: There is no such host.
+        OSError: The host cannot be resolved.
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -286,5 +287,5 @@ async def resolved(host: str, port: int) -> list[str]:
 
 
 def _shown(snapshot: TaskSnapshot) -> str:
-    """Return a short fingerprint of what a notification shows."""
+    """Return a short fingerprint of the state that a notification contains."""
     return sha256(repr(fingerprint_of(snapshot)).encode())[:32]

@@ -1,11 +1,11 @@
-"""Open questions for an A2A client: which of them the client may answer, and how they are asked.
+"""Open questions for an A2A client: which of them the client may answer, and how they are sent.
 
-A client is a program. It may answer only the questions that the core allows programs to answer,
-unless the application says that the client stands for a person. Every other question is answered by
-people in midturn's own interfaces.
+A client is a program. It may answer only the questions that midturn allows programs to answer,
+unless the application declares that the client answers for a person. People answer all other
+questions in midturn's own interfaces.
 
-The protocol has no structured questions. A plain client is asked one question at a time, in words.
-A client that names the extension `EXTENSION` gets all questions as data.
+The protocol does not define structured questions. A plain client gets one question at a time, as
+text. A client that requests the extension `EXTENSION` gets all questions as data.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Client(Struct, frozen=True):
     """The sender of a request.
 
     Args:
-        name: Name of the principal. Tasks belong to it.
+        name: Name of the principal, to whom the tasks belong.
         who: The responder that is recorded with answers.
-        has_extension: Whether it supports structured questions.
+        has_extension: Whether the client supports structured questions.
     """
 
     name: str
@@ -66,8 +66,8 @@ class Client(Struct, frozen=True):
 
         Args:
             name: Name of the principal.
-            person: The person for whom it answers; None if it answers on its own behalf.
-            has_extension: Whether it supports structured questions.
+            person: The person for whom the client answers; None if it answers on its own behalf.
+            has_extension: Whether the client supports structured questions.
         """
         who = (
             AnsweredBy("agent", via=VIA, user=name)
@@ -78,13 +78,13 @@ class Client(Struct, frozen=True):
 
 
 class AskedQuestion(Struct, frozen=True, kw_only=True):
-    """An open question for one client.
+    """An open question, as one client can see it.
 
     Args:
         question: The question.
-        envelope: Schema and reader of structured answers. None for a secret, and for a question of
-            a newer version.
-        is_answerable: Whether this client may answer.
+        envelope: Schema and reader of structured answers. None for a secret, and for a question
+            that a newer version of midturn asked.
+        is_answerable: Whether this client may answer the question.
     """
 
     question: OpenQuestion
@@ -115,7 +115,7 @@ async def _asked(store: ConversationStore, question: OpenQuestion, client: Clien
         await store.admission.check_giver(question, client.who, turn)
     except NotAllowed:
         is_allowed = False
-    except MidturnError:  # the question was closed, or a newer version has written it
+    except MidturnError:  # the question was closed, or a newer version of midturn wrote it
         is_allowed = False
     else:
         is_allowed = client.who.by == "user" or not barred
@@ -127,7 +127,7 @@ async def _asked(store: ConversationStore, question: OpenQuestion, client: Clien
 
 
 def _is_readable(question: OpenQuestion) -> bool:
-    """Return whether a text can answer the question. A secret is never taken from a client."""
+    """Return whether a text can answer the question. Secrets are never accepted from clients."""
     if holds_secret(question):
         return False
     try:
@@ -142,19 +142,19 @@ def _is_readable(question: OpenQuestion) -> bool:
 
 
 def next_question(asked: Sequence[AskedQuestion]) -> AskedQuestion | None:
-    """Return the question that a plain client is asked: the oldest one that it may answer."""
+    """Return the question to show to a plain client: the oldest one that it may answer, if any."""
     return next((each for each in asked if each.is_answerable), None)
 
 
 def status_parts(
     asked: Sequence[AskedQuestion], problems: Mapping[str, str], *, has_extension: bool
 ) -> list[Part]:
-    """Return the parts of the message that asks.
+    """Return the parts of the status message that contains the questions.
 
     Args:
         asked: The open questions.
-        problems: The reasons why answers of this request were not recorded, by address. Reasons
-            that belong to no question have an empty address.
+        problems: The reasons why answers in this request were not recorded, by address. A reason
+            that belongs to no question has an empty address.
         has_extension: Whether the client supports structured questions.
     """
     open_ids = {each.question.id for each in asked}
@@ -192,7 +192,9 @@ def _structured_parts(each: AskedQuestion, problem: str | None) -> Iterator[Part
 
 
 def waiting_text(asked: Sequence[AskedQuestion]) -> str:
-    """Return what the task waits for if the client may answer none of its questions."""
+    """Return the text for a task that waits for people, because the client may not answer any of
+    its questions.
+    """
     listed = "\n".join(f"- {single_line(each.question.question.text)}" for each in asked)
     return (
         f"This task waits for a person:\n{listed}\n\nPeople answer in {WHERE}. The task continues"
@@ -201,8 +203,8 @@ def waiting_text(asked: Sequence[AskedQuestion]) -> str:
 
 
 def question_text(question: OpenQuestion) -> str:
-    """Return a question as text, with its context, the call under approval and the way to answer
-    it.
+    """Return a question as text, with its context, the call or content to approve, and the format
+    of the answer.
     """
     paragraphs = [question.question.context or "", *_subject(question)]
     hint = _hint(question)

@@ -39,8 +39,8 @@ _STATES: Final[Mapping[TaskState, RemoteState]] = {
 }
 
 
-class MessageRefused(RemoteError):  # noqa: N818  a response of the remote agent
-    """The remote agent takes no message for this task now."""
+class MessageRefused(RemoteError):  # noqa: N818  a response from the remote agent
+    """The remote agent does not accept a message for this task now, or the task has ended."""
 
 
 class RemoteTask(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class RemoteTask(Struct, frozen=True, kw_only=True):
         context: ID of the context.
         state: The state.
         parts: The parts of the status message.
-        answer: The text of the artifacts, or of the message.
+        answer: The text of the artifacts, or of the message if there is no task.
     """
 
     id: str
@@ -76,8 +76,10 @@ class RemoteAgent:
         """Send a message. Return the task without waiting for it.
 
         Raises:
-            MessageRefused: The task takes no message now, or it has ended.
-            RemoteError: The remote agent cannot be reached, or refuses the message.
+            MessageRefused: The remote agent does not accept a message for this task now, or the
+                task has ended.
+            RemoteError: The remote agent cannot be reached, or rejects the request for another
+                reason.
         """
         request = SendMessageRequest(message=message)
         request.configuration.return_immediately = True
@@ -111,10 +113,10 @@ async def connected(
     Args:
         url: Address of the agent.
         headers: Headers of each request, such as `Authorization`.
-        seconds: Time limit of one request in seconds.
+        seconds: Maximum time between two parts of a response in seconds.
 
     Raises:
-        RemoteError: The card cannot be read, or names another host.
+        RemoteError: The card cannot be read, or lists no supported interface.
     """
     http = limited_client({**headers, HTTP_EXTENSION_HEADER: EXTENSION}, seconds=seconds)
     async with http:
@@ -132,8 +134,8 @@ async def connected(
 
 
 def _only_host(url: str) -> Callable[[httpx.Request], Awaitable[None]]:
-    """Return a hook that refuses requests to another host or another scheme. A card could
-    otherwise send the headers to any address.
+    """Return a hook that refuses requests to another scheme, host or port. Otherwise, a card could
+    cause the headers to be sent to any address.
     """
     allowed = httpx.URL(url)
 
@@ -148,7 +150,7 @@ def _only_host(url: str) -> Callable[[httpx.Request], Awaitable[None]]:
     return check
 
 
-# What a remote agent has sent
+# Reading responses from a remote agent
 # --------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +158,7 @@ def _received(response: StreamResponse) -> RemoteTask:
     """Return the task in a response.
 
     Raises:
-        RemoteError: The response has no task and no message.
+        RemoteError: The response contains neither a task nor a message.
     """
     match response.WhichOneof("payload"):
         case "task":
@@ -184,7 +186,7 @@ def _task(task: Task) -> RemoteTask:
 
 
 def text_of(parts: Sequence[Part]) -> str:
-    """Return the texts and the JSON of parts."""
+    """Return the text of the parts, with JSON parts as text. Other parts are left out."""
     found: list[str] = []
     for part in parts:
         match part.WhichOneof("content"):

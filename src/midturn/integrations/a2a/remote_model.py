@@ -1,8 +1,8 @@
 """A remote agent as the model of a turn, for commands.
 
-A message of the user is a call of the tool `ask_remote_agent`, and the result of the call is the
-response. The call sends the message, asks people the questions of the remote agent, and continues
-after a crash, as every call of a remote agent does.
+A message from the user becomes a call to the tool `ask_remote_agent`, and the result of the call is
+the response. The call sends the message and asks people the remote agent's questions. It continues
+after a crash, like every call to a remote agent.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _MAX_NAME_LENGTH: Final = 128
 
 
 class RemoteModel:
-    """A remote agent that speaks A2A, as a model.
+    """Uses a remote A2A agent as a model.
 
     Args:
         url: Address of the agent.
-        headers: Headers of each request. They are not recorded.
+        headers: Headers to send with each request. They are not recorded.
 
     Raises:
         ConfigError: The address is not valid.
@@ -54,7 +54,7 @@ class RemoteModel:
 
     @property
     def agent_name(self) -> str:
-        """The name of the agent that asks: its host."""
+        """The name of the asking agent, which is the host (and port) of its address."""
         return single_line(urlsplit(self._url).netloc)[:_MAX_NAME_LENGTH]
 
     def tool(self) -> FunctionTool[Any, Any]:
@@ -64,13 +64,14 @@ class RemoteModel:
         )
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the call that sends the user's message, or the text of its result.
+        """Yield the call that sends the user's message, or the result if the call has ended.
 
         Args:
             request: The request. Only its recorded events are used.
 
         Raises:
-            ModelError: The request is not a message of the user.
+            ModelError: The request is a question for the model, or requires an answer that matches
+                a schema.
         """
         return self._stream(request)
 
@@ -87,7 +88,7 @@ class RemoteModel:
 
 
 def _exchange(events: Sequence[Event]) -> tuple[str, str | None, str]:
-    """Return the last message of the user, the result of its call (None if there is none), and the
+    """Return the user's last message, the result of its call (None if there is none), and the
     remote context of the conversation (empty if there is none).
     """
     message, result, context = "", None, ""

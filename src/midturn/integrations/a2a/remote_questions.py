@@ -1,7 +1,7 @@
-"""Questions of a remote agent as questions of midturn.
+"""Converts a remote agent's questions to midturn questions.
 
-A remote agent asks in one of three ways: with midturn's extension, with a call part of Google ADK,
-or with plain text. `remote_asking` asks them.
+A remote agent asks in one of three ways: with midturn's extension, with a function call of Google
+ADK, or with plain text. The module `remote_asking` asks people the converted questions.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _ADK_LONG_RUNNING: Final = "adk_is_long_running"
 
 
 class RemoteQuestion(Struct, frozen=True, kw_only=True):
-    """A question of a remote agent.
+    """A question from a remote agent.
 
     Args:
-        question: The question for a person.
-        address: Its ID at a midturn server; empty for others.
-        answered: Returns the answer for the remote agent.
-        takes_replies: Whether the remote agent accepts words instead of an answer.
+        question: The question to ask a person.
+        address: ID of the question if the remote agent is a midturn server; otherwise empty.
+        answered: Converts the person's answer and reason to the answer for the remote agent.
+        takes_replies: Whether the remote agent accepts text instead of an answer.
     """
 
     question: Question[Any]
@@ -49,14 +49,14 @@ class RemoteQuestion(Struct, frozen=True, kw_only=True):
 
 
 def remote_questions(task: RemoteTask, prefix: str) -> list[RemoteQuestion]:
-    """Return the questions of a task.
+    """Return the questions that a task asks.
 
     Args:
-        task: The task, which needs input.
+        task: A task that needs input.
         prefix: Beginning of the question IDs.
 
     Raises:
-        RemoteError: The task asks only for secrets, or questions that cannot be read.
+        RemoteError: All structured questions of the task ask for secrets or cannot be read.
     """
     structured = [*_structured(task.parts, prefix)]
     if structured:
@@ -73,7 +73,7 @@ def remote_questions(task: RemoteTask, prefix: str) -> list[RemoteQuestion]:
 
 
 def answer_parts(asked: Sequence[RemoteQuestion], answers: Sequence[Json]) -> list[Part]:
-    """Return the parts of the message with the answers."""
+    """Return the parts of the message that sends the answers."""
     if asked[0].address:
         by_id: dict[str, Json] = {
             each.address: answer for each, answer in zip(asked, answers, strict=True)
@@ -95,7 +95,9 @@ def answer_parts(asked: Sequence[RemoteQuestion], answers: Sequence[Json]) -> li
 
 
 def _text_question(text: str, prefix: str) -> RemoteQuestion:
-    """Return a question for a text. The last line is the question, because context comes first."""
+    """Return a question that asks for text. The first line of the remote agent's text becomes the
+    question. If the text has more lines, the whole text is also the context.
+    """
     lines = [line for line in text.strip().splitlines() if line.strip()]
     first = single_line(lines[0]) if lines else NEEDS_INPUT
     context = text if len(lines) > 1 or first != text.strip() else ""
@@ -103,7 +105,7 @@ def _text_question(text: str, prefix: str) -> RemoteQuestion:
 
 
 def _as_text(value: Json, reason: str | None) -> Json:
-    del reason  # a text has no place for it
+    del reason  # a plain text answer cannot contain a reason
     return value
 
 
@@ -120,7 +122,7 @@ def _structured(parts: Sequence[Part], prefix: str) -> Iterator[RemoteQuestion]:
 
 
 def _is_structured(part: Part) -> bool:
-    """Return whether a part is a question of midturn's extension that may be answered here."""
+    """Return whether a part is a question in midturn's extension that this client may answer."""
     if part.WhichOneof("content") != "data":
         return False
     data = members(data_of(part))
@@ -128,7 +130,7 @@ def _is_structured(part: Part) -> bool:
 
 
 def _structured_question(data: JsonObject, id: str) -> RemoteQuestion | None:
-    """Return a structured question. None if it asks for a secret, or if it is not readable."""
+    """Read a structured question. Return None if it asks for a secret or cannot be read."""
     address = data.get("id")
     try:
         given = PersistedQuestion.from_json(data.get("question"))
@@ -170,7 +172,7 @@ def _subject(data: JsonObject) -> Iterator[str]:
 
 
 def _adk_calls(parts: Sequence[Part], prefix: str) -> Iterator[RemoteQuestion]:
-    """Yield the long-running calls with which an ADK agent asks."""
+    """Yield a question for each long-running function call, with which ADK agents ask."""
     for part in parts:
         marks = metadata_of(part)
         if part.WhichOneof("content") != "data" or marks.get(_ADK_TYPE) != "function_call":

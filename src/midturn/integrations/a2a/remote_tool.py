@@ -1,8 +1,8 @@
 """A remote agent as a tool.
 
-The call keeps the number of its messages, the remote task, and the message that it is about to send
-(`ToolContext.keep`). If its process dies, the next run of the call continues the remote task
-instead of beginning another one. The answers of people are recorded before they are sent.
+The call stores its progress with `ToolContext.keep`: the number of sent messages, the remote task,
+and the message that it is about to send. If its process dies, the next run of the call continues
+the same remote task. Answers from people are recorded before they are sent.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from midturn.tools.function import FunctionTool, tool as function_tool
 from midturn.tools.returned import Rejected
 
 KEPT: Final = "a2a"
-"""Name of the value that a call keeps."""
+"""Name under which a call stores its progress."""
 _TIMEOUT: Final = 3600.0
 _MIN_POLL_INTERVAL: Final = 0.2  # seconds
 _MAX_POLL_INTERVAL: Final = 30.0
-_ATTEMPTS: Final = 3  # of a request that fails
+_ATTEMPTS: Final = 3  # maximum number of attempts for a request
 _RETRY_DELAY: Final = 1.0
-_REQUEST_SECONDS: Final = 660.0  # remote agents may hold a request for ten minutes
+_REQUEST_SECONDS: Final = 660.0  # remote agents may take ten minutes to respond
 
 
 def tool(
@@ -58,17 +58,17 @@ def tool(
 ) -> FunctionTool[Any, Any]:
     """Return a tool that sends a message to a remote agent and returns its answer.
 
-    Questions of the remote agent become questions of this call. Only a person may answer them, and
-    they are never asked for secrets. They can be answered in every interface, and the call continues
-    after a restart.
+    The remote agent's questions become questions of this call. Only people may answer them, in any
+    interface. Questions with a secret answer type are not passed on. The call continues after a
+    restart.
 
     Args:
         url: Address of the remote agent. Its card is read from `/.well-known/agent-card.json`.
             Use `https`, except for agents on this machine.
-        name: Name of the tool, and of the agent that asks.
+        name: Name of the tool. Questions also show it as the name of the asking agent.
         description: Description for the model: what the remote agent can do.
-        headers: Headers of each request, such as `Authorization`. They are not recorded.
-        timeout: Maximum time in seconds that the remote agent may work without asking.
+        headers: Headers to send with each request, such as `Authorization`. They are not recorded.
+        timeout: Maximum time, in seconds, that the remote agent may work without asking a question.
 
     Raises:
         ConfigError: The address, the name or the timeout is not valid.
@@ -88,13 +88,13 @@ def tool(
 def remote_agent_tool(
     url: str, *, name: str, agent_name: str, headers: Mapping[str, str]
 ) -> FunctionTool[Any, Any]:
-    """Return the tool of a turn of a remote agent. It can continue a remote context.
+    """Return the tool that `RemoteModel` uses. It can continue a remote context.
 
     Args:
         url: Address of the remote agent.
         name: Name of the tool.
-        agent_name: Name of the agent that asks.
-        headers: Headers of each request. They are not recorded.
+        agent_name: Name of the asking agent.
+        headers: Headers to send with each request. They are not recorded.
     """
 
     async def ask_remote_agent(ctx: ToolContext, message: str, context: str = "") -> str:
@@ -107,13 +107,13 @@ def remote_agent_tool(
 
 
 class _Progress(Struct):
-    """What a call keeps.
+    """The stored progress of a call.
 
     Args:
-        sent: Number of messages that were sent.
+        sent: Number of messages that were sent, including `message`.
         task: ID of the remote task.
         context: ID of the remote context.
-        message: The parts of the message that is about to be sent; None if it has arrived.
+        message: The parts of the message that is being sent; None if no message is being sent.
     """
 
     sent: int = 0
@@ -123,7 +123,7 @@ class _Progress(Struct):
 
     @classmethod
     def of(cls, kept: Json) -> _Progress:
-        """Return the progress that was kept."""
+        """Read the stored progress."""
         given = members(kept)
         parts = given.get("message")
         sent = given.get("sent")
@@ -145,7 +145,7 @@ class _Progress(Struct):
 
 
 class _RemoteCall:
-    """One call of the tool."""
+    """One call to the tool."""
 
     def __init__(
         self, ctx: ToolContext, agent: RemoteAgent, name: str, timeout: float, context: str = ""
@@ -159,10 +159,11 @@ class _RemoteCall:
         self._confirmations = 0
 
     async def run(self, message: str) -> str:
-        """Send the message, answer the questions, and return the answer.
+        """Send the message, ask people the remote agent's questions, and return its answer.
 
         Raises:
-            Rejected: The remote agent refuses, fails, or gets no answer.
+            Rejected: The remote agent fails or refuses the message, or its question is not
+                answered.
         """
         try:
             task = await self._first_task(message)
@@ -183,7 +184,7 @@ class _RemoteCall:
             raise Rejected(str(error)) from None
 
     async def _first_task(self, message: str) -> RemoteTask:
-        """Begin the remote task, or continue the one of an earlier run."""
+        """Begin the remote task, or continue the task that an earlier run of the call began."""
         if self._progress.message is not None:
             return await self._deliver()
         if self._progress.task:
@@ -194,7 +195,7 @@ class _RemoteCall:
     # ----------------------------------------------------------------------------------------------
 
     async def _send(self, parts: Sequence[Part]) -> RemoteTask:
-        """Keep a message, and send it."""
+        """Store a message, and then send it."""
         if self._progress.sent >= MAX_ROUNDS:
             raise Rejected(f"{self._name} has asked more than {MAX_ROUNDS} times.")
         self._progress.sent += 1
@@ -203,7 +204,7 @@ class _RemoteCall:
         return await self._deliver()
 
     async def _deliver(self) -> RemoteTask:
-        """Send the kept message, and keep the result."""
+        """Send the stored message, and store the result."""
         parts = [_part_of(part) for part in self._progress.message or ()]
         message = message_of(
             f"{self._ctx.idempotency_key}.{self._progress.sent}",
@@ -218,7 +219,7 @@ class _RemoteCall:
         except MessageRefused:
             if not self._progress.task:
                 raise
-            task = await self._get()  # the message had arrived, or the question is closed
+            task = await self._get()  # the message arrived earlier, or the question is closed
         self._progress.message = None
         self._progress.task = task.id or self._progress.task
         self._progress.context = task.context or self._progress.context
@@ -229,8 +230,8 @@ class _RemoteCall:
         return await self._attempted(lambda: self._agent.get(self._progress.task))
 
     async def _attempted(self, request: Any) -> RemoteTask:
-        """Repeat a request that fails. The ID of a message tells the remote agent that it is the
-        same.
+        """Send a request, and repeat it if it fails. A repeated message has the same ID, so that
+        the remote agent can detect the repetition.
         """
         for attempt in range(1, _ATTEMPTS):
             try:
@@ -265,10 +266,10 @@ class _RemoteCall:
         return await self._send(answer_parts(asked, answers))
 
     async def _ask(self, each: RemoteQuestion) -> Json:
-        """Ask one question. Return the answer for the remote agent.
+        """Ask people one question. Return the answer for the remote agent.
 
         Raises:
-            Rejected: There is no answer.
+            Rejected: There is neither an answer nor a reply that the remote agent accepts.
         """
         answers = await ask_people(self._ctx, Form((each.question,)), self._name)
         if isinstance(answers, Answers):
@@ -279,7 +280,11 @@ class _RemoteCall:
         raise Rejected(f"The question of {self._name} was not answered ({answers.reason}).{words}")
 
     async def _confirm(self, task: RemoteTask) -> RemoteTask:
-        """Ask whether a person has done what the remote agent waits for, and look again."""
+        """Ask people whether the requested action is done. If so, get the task again.
+
+        Raises:
+            Rejected: The action is not done, or people were asked too often.
+        """
         self._confirmations += 1
         if self._confirmations > MAX_ROUNDS:
             raise Rejected(f"{self._name} still waits for a person.")

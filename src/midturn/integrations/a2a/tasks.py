@@ -1,8 +1,8 @@
 """Tasks, computed from the log.
 
 A context is a conversation, and a task is one of its turns: `<conversation>-<event ID of the turn's
-start>`. Nothing is stored for a task except the metadata of the message that began its turn. A
-server that was killed therefore shows the same tasks when it runs again.
+start>`. The only data that is stored for a task is the metadata of the message that began its turn.
+A server that was killed therefore shows the same tasks after a restart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ from midturn.stores.store import ConversationStore
 from midturn.turn.view import TurnView
 
 ARTIFACT: Final = "answer"
-_QUIET_SECONDS: Final = 0.5  # without new events, a running turn waits for its questions
+_QUIET_SECONDS: Final = 0.5
+"""Seconds without new events after which a locked turn with open questions counts as waiting for
+answers.
+"""
 _FAILED: Final = "The task failed."
 State: TypeAlias = Literal[
     "working", "input_required", "auth_required", "completed", "failed", "canceled"
@@ -56,7 +59,7 @@ STATES: Final[Mapping[State, TaskState]] = {
 ENDED: Final = frozenset[State]({"completed", "failed", "canceled"})
 
 
-# What is recorded with the message that begins a task
+# Metadata of the message that begins a task
 # --------------------------------------------------------------------------------------------------
 
 
@@ -65,14 +68,14 @@ def request_metadata(user: str, context: str, message: str) -> JsonObject:
 
     Args:
         user: Name of the principal, to whom the task belongs.
-        context: The context ID, as the client knows it.
+        context: The context ID that the client uses.
         message: ID of the message.
     """
     return {"a2a": {"user": user, "context": context, "message": message}}
 
 
 def is_a2a_turn(events: Sequence[Event]) -> bool:
-    """Return whether an A2A client has begun a turn."""
+    """Return whether an A2A client began a turn."""
     return bool(_request_details(events))
 
 
@@ -91,7 +94,7 @@ class TaskTurn(Struct, frozen=True, dict=True):
     """The turn of a task.
 
     Args:
-        conversation: The conversation.
+        conversation: ID of the conversation.
         events: The events of the turn.
         is_open: Whether the turn has not ended.
     """
@@ -102,14 +105,14 @@ class TaskTurn(Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, conversation: str, window: Window) -> TaskTurn | None:
-        """Return the task of a turn. None if no A2A client has begun the turn."""
+        """Return the task of a turn, or None if the turn was not begun by an A2A client."""
         if not is_a2a_turn(window.events):
             return None
         return cls(conversation, window.events, window.open)
 
     @cached_property
     def start(self) -> str:
-        """Event ID of the start of the turn."""
+        """ID of the event that starts the turn."""
         return next(event.event_id for event in self.events if isinstance(event, TurnStart))
 
     @property
@@ -128,7 +131,7 @@ class TaskTurn(Struct, frozen=True, dict=True):
 
     @property
     def context(self) -> str:
-        """The context ID, as the client knows it."""
+        """The context ID that the client uses."""
         return str(self._details.get("context", self.conversation))
 
     @property
@@ -143,7 +146,7 @@ class TaskTurn(Struct, frozen=True, dict=True):
 
     @property
     def texts(self) -> list[str]:
-        """The texts of the assistant."""
+        """The assistant's messages in this turn."""
         return [
             event.message
             for event in self.events
@@ -152,7 +155,7 @@ class TaskTurn(Struct, frozen=True, dict=True):
 
     @property
     def structured(self) -> Json:
-        """The structured answer; None if there is none."""
+        """The last structured answer, or None if there is none."""
         found = [
             event.structured
             for event in self.events
@@ -161,7 +164,7 @@ class TaskTurn(Struct, frozen=True, dict=True):
         return found[-1] if found else None
 
     def outcome(self) -> tuple[State, str]:
-        """Return the state of an ended turn, and the reason of a failure."""
+        """Return the state of an ended turn, and the error message if it failed."""
         end = next(event for event in reversed(self.events) if isinstance(event, TurnEnd))
         ending = RunEnding(end.status, end.error)
         view = TurnView(Window(self.events))
@@ -181,9 +184,9 @@ class TaskSnapshot(Struct, frozen=True, kw_only=True):
     Args:
         turn: The turn.
         state: The state.
-        error: The reason of a failure.
+        error: The error message if the task failed.
         asked: The open questions.
-        can_continue: Whether no process runs the turn although it can continue.
+        can_continue: Whether the turn can continue and no process runs it.
     """
 
     turn: TaskTurn
@@ -203,10 +206,10 @@ class TaskSnapshot(Struct, frozen=True, kw_only=True):
         return self.state != "working"
 
     def status(self, problems: Mapping[str, str], *, has_extension: bool) -> TaskStatus:
-        """Return the status.
+        """Return the status of the task in the wire format.
 
         Args:
-            problems: The reasons why answers of this request were not recorded, by address.
+            problems: The reasons why answers in this request were not recorded, by address.
             has_extension: Whether the client supports structured questions.
         """
         status = TaskStatus(state=STATES[self.state])
@@ -239,7 +242,7 @@ class TaskSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def answer_parts(self) -> list[Part]:
-        """The parts of the artifact: the texts, and the structured answer."""
+        """The parts of the artifact: the assistant's messages, and the structured answer."""
         parts = [text_part(text) for text in self.turn.texts]
         structured = None if self.turn.structured is None else data_part(self.turn.structured)
         return parts if structured is None else [*parts, structured]
@@ -287,11 +290,11 @@ class TaskSnapshot(Struct, frozen=True, kw_only=True):
         history: int | None = None,
         has_artifacts: bool = True,
     ) -> Task:
-        """Return the task.
+        """Return the task in the wire format.
 
         Args:
             client: The client.
-            problems: The reasons why answers of this request were not recorded, by address.
+            problems: The reasons why answers in this request were not recorded, by address.
             history: Maximum number of messages; None for all.
             has_artifacts: Whether to include the answer.
         """
@@ -310,7 +313,7 @@ class TaskSnapshot(Struct, frozen=True, kw_only=True):
 
 
 class TaskReader:
-    """Computes tasks.
+    """Reads the current state of tasks from the store.
 
     Args:
         store: The store, with its authorization rules.
@@ -322,7 +325,7 @@ class TaskReader:
         self._out_of_band: OutOfBand = out_of_band
 
     async def turn(self, task: str, client: Client) -> TaskTurn | None:
-        """Return the turn of a task. None if there is no such task, or if it belongs to another
+        """Return the turn of a task. None if the task does not exist or belongs to another
         principal.
 
         Raises:
@@ -332,7 +335,7 @@ class TaskReader:
         return found
 
     async def snapshot(self, task: str, client: Client) -> TaskSnapshot | None:
-        """Return the state of a task. None if there is no such task, or if it belongs to another
+        """Return the state of a task. None if the task does not exist or belongs to another
         principal.
 
         Raises:
@@ -350,7 +353,9 @@ class TaskReader:
     async def _find(
         self, task: str, client: Client
     ) -> tuple[TaskTurn | None, CommittedBatch | LockedBy | None]:
-        """Return the turn of a task, and the state of its conversation."""
+        """Return the turn of a task, and the state of its conversation. Both are None if the task
+        does not exist or belongs to another principal.
+        """
         at = parse_address(task)
         if at is None:
             return None, None

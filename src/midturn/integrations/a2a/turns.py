@@ -1,8 +1,8 @@
-"""Turns that run in tasks of the application.
+"""Runs turns in background tasks of the application.
 
-A turn does not depend on the request that started it. `work` continues the turns that A2A clients
-have begun and that no process runs: after an answer in another interface, or after the server was
-killed.
+A turn does not depend on the request that started it. `work` continues turns that A2A clients began
+and that no process is running. This happens after an answer in another interface, or after the
+server was killed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_RETRY_DELAY: Final = 300.0
 
 
 OpenedStream: TypeAlias = AbstractAsyncContextManager[AsyncIterator[Streamed]]
-"""The stream of a turn, with its recorded events. It locks the conversation when it is entered."""
+"""Context manager for the stream of a turn. Entering it locks the conversation."""
 
 
 class TurnSource(Protocol):
@@ -43,11 +43,13 @@ class TurnSource(Protocol):
     def start(
         self, conversation: str, text: str, *, key: str, metadata: JsonObject, author: str
     ) -> OpenedStream:
-        """Start a turn. The errors are those of `Agent.stream`."""
+        """Start a turn. Entering the result raises the same errors as `Agent.stream`."""
         ...
 
     def resume(self, conversation: str) -> OpenedStream:
-        """Resume the open turn. The errors are those of `Agent.stream_resume`."""
+        """Resume the open turn. Entering the result raises the same errors as
+        `Agent.stream_resume`.
+        """
         ...
 
 
@@ -60,7 +62,7 @@ class AgentTurns:
 
     @property
     def store(self) -> ConversationStore:
-        """The store of the agent."""
+        """The agent's store."""
         return self._agent.store
 
     def start(
@@ -93,23 +95,24 @@ class RunningTurns:
         self._is_stopped = False
 
     def running(self, conversation: str) -> asyncio.Task[None] | None:
-        """Return the task that runs the turn of a conversation, if there is one."""
+        """Return the background task that runs a conversation's turn, or None if there is none."""
         return self._running.get(conversation)
 
     async def start(
         self, conversation: str, text: str, *, key: str, metadata: JsonObject, author: str
     ) -> None:
-        """Start a turn in a task. Return when its first events are recorded.
+        """Start a turn in a background task. Return when its first events are recorded.
 
         Raises:
-            StoreLocked: The conversation is being written, here or by another process.
+            StoreLocked: This process or another process is writing the conversation.
             MidturnError: The turn cannot start.
         """
         opened = self.source.start(conversation, text, key=key, metadata=metadata, author=author)
         await self._run(conversation, opened)
 
     async def resume(self, conversation: str) -> None:
-        """Resume a turn in a task, unless it runs here or has just failed.
+        """Resume a turn in a background task, unless it is already running in this process or has
+        just failed.
 
         Raises:
             StoreError: The store cannot be read or written.
@@ -120,7 +123,7 @@ class RunningTurns:
         self._retries[conversation] = (time.monotonic() + delay, min(delay * 2, _MAX_RETRY_DELAY))
         try:
             await self._run(conversation, self.source.resume(conversation))
-        except (StoreLocked, NotOpen):  # another process was faster
+        except (StoreLocked, NotOpen):  # another process came first
             self._retries.pop(conversation, None)
         except StoreError:
             raise
@@ -141,7 +144,9 @@ class RunningTurns:
     async def _drive(
         self, conversation: str, opened: OpenedStream, started: asyncio.Future[None]
     ) -> None:
-        """Run a turn until it ends or waits. Errors before it has started belong to the caller."""
+        """Run a turn until it ends or waits. Errors before its first event are raised in the
+        caller, and later errors are logged.
+        """
         has_recorded = False
         try:
             async with opened as stream:
@@ -151,35 +156,37 @@ class RunningTurns:
                     if not started.done():
                         started.set_result(None)
                     has_recorded = True
-            if has_recorded:  # a run that has recorded nothing would be repeated at once
+            if has_recorded:  # otherwise, a run that recorded nothing would be repeated at once
                 self._retries.pop(conversation, None)
         except Exception as error:  # noqa: BLE001  the program's own code may raise anything; the turn stays open
             if not started.done():
                 started.set_exception(error)
-                started.exception()  # the request may be gone
+                started.exception()  # mark the error as retrieved: the request may be gone
                 return
             _LOG.warning("the turn of conversation %s stopped: %r", conversation, error)
         finally:
             if not started.done():
                 started.set_result(None)
 
-    # Turns that no request drives
+    # Continuing turns in the background
     # ----------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Begin to continue ready turns, unless that has begun already."""
+        """Start the background search for ready turns, unless it is already running."""
         if not self._is_stopped and (self._working is None or self._working.done()):
             self._working = asyncio.create_task(
                 continue_ready_turns(self.source.store, self._continue, _LOG)
             )
 
     async def stop(self) -> None:
-        """Wait a moment for the running turns, then cancel them. They stay open in the store."""
+        """Wait a few seconds for the running turns, and then cancel the rest. Cancelled turns stay
+        open in the store.
+        """
         self._is_stopped = True
         await stop_tasks(self._working, [*self._running.values()])
 
     async def _continue(self, conversation: str) -> None:
-        """Continue a ready turn, if an A2A client has begun it."""
+        """Continue a ready turn if an A2A client began it."""
         if conversation in self._running:
             return
         if is_a2a_turn((await self.source.store.port.look(conversation)).turn.events):

@@ -1,7 +1,8 @@
-"""Webhooks: the addresses to which clients want the changes of their tasks to be sent.
+"""Webhooks: addresses to which the server sends the changes of a client's tasks.
 
-A webhook is stored in the store, next to the conversations, because any server on the store may
-send to it. Its address and its credentials are encrypted with a key that the store does not have.
+Webhooks are kept in the store, next to the conversations, so that any server that uses the store
+can send notifications. Their addresses and credentials are encrypted with a key that is not in the
+store.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from midturn.stores.port import StorePort
 MAX_FOR_TASK: Final = 10
 MAX_FOR_PRINCIPAL: Final = 1000
 MAX_URL: Final = 2000
-"""Maximum number of characters of a webhook's address."""
+"""Maximum length of a webhook's address in characters."""
 MAX_CREDENTIALS: Final = 8192
-"""Maximum number of characters of a token, a scheme or credentials."""
+"""Maximum length of a token, a scheme or credentials in characters."""
 MIN_KEY_LENGTH: Final = 16
 BEGINNING: Final = "a2a-push/"
 """Prefix of the names under which webhooks are stored. The ID of the task follows."""
@@ -47,10 +48,11 @@ class PushSettings(Struct, frozen=True, kw_only=True):
     """Settings of push notifications.
 
     Args:
-        key: Encrypts the addresses and the credentials in the store, at least 16 random characters.
-            All servers on a store need the same key.
-        private_addresses: Whether to send to addresses on this machine and in private networks, and
-            without TLS. Only for clients that you trust: a client chooses where the server sends.
+        key: Key that encrypts the addresses and credentials in the store. At least 16 random
+            characters. All servers that share a store need the same key.
+        private_addresses: Whether to allow addresses on this machine and in private networks, and
+            addresses without TLS. Use it only if you trust all clients, because clients choose the
+            addresses to which the server sends requests.
     """
 
     key: str
@@ -73,7 +75,7 @@ class PushSettings(Struct, frozen=True, kw_only=True):
 
 
 class WebhookTarget(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a webhook is, as its client has sent it.
+    """The address and credentials of a webhook, as its client sent them.
 
     Args:
         id: ID of the configuration.
@@ -102,7 +104,7 @@ class WebhookTarget(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return headers
 
     def config(self, task: str) -> TaskPushNotificationConfig:
-        """Return the configuration for its client. The credentials are not returned."""
+        """Return the configuration to show to the client, without the credentials."""
         config = TaskPushNotificationConfig(
             id=self.id, task_id=task, url=self.url, token=self.token
         )
@@ -117,13 +119,13 @@ class Webhook(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Args:
         task: ID of the task.
         principal: Name of the principal to whom the task belongs.
-        by: `by` of the client's answers.
+        by: Value of `answered_by.by` for the client's answers.
         user: User that is recorded with the client's answers.
         has_extension: Whether the client supports structured questions.
         sealed: The encrypted target.
-        sent: Fingerprint of the state that was sent last.
+        sent: Fingerprint of the last state that was sent.
         failures: Number of failed attempts since then.
-        retry_at: Time of the next attempt in RFC 3339; empty for at once.
+        retry_at: Time of the next attempt in RFC 3339; empty to send immediately.
     """
 
     task: str
@@ -138,7 +140,7 @@ class Webhook(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def client(self) -> Client:
-        """The client for which the task is shown."""
+        """The client that receives the notifications."""
         person = self.user if self.by == "user" else None
         return Client.of(self.principal, person, has_extension=self.has_extension)
 
@@ -160,7 +162,7 @@ class Webhooks:
     async def add(
         self, config: TaskPushNotificationConfig, task: str, client: Client
     ) -> TaskPushNotificationConfig:
-        """Store the webhook of a task, in place of the one with the same ID.
+        """Store a webhook for a task. It replaces a webhook with the same ID.
 
         Raises:
             InvalidParamsError: The address is not allowed, a value is not valid, or there are too
@@ -209,7 +211,7 @@ class Webhooks:
         return [target.config(task) for target in targets if target is not None]
 
     async def get(self, task: str, id: str) -> TaskPushNotificationConfig | None:
-        """Return a configuration of a task. None if there is none with this ID.
+        """Return the configuration with this ID, or None if the task has no such configuration.
 
         Raises:
             StoreError: The store cannot be read.
@@ -217,7 +219,7 @@ class Webhooks:
         return next((config for config in await self.of_task(task) if config.id == id), None)
 
     async def remove(self, task: str, id: str) -> None:
-        """Remove a configuration, if there is one.
+        """Remove a configuration if it exists.
 
         Raises:
             StoreError: The store cannot be written.
@@ -234,8 +236,8 @@ class Webhooks:
         return await self._load(BEGINNING)
 
     async def replace(self, name: str, old: Webhook, new: Webhook | None) -> None:
-        """Store a new state of a webhook; None removes it. Do nothing if its client has changed or
-        removed it meanwhile.
+        """Store a new state of a webhook, or remove it if `new` is None. Do nothing if the client
+        changed or removed the webhook in the meantime.
 
         Raises:
             StoreError: The store cannot be read or written.
@@ -246,7 +248,7 @@ class Webhooks:
                 await self._keep(name, new)
 
     def target(self, name: str, webhook: Webhook) -> WebhookTarget | None:
-        """Decrypt where a webhook is. None if it was encrypted with another key."""
+        """Decrypt the target of a webhook. Return None if it was encrypted with another key."""
         try:
             sealed = base64.b64decode(webhook.sealed, validate=True)
             nonce, content = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
@@ -266,7 +268,7 @@ class Webhooks:
         for name, content in kept.items():
             try:
                 found[name] = msgspec.json.decode(content, type=Webhook)
-            except (msgspec.MsgspecError, UnicodeDecodeError):  # of another version
+            except (msgspec.MsgspecError, UnicodeDecodeError):  # written by another version
                 continue
         return found
 
@@ -275,7 +277,7 @@ class Webhooks:
         await self._port.beside.keep(name, content)
 
     def _target(self, config: TaskPushNotificationConfig) -> WebhookTarget:
-        """Return the target in a configuration.
+        """Check a configuration and return its target.
 
         Raises:
             InvalidParamsError: The address is not allowed, or a value is not valid.
@@ -334,8 +336,8 @@ def check_address(url: str, *, private_addresses: bool) -> None:
 
 
 def _is_private(host: str) -> bool:
-    """Return whether a host is an IP address that is not public, in any spelling, or a name that
-    only private networks have.
+    """Return whether a host is a private IP address (in any notation), or a name that only exists
+    in private networks.
     """
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith((".localhost", ".local", ".internal")):

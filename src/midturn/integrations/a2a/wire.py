@@ -1,4 +1,4 @@
-"""Parts and messages of the protocol as the SDK defines them, from and to JSON."""
+"""Converts the SDK's parts and messages from and to JSON."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from midturn.question.json_value import Json, JsonObject, members
 
 TaskUpdate: TypeAlias = TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 MAX_WHOLE: Final = 2**53
-"""Largest integer that is converted: doubles represent all integers up to 2**53 exactly."""
+"""Largest number that is converted to an integer. Doubles represent all integers up to 2**53
+exactly.
+"""
 
 
 def text_part(text: str) -> Part:
-    """Return a part with text."""
+    """Return a part that contains text."""
     return Part(text=text)
 
 
 def data_part(value: Json) -> Part | None:
-    """Return a part with JSON. None if the protocol cannot carry the value, because it is nested
-    too deeply.
-    """
+    """Return a part that contains JSON. None if the value is nested too deeply for the protocol."""
     try:
         return Part(data=ParseDict(cast("Any", value), Value()), media_type="application/json")
     except (ProtobufParseError, RecursionError):
@@ -38,8 +38,8 @@ def data_part(value: Json) -> Part | None:
 
 
 def data_of(part: Part) -> Json:
-    """Return the JSON of a part. The protocol has only doubles, so numbers without a fraction are
-    made whole.
+    """Return the JSON of a part. The protocol transmits all numbers as doubles, so numbers without
+    a fraction are converted to integers.
     """
     return whole(cast("Json", MessageToDict(part.data)))
 
@@ -50,12 +50,12 @@ def metadata_of(part: Part) -> JsonObject:
 
 
 def metadata(value: JsonObject) -> ProtobufStruct:
-    """Return an object as metadata."""
+    """Convert a JSON object to the SDK's metadata."""
     return ParseDict(cast("Any", value), ProtobufStruct())
 
 
 def whole(value: Json) -> Json:
-    """Return a value with every number that has no fraction as an integer."""
+    """Return a JSON value in which numbers without a fraction are integers."""
     match value:
         case float() if value.is_integer() and abs(value) <= MAX_WHOLE:
             return int(value)
@@ -76,15 +76,15 @@ def message_of(
     is_user: bool = False,
     extensions: Iterable[str] = (),
 ) -> Message:
-    """Return a message.
+    """Create a message in the wire format.
 
     Args:
         message_id: ID of the message.
         parts: The parts.
         task: ID of the task.
         context: ID of the context.
-        is_user: Whether the client sends it.
-        extensions: URIs of the extensions that its parts use.
+        is_user: Whether the client sends the message. Otherwise, the agent sends it.
+        extensions: URIs of the extensions that the parts use.
     """
     return Message(
         message_id=message_id,

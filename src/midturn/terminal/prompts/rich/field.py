@@ -1,4 +1,6 @@
-"""Text fields: for text, JSON, replies, reasons, free text, and edits of an approval's subject."""
+"""Text fields: for text, JSON, replies, reasons, free text, and edits of the content that a person
+is asked to approve.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +50,12 @@ class FieldSettings(Struct, frozen=True):
         kind: Plain text or JSON.
         escape: Effect of Esc.
         escape_hint: Description of Esc.
-        shape: A template, displayed dimly. It is not an answer until it is changed.
+        shape: A template in dim text. It is accepted as an answer only after it was changed.
         about: Description of the expected input.
         as_json: Opens a field in which the whole value is edited as JSON.
         notes: Returns a description of the typed text, displayed below the field.
-        tab: Function called for Tab. It changes what `notes` returns, such as the scope of a rule.
-        tab_word: Hint that names the effect of Tab.
+        tab: Called for Tab. It changes the result of `notes`, such as the scope of a rule.
+        tab_word: Hint that describes the effect of Tab.
     """
 
     title: str
@@ -109,7 +111,7 @@ class TextField:
         return self._settings.escape is Sign.LEAVE
 
     def edited(self, text: str) -> None:
-        """Replace the text with the editor's text, without submitting it."""
+        """Replace the text with the text from the external editor, without submitting it."""
         self._buffer.replace(text)
         self._shaped = self._shaped and text in ("", self._settings.shape)
 
@@ -128,7 +130,7 @@ class TextField:
         self._shaped = self._shaped and self.text in ("", self._settings.shape)
         return outcome
 
-    def _press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
+    def _press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one `return` for each effect of a key)
         self._errors = []
         if isinstance(key, Paste):
             self._buffer.insert(key.text)
@@ -164,7 +166,7 @@ class TextField:
             self._buffer.cursor = empty + 1
 
     def frame(self, size: Size) -> Frame:
-        """Draw the title, the visible part of the text, errors and keys."""
+        """Draw the title, the visible part of the text, the errors and the key hints."""
         title = self._title(size)
         errors = [
             row(text, "error")
@@ -229,7 +231,7 @@ class TextField:
         return f"{_HINT} · {escape}" if size.columns >= _WIDE else _SHORT_HINT
 
     def _shape_rows(self, room: int, columns: int) -> list[Row]:
-        """Draw the template dimly."""
+        """Return the rows of the template, in dim text."""
         first, *more = (exact(line) for line in self._settings.shape.split("\n"))
         rows: list[Row] = [
             (Span(POINTER, "pointer"), Span(first, "dim")),
@@ -333,7 +335,9 @@ class SecretField:
         return not self._typed
 
     def press(self, key: Key) -> Pressed:
-        """Insert a character, delete one (Backspace) or all (Ctrl-U), submit, or leave."""
+        """Insert a character, delete one character (Backspace) or all of them (Ctrl-U), submit, or
+        leave.
+        """
         self._message = ""
         if isinstance(key, Paste):
             self._typed += key.text.removesuffix("\n")
@@ -358,7 +362,7 @@ class SecretField:
         return Answered(secret)
 
     def frame(self, size: Size) -> Frame:
-        """Draw the question and the hint. The result is independent of the typed text."""
+        """Draw the question and the hint. The result does not depend on the typed text."""
         *above, last = hang(self._tail, size.columns, "  ")
         if cells(last) + 1 + cells(self._hint) < size.columns:
             rows = [*map(row, above), (Span(f"{last} "), Span(self._hint, "key"))]
