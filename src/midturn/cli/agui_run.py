@@ -1,4 +1,4 @@
-"""`midturn agui run`: a turn of a remote agent that speaks AG-UI."""
+"""`midturn agui run`: run a turn of a remote agent that speaks AG-UI."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 
     Args:
         listening: Address to listen on.
-        token: Token of the clients; None to generate one.
+        token: Token that clients must send; None to generate one.
         user: Name recorded with messages and answers.
         origins: Origins whose pages may send requests.
         secrets: Whether front ends may send secrets.
         context: Whether the front end's context is added to messages.
-        works: Whether turns continue without a request.
+        works: Whether the server continues turns without a request.
     """
 
     listening: Listening

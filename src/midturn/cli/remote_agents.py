@@ -1,4 +1,4 @@
-"""Turns of remote agents: the address is the ID of the model, `agui:URL` or `a2a:URL`."""
+"""Uses remote agents as models. The model ID contains the address: `agui:URL` or `a2a:URL`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from midturn.tools.function import FunctionTool  # not imported for other models
 
 TOKEN_VARIABLE = "token_env"  # noqa: S105  the name of a parameter
-"""The parameter of the model that names the environment variable with the token."""
+"""The model parameter that names the environment variable with the token."""
 
 
 def with_remote_agent(arguments: CommandArguments) -> CommandArguments:
-    """Return the arguments of a run. If the configured model is a remote agent, they contain it, and
-    the only tool is the one that the agent needs.
+    """If the configured model is a remote agent, return arguments that use it as the model, with
+    only the tool that it needs. Otherwise, return `arguments` unchanged.
 
     Raises:
         ConfigError: The address is not valid, the extra is not installed, or the token is missing.

@@ -13,12 +13,12 @@ from midturn.cli.turn_end import OutputFormat
 
 
 class RemoteTurn(Struct, frozen=True, kw_only=True):
-    """Options of the commands.
+    """Options of `midturn agui run` and `midturn a2a run`.
 
     Args:
         prompt: Message for the agent; None to read it from stdin.
         token_env: Environment variable with the token for the agent.
-        non_interactive: Whether no one is attached.
+        non_interactive: Whether to run without a person at the terminal.
         wait: Whether to wait until the questions are answered elsewhere.
         store: The store; None for the default.
         output: Format of the output.

@@ -14,8 +14,8 @@ async def why_not_open(
 ) -> MidturnError:
     """Return the error for an answer to a question that is not open.
 
-    A question of another conversation is reported as unknown, so that a client learns nothing about
-    conversations of others.
+    A question from another conversation is reported as unknown, so that a client cannot find out
+    about the conversations of other clients.
 
     Args:
         store: The store.

@@ -185,7 +185,7 @@ class FormWalk:
     def _replay(self, step: Json) -> bool:
         """Replay a step of an earlier page.
 
-        Return False if the step no longer fits, because the form or the page has changed.
+        Return False if the step no longer fits, because the form or the page changed.
         """
         try:
             match step:
@@ -217,7 +217,7 @@ def rows_of_review(
 
 
 def read_steps(carried: str) -> Sequence[Json]:
-    """Parse the steps that a page contained.
+    """Parse the steps that a page submits in its hidden field.
 
     Return no steps if the input is not a list, because input from pages is untrusted.
     """
@@ -275,7 +275,7 @@ class Drafts:
         if not steps or len(written) > _MAX_DRAFT_SIZE:
             await self.drop()
             return
-        if len(steps) == 1:  # old drafts are deleted whenever a form is begun
+        if len(steps) == 1:  # old drafts are deleted whenever a form is started
             await self._delete_old_drafts()
         await self._port.keep(self._name, written)
         await self._delete_earlier_key()

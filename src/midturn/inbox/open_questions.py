@@ -347,5 +347,5 @@ class OpenQuestionList:
                 data = change.to_json()
                 del data["kind"]
                 self.feed.publish(kind, data)
-            case _:  # other events do not concern the page
+            case _:  # other events do not affect the page
                 pass

@@ -168,7 +168,7 @@ def _questions_of_form(question: OpenQuestion) -> dict[str, Question[object]]:
 
 _LOG = logging.getLogger(__name__)
 _MAX_RUNNING = 16
-_POLL_INTERVAL = 1.0  # seconds between checks for turns that other processes have made ready
+_POLL_INTERVAL = 1.0  # seconds between checks for turns that other processes made ready
 # minimum pause between two checks, as a multiple of the duration of a check. So checks take at most
 # 1 % of the time, even if many turns cannot be resumed
 _SHARE = 100
@@ -221,7 +221,7 @@ class Resuming:
     ) -> None:
         """Resume a turn immediately with the submitted answers.
 
-        Return when the turn has recorded the answers (secrets redacted).
+        Return after the turn has recorded the answers. Secrets are redacted in the record.
 
         Raises:
             AnswerError: The turn now asks another question.

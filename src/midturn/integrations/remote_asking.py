@@ -1,7 +1,7 @@
 """Asks people the questions of remote agents, for every protocol.
 
-Only a person may answer such a question, and the answer is not remembered. A remote agent cannot ask
-for secrets, because midturn never passes a secret to another agent.
+Only a person may answer such a question, and the answer is not remembered. A remote agent cannot
+ask for secrets, because midturn never passes a secret to another agent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_SECRETS: Final = "This question comes from another agent. Do not enter passw
 
 
 class Answers(Struct, frozen=True):
-    """The answers of people to the questions of a remote agent.
+    """People's answers to the questions of a remote agent.
 
     Args:
         values: The answers by question ID; None for a skipped question.
@@ -44,8 +44,8 @@ class Answers(Struct, frozen=True):
 
 
 class NoAnswers(Struct, frozen=True):
-    """There are no answers. `reason` is one of the values in docs/reference/events.md; `reply` is
-    the message of a person instead of an answer.
+    """People gave no answers. `reason` is one of the values in docs/reference/events.md. `reply` is
+    the message that a person gave instead of an answer.
     """
 
     reason: str
@@ -73,13 +73,13 @@ async def ask_people(ctx: ToolContext, form: Form, agent: str) -> Answers | NoAn
                 reason = why or reason
             case NoAnswer(why_not, reply):
                 return NoAnswers(why_not, reply)
-            case None:  # a condition of the form does not hold
+            case None:  # the question was skipped because of a condition in the form
                 values[question.id] = None
     return Answers(values, reason)
 
 
 def text_question(id: str, text: str, context: str = "") -> Question[Any]:
-    """Return a question with a text as answer."""
+    """Return a question that is answered with text."""
     return Question.text(
         id,
         single_line(text) or NEEDS_INPUT,
@@ -90,13 +90,12 @@ def text_question(id: str, text: str, context: str = "") -> Question[Any]:
 
 
 def recorded_question(given: PersistedQuestion, id: str, *context: str) -> Question[Any] | None:
-    """Return a question of another midturn, to ask it here. None if it asks for a secret.
-
-    If its answer type is not known here, it is asked for as text.
+    """Convert a question from another midturn to a question to ask. Return None if it asks for a
+    secret. If this version does not support its answer type, the answer is text.
 
     Args:
         given: The question.
-        id: The question ID here.
+        id: The question ID to use.
         context: Texts to show with the context of the question.
     """
     if isinstance(given.answer_type, SecretType):
@@ -116,7 +115,9 @@ def recorded_question(given: PersistedQuestion, id: str, *context: str) -> Quest
 
 
 def done_question(id: str, agent: str, context: str) -> Question[Any]:
-    """Return the question whether a person has done what a remote agent waits for."""
+    """Return a question that asks whether a person has completed the step that a remote agent is
+    waiting for.
+    """
     return Question.boolean(
         id,
         f"{single_line(agent)} waits for a person. Is it done there?",
@@ -135,5 +136,5 @@ def with_warning(context: str) -> str:
 
 
 def short_id(address: Json) -> str:
-    """Return a part of a question ID that is the same whenever the remote question is read."""
+    """Return a short part of a question ID. The same `address` always has the same result."""
     return sha256(str(address).encode())[:10]

@@ -12,12 +12,12 @@ from midturn.errors import ConfigError, MidturnError
 from midturn.http import LOOPBACK
 
 MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
-"""Maximum size of a response of a remote agent in bytes."""
+"""Maximum size of a response from a remote agent, in bytes."""
 _CONNECT_SECONDS: Final = 30.0
 
 
 class RemoteError(MidturnError):
-    """The remote agent cannot be reached, or refuses a request."""
+    """The remote agent cannot be reached, refuses a request, or breaks the protocol."""
 
 
 class ResponseRefused(httpx.ReadError):
@@ -28,8 +28,8 @@ def check_url(url: str) -> None:
     """Check the address of a remote agent.
 
     Raises:
-        ConfigError: It is not an HTTPS address and not one of this machine, or it contains a user
-            name or a password.
+        ConfigError: The address is not valid, is neither an HTTPS address nor an address of this
+            machine, or contains a user name or a password.
     """
     try:
         parts = urlsplit(url)
@@ -52,7 +52,7 @@ def check_url(url: str) -> None:
 
 
 def limited_client(headers: Mapping[str, str], *, seconds: float) -> httpx.AsyncClient:
-    """Return a client that limits the size of responses and follows no redirects.
+    """Return a client that limits the size of responses and does not follow redirects.
 
     Compressed responses are refused, because their size is known only after they are in memory.
 

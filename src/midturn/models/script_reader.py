@@ -39,8 +39,8 @@ class ScriptedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ScriptedFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A failing request: the HTTP status (None for a broken connection) and the number of seconds
-    that the server asks to wait.
+    """A failing request. It contains the HTTP status (None for a broken connection) and the number
+    of seconds after which the server allows a retry.
     """
 
     message: str = ""
@@ -52,7 +52,7 @@ class ScriptedUsage(exchange.Usage, frozen=True, forbid_unknown_fields=True):
     """Usage of one scripted request. Unlike recorded usage, it does not allow unknown fields."""
 
     def counted(self) -> exchange.Usage:
-        """Return the usage in the type that a model reports."""
+        """Return the usage as a plain `Usage`, the type that models report."""
         return exchange.Usage() + self
 
 
@@ -243,7 +243,7 @@ def position(next: int, inquiry: int | None = None) -> dict[str, Json]:
 
 
 def recorded_position(events: Sequence[Event], inquiry: int | None = None) -> int:
-    """Return the index of the next entry, according to `events`."""
+    """Return the index of the next entry that follows from the recorded `events`."""
     found = (
         position_.get("next")
         for position_ in map(_scripted, reversed(events))
@@ -265,9 +265,9 @@ def _scripted(event: Event) -> Mapping[str, Json]:
 class Progress:
     """Tracks which entries of a script were used.
 
-    Most used entries are recorded in the events. This object adds the entries that are not: errors,
-    and answers in progress. If a conversation has fewer recorded events than before, its state is
-    discarded, because it is a different conversation or lost its last events.
+    The events record most of the used entries. This object also tracks the entries that they do
+    not record: errors, and answers in progress. If a conversation has fewer recorded events than
+    before, its state is discarded, because it is a different conversation or lost its last events.
     """
 
     def __init__(self) -> None:

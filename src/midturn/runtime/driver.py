@@ -8,7 +8,7 @@ The state machine decides, and the driver acts. Each input steps the machine imm
 step durable as one batch, and then begins its other effects.
 
 **Effects that take time** are async functions that return one input. The driver keeps these tasks
-in one table, and reports the input that each returns:
+in one table, and passes the input that each returns to the state machine:
 
 | effect | function | returns | key |
 | --- | --- | --- | --- |
@@ -23,13 +23,14 @@ in one table, and reports the input that each returns:
 `ExternalAnswers.listen` is the only task that runs until it is cancelled. It is started when the
 run would otherwise wait, because most turns do not need it.
 
-**What a crash leaves.** The effects of a step begin only after its events are durable. If the
+**After a crash.** The effects of a step begin only after its events are durable. If the
 process dies earlier, the log contains the turn as it was before the step. If it dies later, an
 effect may have begun without reporting its result, and the next run begins it again. A tool may
 therefore run twice, but an answer is never lost.
 
-**When a turn rests.** If only absent people can continue the turn, and the event loop is idle
-(`Stepper.wait_until_idle`), the turn is suspended. A nested turn waits with its outer turn instead.
+**When a turn is suspended.** If only absent people can continue the turn, and the event loop is
+idle (`Stepper.wait_until_idle`), the turn is suspended. A nested turn waits with its outer turn
+instead.
 
 **How a run ends.** A run ends with an effect (`SuspendTurn`, `LeaveOpen` or `EndTurn`), which is
 the last of its step. The remaining tasks are cancelled, because a task group waits for its tasks.
@@ -187,7 +188,7 @@ class Driver:
         return ending
 
     def interrupt(self) -> None:
-        """End the turn: Ctrl-C without an open prompt."""
+        """End the turn. Called on Ctrl-C if no prompt is open."""
         self.report(steps.Interrupted(self._response.said_so_far()))
 
     # The loop
@@ -245,7 +246,7 @@ class Driver:
         return ("answers",) in self._tasks
 
     def _listen(self) -> None:
-        """Start to collect queued answers."""
+        """Start collecting queued answers."""
         self._tasks["answers",] = self._group.create_task(
             self._external.listen(self._services.clock)
         )
@@ -344,7 +345,7 @@ class Driver:
     # ----------------------------------------------------------------------------------------------
 
     def _start(self, key: TaskKey, work: Work) -> None:
-        """Run an effect as a task, and report the input that it returns."""
+        """Run an effect as a task and pass its result to the state machine."""
         self._tasks[key] = self._group.create_task(_run(key, work, self._tasks, self._stepper))
 
     def _stop(self, key: TaskKey) -> bool:
@@ -447,7 +448,7 @@ class Driver:
 async def _run(
     key: TaskKey, work: Work, tasks: dict[TaskKey, asyncio.Task[None]], stepper: Stepper
 ) -> None:
-    """Run an effect, and report the input that it returns.
+    """Run an effect and pass its result to the state machine.
 
     The effect is called inside the task. Otherwise a task that is cancelled before it begins would
     leave a coroutine that is never awaited.
@@ -478,8 +479,8 @@ def _first(error: BaseException) -> BaseException:
 
 
 POLL_INTERVAL: Final = 0.25
-"""Seconds between checks for whether a person is being asked. Time spent waiting for people does
-not count as work.
+"""How often, in seconds, to check whether the turn is waiting for a person. Time spent waiting for
+people does not count as work.
 """
 
 

@@ -55,8 +55,8 @@ class QuestionDecision(Struct, frozen=True):
         question: The question as it is shown to a person.
         policy: The policy for the question.
         attached: Whether a person is attached.
-        emissions: How often the tool asked the same question in this run.
-        error: Why the model that was asked before failed, if it did.
+        emissions: Number of times that the tool asked the same question in this run.
+        error: The error of the model that was asked before, if it failed.
         reports_replies: Whether the tool receives a reply that a person gives instead of an
             answer. Such a reply is recorded.
         requires_person: Whether only a person may answer, because nobody is attached and a person
@@ -111,7 +111,8 @@ class QuestionDecision(Struct, frozen=True):
         return False
 
     def route(self) -> decisions.DecisionRoute:
-        """Return who must answer, or the resolution, according to the routing table and the limits.
+        """Return the route to the responder, or the resolution if the routing table or a limit
+        already decides the question.
 
         If only certain people may answer the question, no remembered or configured answer is used.
         """
@@ -233,12 +234,12 @@ class QuestionDecision(Struct, frozen=True):
     # ----------------------------------------------------------------------------------------------
 
     def answer(self, answered: Answered, who: ev.AnsweredBy) -> decisions.Resolution:
-        """Return the resolution with an answer."""
+        """Return the resolution that records an answer and gives it to the call."""
         action = decisions.UseAnswer(self.request.question_id, answered, self.request.id, who.by)
         return decisions.Resolution(action, (recorded_answer(self.request.id, answered, who),))
 
     def by_default(self, default: Json) -> decisions.Resolution:
-        """Return the resolution with the default."""
+        """Return the resolution that gives the default answer to the call."""
         return self.answer(Answered(default, automatic=True), decisions.BY_DEFAULT)
 
     def cancel(
@@ -253,18 +254,18 @@ class QuestionDecision(Struct, frozen=True):
         ),
         metadata: dict[str, Json] | None = None,
     ) -> decisions.Resolution:
-        """Return the resolution without an answer."""
+        """Return the resolution that closes the question without an answer."""
         return decisions.Resolution(
             action, (ev.InquiryCancelled(id=self.request.id, reason=reason, metadata=metadata),)
         )
 
     def fail(self, error: str) -> decisions.Resolution:
-        """Return the resolution after the prompter failed."""
+        """Return the resolution for a question whose prompter failed."""
         message = messages.prompt_failed(self.context.tool, self.question.text, error)
         return self.cancel("backend_error", decisions.FailQuestion("backend_error", message))
 
     def expire(self) -> decisions.Resolution:
-        """Return the resolution after the deadline."""
+        """Return the resolution for a question whose deadline has passed."""
         return self.cancel(
             "deadline",
             decisions.FailQuestion(
@@ -283,7 +284,9 @@ class QuestionDecision(Struct, frozen=True):
         return replace(self, attached=False, requires_person=True)
 
     def model_said(self, said: AssistantReplied) -> decisions.Resolution:
-        """Return the resolution with a model's answer. A "no" can be escalated to a person."""
+        """Return the resolution for a question that a model answered. A "no" can be escalated to a
+        person.
+        """
         who = ev.AnsweredBy("assistant", model=said.model)
         record = ev.InquiryAnswered(
             id=self.request.id,
@@ -305,8 +308,8 @@ class QuestionDecision(Struct, frozen=True):
         )
 
     def model_failed(self, failed: AssistantFailed) -> decisions.Resolution:
-        """Return the resolution after a model failed to answer. A failure does not count as a "no":
-        if escalation is configured, a person is asked.
+        """Return the resolution for a question that a model failed to answer. A failure does not
+        count as a "no": if escalation is configured, a person is asked.
         """
         message = messages.assistant_failed(self.context.tool, self.question.text, failed.error)
         escalation = self._escalation(messages.REVIEWER_FAILED, failed.error)
@@ -452,7 +455,7 @@ def _agreed(decision: QuestionDecision) -> decisions.Resolution | None:
 def _responder(
     decision: QuestionDecision, found: UseCached | UseConfigured | UseDefault
 ) -> ev.AnsweredBy:
-    """Return the responder to record for an answer that nobody had to be asked for."""
+    """Return the responder to record for a remembered, configured or default answer."""
     match found:
         case UseCached():
             return ev.AnsweredBy("cached")
@@ -553,7 +556,7 @@ def _why_it_does_not_fit(decision: QuestionDecision) -> str | None:
 
 
 def _exceed(decision: QuestionDecision, limit: LimitName) -> decisions.Resolution:
-    """Return the resolution after a limit was reached. The event names the limit."""
+    """Return the resolution for a question that exceeds a limit. The event names the limit."""
     message = messages.limit_exceeded(
         decision.context.tool, limit, limit_value(limit, decision.context.settings.limits)
     )

@@ -149,7 +149,7 @@ class DecisionQueue:
             if not (free in output.previewing or output.record.is_taken(free) or self.find(free))
         )
 
-    # Routing and showing
+    # Routing and displaying decisions
     # ----------------------------------------------------------------------------------------------
 
     def route(
@@ -198,7 +198,9 @@ class DecisionQueue:
         return first if shown < self._output.settings.prompts_at_once else None
 
     def show(self, each: OpenDecision, error: str | None = None) -> None:
-        """Show a decision to the attached person. `error` says why the last reply was invalid."""
+        """Show a decision to the attached person. `error` is the reason why the last reply was
+        invalid.
+        """
         each.place = "screen"
         if each.screen is not None and not each.screen.is_kept:
             each.screen.is_kept = True
@@ -352,8 +354,8 @@ class DecisionQueue:
     def barred_from_ending(
         self, each: OpenDecision, who: AnsweredBy
     ) -> decisions.InvalidReply | None:
-        """Return why a person may not end the turn instead of deciding, or None if the person may
-        decide all open questions of the turn.
+        """Return the reason why a person may not end the turn, or None. A person may end the turn
+        only if that person may decide all open questions of the turn.
         """
         poll = each.decision.poll
         why = poll.barred(who) if poll is not None else ""
@@ -417,7 +419,7 @@ class DecisionQueue:
     def judge(
         self, permission: PermissionDecision, edit: Proposal, ruling: Ruling
     ) -> decisions.NextAction | None:
-        """Record the result of an edit, given the result of the rules for the new arguments."""
+        """Record an edit. `ruling` is the result of the rules for the new arguments."""
         who, poll = edit.answered_by or AnsweredBy("user"), permission.poll
         barred = poll.barred(who) if poll is not None else ""
         taken = (
@@ -504,7 +506,7 @@ class DecisionQueue:
 
 
 def not_for_agents(decision: decisions.Decision, reply: decisions.DecisionReply) -> str:
-    """Return why a program may not make this decision. Empty if it may.
+    """Return the reason why a program may not make this decision, or an empty string if it may.
 
     Programs may answer only ordinary questions.
     """

@@ -1,9 +1,9 @@
-"""AG-UI: `app()` serves an agent to chat front ends such as CopilotKit, and `tool()` is a remote
-agent as a tool.
+"""AG-UI: `app()` serves an agent to chat front ends such as CopilotKit, and `tool()` makes a remote
+agent available as a tool.
 
-AG-UI is a protocol between front ends and agents: a run is one HTTP request whose response is a
-stream of events. The front end needs `@ag-ui/client` or anything that speaks the protocol; this
-package needs no SDK. It needs the extra `agui`.
+AG-UI is a protocol between front ends and agents. A run is one HTTP request whose response is a
+stream of events. The front end needs `@ag-ui/client` or another client for the protocol. This
+package needs the extra `agui`, but no SDK.
 """
 
 try:

@@ -44,10 +44,10 @@ MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 """Maximum size of a run request in bytes. Front ends send all messages with each run."""
 # seconds between comments in an idle stream, because proxies close idle streams
 KEEPALIVE_INTERVAL: Final = 15.0
-# maximum duration of a stream of a thread's events; when the front end reconnects, the user is
-# checked again
+# maximum duration in seconds of an event stream for a thread; when the front end reconnects, the
+# user is authenticated again
 MAX_STREAM_SECONDS: Final = 600.0
-# seconds between checks whether a thread has got its first message
+# seconds between checks for the first message of a thread
 NEW_THREAD_POLL_INTERVAL: Final = 1.0
 _KEEPALIVE: Final = b": still here\n\n"
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -75,17 +75,17 @@ def app(
     events.
 
     Args:
-        agent: The agent. Its store has to keep keys of conversations.
+        agent: The agent. Its store must support conversation keys.
         user: Returns the name of the user who sent a request, or None for a stranger. A stranger
             gets status 401. May be a coroutine function. A user reaches only their own threads.
         may_answer: Final check whether a user may answer a question, as in `Agent`.
-        secrets: Whether front ends may send secrets. Serve the application over TLS or on this
-            machine only.
-        context: Whether the context that front ends send is added to the messages of the user.
+        secrets: Whether front ends may send secrets. If True, serve the application over TLS or
+            only on this machine.
+        context: Whether the context that front ends send is added to the user's messages.
         deps: Value of `ctx.deps` in the tools of every turn.
-        work: Whether the application continues the turns that front ends have begun, after an
-            answer in another interface or after the server was killed. If False, turns are
-            continued by requests and by other workers only.
+        work: Whether the application continues turns that front ends started, after an answer in
+            another interface or after the server was killed. If False, only requests and other
+            workers continue turns.
         origins: Origins of other sites whose pages may send requests, such as
             `https://chat.example.org`.
     """
@@ -108,7 +108,7 @@ def application(
     work: bool = True,
     origins: Sequence[str] = (),
 ) -> ASGIApp:
-    """Return the application for the turns of `source`. The other arguments are those of `app`."""
+    """Return the application for the turns of `source`. See `app` for the other arguments."""
     server = _Server(source, user, settings, work=work, origins=origins)
 
     @asynccontextmanager
@@ -152,7 +152,7 @@ class _BodyGate:
 
 
 class _Server:
-    """The routes."""
+    """Handles the requests of all routes."""
 
     def __init__(
         self,
@@ -171,14 +171,14 @@ class _Server:
         self._origins = frozenset(origin.lower() for origin in origins)
 
     def begin(self) -> None:
-        """Start to continue ready turns. A mounted application gets no lifespan events, so each
-        request calls this method, too.
+        """Start to continue ready turns. Each request also calls this method, because a mounted
+        application does not receive lifespan events.
         """
         if self._works:
             self.turns.work()
 
     async def run(self, request: Request) -> Response:
-        """Run the agent: stream the events of one run."""
+        """Run the agent and stream the events of the run."""
         user = await self._admitted(request)
         if isinstance(user, Response):
             return user
@@ -200,15 +200,15 @@ class _Server:
         return _stream(_with_keepalive(_encoded_events(run)))
 
     async def capabilities(self, request: Request) -> Response:
-        """Return the capabilities of the agent in the format of the protocol."""
+        """Return the agent's capabilities in the format that AG-UI defines."""
         user = await self._admitted(request)
         if isinstance(user, Response):
             return user
         return JSONResponse(CAPABILITIES, headers=_SECURITY_HEADERS)
 
     async def thread_events(self, request: Request) -> Response:
-        """Stream the changes of a thread's questions. The open questions come first. A thread without
-        messages may be followed, too, because browsers do not repeat a request that got an error.
+        """Stream the changes of a thread's questions, starting with the open questions. A client
+        can also follow a thread without messages, because browsers do not retry after an error.
         """
         user = await self._admitted(request)
         if isinstance(user, Response):
@@ -228,7 +228,7 @@ class _Server:
         )
 
     async def _admitted(self, request: Request) -> str | Response:
-        """Return the user, or the response for a request that is refused."""
+        """Return the user, or an error response if the request is refused."""
         self.begin()
         origin = request.headers.get("origin")
         if origin is not None and not self._is_allowed(origin, request.headers.get("host", "")):
@@ -246,8 +246,8 @@ class _Server:
         return name
 
     def _is_allowed(self, origin: str, host: str) -> bool:
-        """Return whether pages of this origin may send requests. Requests of programs have no
-        origin, so they are not checked.
+        """Return whether pages of this origin may send requests. Requests from programs have no
+        origin and are not checked.
         """
         try:
             own = urlsplit(origin).netloc.lower() == host.lower()
@@ -332,7 +332,7 @@ async def _encoded_changes(store: ConversationStore, key: str) -> AsyncGenerator
     try:
         while (conversation := await store.find(key)) is None:  # noqa: ASYNC110
             await asyncio.sleep(NEW_THREAD_POLL_INTERVAL)
-    except StoreError:  # the front end connects again and gets the error then
+    except StoreError:  # the front end reconnects and then gets the error
         return
     async with aclosing(thread_changes(store, conversation)) as changes:
         async for change in changes:

@@ -1,8 +1,8 @@
-"""Resume entries as answers.
+"""Records the entries of `resume` as answers.
 
-Each entry is recorded by itself, in the order of the entries. An entry that is not recorded does
-not stop the others: it is reported in an event `midturn.not_taken`, and its question is asked
-again. The store alone decides whether a question is open and who may answer it.
+The entries are recorded one by one, in order. If an entry cannot be recorded, an event
+`midturn.not_taken` reports it, its question is asked again, and the next entry is processed. The
+store alone decides whether a question is open and who may answer it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REASONS: Final[Sequence[tuple[type[MidturnError], str]]] = (
     (NotAllowed, "not_allowed"),
     (PersonNeeded, "not_allowed"),
 )
-"""The `why` of an entry that the store refuses. The first match counts."""
+"""The value of `why` for each error from the store. The first match is used."""
 
 _NO_SECRETS: Final = (
     "A secret is not accepted in a chat. Answer the question in the midturn inbox instead."
@@ -146,7 +146,7 @@ class EntryTaker:
     def _give_secrets(
         self, asked: AskedQuestion, value: Json | UnsetType, secrets: Mapping[str, SecretValue]
     ) -> None:
-        """Keep secrets in memory for the run of the turn, together with the other answers of their
+        """Store secrets in memory until the turn runs, together with the other answers in their
         form.
         """
         question = asked.question
@@ -163,10 +163,10 @@ class EntryTaker:
     def _is_refusal(self, asked: AskedQuestion, entry: ResumeEntry) -> bool:
         """Return whether an entry with the status `cancelled` is a refusal.
 
-        A front end must send an entry for every interrupt, even if its user has answered only one.
+        A front end must send an entry for every interrupt, even if its user answered only one.
         `cancelled` is therefore a refusal only if the entry contains `decline`, or if the front end
-        has shown one question only and this question is still the only one. The other question of a
-        front end that has shown two may have been answered in another interface meanwhile.
+        showed only this question and it is still the only one. If the front end showed two
+        questions, the other one may have been answered in another interface in the meantime.
         """
         is_only_one = self._entries == len(self._asked) == 1
         return entry.decline or (is_only_one and asked.is_answerable)
@@ -176,7 +176,7 @@ def _envelope(asked: AskedQuestion) -> Envelope:
     """Return the envelope of a question.
 
     Raises:
-        AnswerError: A front end cannot answer the question. The payload is not read.
+        AnswerError: The question cannot be answered in a front end. The payload is not read.
     """
     if asked.envelope is None:
         text = _NO_SECRETS if asked.waits_for_secret else _UNREADABLE
@@ -185,8 +185,8 @@ def _envelope(asked: AskedQuestion) -> Envelope:
 
 
 def _refusal(asked: AskedQuestion, entry: ResumeEntry) -> dict[str, Any]:
-    """Return the arguments of `store.answer` for a refusal: no to an approval, and a reply instead
-    of an answer.
+    """Return the arguments of `store.answer` for a refusal. An approval is denied. Another question
+    gets a reply instead of an answer.
     """
     if asked.question.kind in ("run", "deliver"):
         return {"approve": False, **({"reason": entry.reply} if entry.reply else {})}
@@ -208,8 +208,8 @@ def _not_taken(entry_id: str, error: MidturnError) -> dict[str, Json]:
 
 
 def _shown(problem: Problem) -> str:
-    """Return a problem as text for the user. In a form, the text begins with the question from the
-    pointer.
+    """Return a problem as text for the user. In a form, the text begins with the question that the
+    pointer names.
     """
     name = problem.pointer.strip("/")
     return f"{name}: {problem.message}" if name and name != "answer" else problem.message

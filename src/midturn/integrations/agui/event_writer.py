@@ -1,10 +1,9 @@
 """Converts the stream of a turn to AG-UI events. Each event is written once, from its deltas or
 from its record.
 
-Deltas come before the event that records them. A text gets its ID from its place among the texts
-of the conversation, so that the recorded text, and the snapshot of every later run, has the same
-ID. If the recorded text differs, because a request was retried, the snapshot at the end of the run
-corrects it.
+Deltas come before the event that records them. The ID of a text contains the number of the
+text in the conversation. The recorded text and the snapshots of later runs therefore have the same
+ID. If a retry changes the recorded text, the snapshot at the end of the run corrects it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class EventWriter:
     """Writes the events of one run.
 
     Args:
-        thread: The messages of the thread. Events that it has already are not written.
+        thread: The messages of the thread. Events that are already in it are not written.
     """
 
     def __init__(self, thread: ThreadMessages) -> None:
@@ -32,7 +31,7 @@ class EventWriter:
         self._open: str | None = None
         self._opens_text = False
         self._streamed: dict[str, str] = {}
-        """Streamed texts without a record, by ID."""
+        """Streamed texts that are not recorded yet, by ID."""
         self._has_reasoned = False
         self._reasonings = 0
 
@@ -51,7 +50,7 @@ class EventWriter:
                 pass
 
     def close(self) -> Iterator[AguiEvent]:
-        """Yield the end of the open text or reasoning."""
+        """Yield the events that end the open text or reasoning, if there is one."""
         if self._open is None:
             return
         if self._opens_text:
@@ -111,7 +110,7 @@ class EventWriter:
             }
 
     def _forget_streamed(self) -> None:
-        """Forget the deltas of a response whose parts are all recorded."""
+        """Forget the deltas, because all parts of the response are recorded."""
         self._streamed.clear()
         self._has_reasoned = False
 
@@ -137,7 +136,7 @@ class EventWriter:
 
 
 def whole_text(id: str, text: str) -> Iterator[AguiEvent]:
-    """Yield a complete text."""
+    """Yield the events for a complete text."""
     yield protocol.text_start(id)
     yield protocol.text_content(id, text)
     yield protocol.text_end(id)

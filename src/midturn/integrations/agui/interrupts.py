@@ -1,9 +1,8 @@
 """Open questions as interrupts.
 
-An interrupt has the address of its question as ID. If the answer yes counts only for the subject
+The ID of an interrupt is the address of its question. If an approval is valid only for the subject
 that the user saw (`OpenQuestion.needs_digest`), the ID also contains the digest of that subject,
-because front ends send back nothing but the ID. An approval of an older version is then refused by
-the store.
+because front ends send back only the ID. The store then refuses an approval of an older version.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ def interrupt_id(question: OpenQuestion) -> str:
 
 
 def parse_interrupt_id(id: str) -> tuple[str, str]:
-    """Return the address of a question and the digest that the user saw; an empty digest if the ID
-    contains none.
+    """Return the address of a question and the digest of the subject that the user saw. The digest
+    is empty if the ID contains none.
     """
     address, _, digest = id.partition(_DIGEST)
     return address, digest
@@ -73,10 +72,10 @@ class AskedQuestion(Struct, frozen=True, kw_only=True):
         """Return the interrupt.
 
         Args:
-            is_old: Whether the front end speaks a version before 1.0. It would block the thread
-                after `expiresAt`.
+            is_old: Whether the front end speaks a version before 1.0. Such a front end would block
+                the thread after `expiresAt`, so the member is left out.
             calls: The calls that the thread contains.
-            problem: The reason why the last answer was not taken.
+            problem: The reason why the last answer was not recorded.
         """
         question = self.question
         problem = problem or question.problem
@@ -160,7 +159,7 @@ async def _asked(
         try:
             visit = Visit(turn, question.request.event_id, event_ids(), question.conversation)
             answered = visit.answers_so_far
-        except MidturnError:  # the question was closed, or a newer version has written the form
+        except MidturnError:  # the question was closed, or a newer version wrote the form
             answered = {}
     envelope = envelope_of(question, answered=answered, takes_secrets=takes_secrets)
     try:
@@ -188,7 +187,7 @@ def interrupts(
 
     Args:
         asked: The open questions.
-        problems: The reasons why answers of this run were not taken, by address.
+        problems: The reasons why answers in this run were not recorded, by address.
         is_old: Whether the front end speaks a version before 1.0.
         calls: The calls that the thread contains.
     """

@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902), in which agents send changes of their state."""
+"""Applies JSON Patch (RFC 6902), the format in which agents send changes to their state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InvalidPatch(ValueError):  # noqa: N818  named for the fault of the agent
 
 
 class PatchedDocument:
-    """A document that is changed by patches.
+    """A document to which patches are applied.
 
     Args:
         value: The document. It is changed in place.
@@ -33,7 +33,7 @@ class PatchedDocument:
         """Apply all operations of a patch.
 
         Raises:
-            InvalidPatch: An operation is invalid, or names a place that does not exist.
+            InvalidPatch: An operation is invalid, or its path does not exist.
         """
         for operation in operations:
             self.value = self._applied(members(operation))
@@ -63,7 +63,9 @@ class PatchedDocument:
         return document
 
     def _limited(self, value: Json) -> Json:
-        """Return a value that is read as a whole. Repeated copies would grow exponentially."""
+        """Return the value, and check the total size of copied and tested values. Without a limit,
+        repeated copies would grow exponentially.
+        """
         self._budget -= len(msgspec.json.encode(value))
         if self._budget < 0:
             raise InvalidPatch(f"it copies and tests more than {_MAX_COPIED_BYTES:,} bytes")

@@ -21,7 +21,7 @@ def encode(event: AguiEvent) -> bytes:
 
 
 def run_started(thread: str, run: str) -> AguiEvent:
-    """Return the first event. It never repeats the input, which may contain a secret."""
+    """Return the first event. It does not contain the input, which may include a secret."""
     return {
         "type": "RUN_STARTED",
         "threadId": thread,
@@ -55,39 +55,41 @@ def custom(name: str, value: Json) -> AguiEvent:
 
 
 def text_start(id: str) -> AguiEvent:
-    """Return the start of a text of the assistant."""
+    """Return the event that starts a text from the assistant."""
     return {"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"}
 
 
 def text_content(id: str, delta: str) -> AguiEvent:
-    """Return a part of a text."""
+    """Return the event for a part of a text."""
     return {"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": delta}
 
 
 def text_end(id: str) -> AguiEvent:
-    """Return the end of a text."""
+    """Return the event that ends a text."""
     return {"type": "TEXT_MESSAGE_END", "messageId": id}
 
 
 def reasoning_start(id: str) -> Iterator[AguiEvent]:
-    """Yield the start of reasoning."""
+    """Yield the events that start reasoning."""
     yield {"type": "REASONING_START", "messageId": id}
     yield {"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"}
 
 
 def reasoning_content(id: str, delta: str) -> AguiEvent:
-    """Return a part of reasoning."""
+    """Return the event for a part of reasoning."""
     return {"type": "REASONING_MESSAGE_CONTENT", "messageId": id, "delta": delta}
 
 
 def reasoning_end(id: str) -> Iterator[AguiEvent]:
-    """Yield the end of reasoning."""
+    """Yield the events that end reasoning."""
     yield {"type": "REASONING_MESSAGE_END", "messageId": id}
     yield {"type": "REASONING_END", "messageId": id}
 
 
 def tool_call(id: str, name: str, arguments: str) -> Iterator[AguiEvent]:
-    """Yield a call. The front end shows it as a message with the ID of the call."""
+    """Yield the events for a call. The front end shows the call as a message with the ID of the
+    call.
+    """
     yield {
         "type": "TOOL_CALL_START",
         "toolCallId": id,
@@ -99,7 +101,7 @@ def tool_call(id: str, name: str, arguments: str) -> Iterator[AguiEvent]:
 
 
 def token_usage(usage: TurnUsage) -> list[Json]:
-    """Return the tokens of each model."""
+    """Return the number of tokens that each model used."""
     found: list[Json] = []
     for name, used in usage.by_model.items():
         provider, slash, model = name.partition("/")

@@ -1,7 +1,7 @@
-"""Answers of people to the interrupts of a remote agent.
+"""Asks people about the interrupts of a remote agent, and converts their answers.
 
-An interrupt says with a JSON Schema what it expects: an approval, one value, or an object. The
-answer is sent back in the shape of that schema.
+The JSON Schema of an interrupt describes the expected answer: an approval, one value, or an object.
+The answer that is sent back matches that schema.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _REFUSE: Final = "refuse"
 _APPROVE: Final = "approve"
 _EDIT: Final = "approve with other arguments"
 _MAX_SCHEMA_LENGTH: Final = 4_000
-"""Maximum number of characters of a schema that is shown with a question."""
+"""Maximum length of a schema that is shown with a question, in characters."""
 
 
 class AskedAgent(Struct, frozen=True):
-    """Asks people the interrupts of one remote agent.
+    """Asks people the questions in the interrupts of one remote agent.
 
     Args:
         ctx: The call in which the questions are asked.
@@ -67,14 +67,14 @@ class AskedAgent(Struct, frozen=True):
     name: str
 
     async def entry(self, interrupt: Interrupt, prefix: str) -> Json:
-        """Ask the questions of an interrupt. Return the entry of `resume`.
+        """Ask the questions of an interrupt and return the entry for `resume`.
 
         Args:
             interrupt: The interrupt.
             prefix: Beginning of the question IDs.
 
         Raises:
-            Rejected: A person has not done what the remote agent waits for.
+            Rejected: The remote agent waits for a person, who has not answered there yet.
         """
         if interrupt.waits_for_person:
             return await self._confirm(interrupt, prefix)
@@ -83,7 +83,7 @@ class AskedAgent(Struct, frozen=True):
         asked = _asked(interrupt, prefix)
         try:
             answers = await self._ask(asked.form, interrupt)
-        except QuestionError:  # the form is too large, or is not valid here
+        except QuestionError:  # the form is too large or not valid in midturn
             asked = _as_text(interrupt, prefix)
             answers = await self._ask(asked.form, interrupt)
         if isinstance(answers, NoAnswers):
@@ -97,7 +97,9 @@ class AskedAgent(Struct, frozen=True):
         return await ask_people(self.ctx, replace(form, questions=tuple(questions)), self.name)
 
     async def _confirm(self, interrupt: Interrupt, prefix: str) -> Json:
-        """Ask whether a person has answered on the side of the agent, and look again."""
+        """Ask whether a person has answered at the remote agent, and return an entry that asks the
+        agent for its current state.
+        """
         context = "\n\n".join(filter(None, (interrupt.text, interrupt.context)))
         question = done_question(prefix, self.name, context)
         answers = await ask_people(self.ctx, Form((question,)), self.name)
@@ -144,14 +146,14 @@ def _unanswered(interrupt: Interrupt, answers: NoAnswers) -> Json:
 
 
 class _Asked(Struct, frozen=True):
-    """The questions of an interrupt, and how their answers are sent.
+    """The questions of an interrupt, and the format in which the answers are sent.
 
     Args:
-        fields: The properties that are asked for. The name of a whole answer is empty.
+        fields: The properties to ask for. The name is empty if the answer is a single value.
         form: The questions.
-        elicited: The form of an object, or None.
+        elicited: The converted form if the answer is an object, or None.
         is_envelope: Whether the answer is sent as `{"answer", "reason"}`.
-        parses: Whether an answer that is JSON is sent as JSON.
+        parses: Whether to send an answer as JSON if it is valid JSON text.
     """
 
     fields: tuple[ElicitedField, ...]
@@ -195,7 +197,7 @@ def _asked(interrupt: Interrupt, id: str) -> _Asked:
 
 
 def _as_recorded(interrupt: Interrupt, id: str) -> _Asked | None:
-    """Return the question of another midturn."""
+    """Return the question if the interrupt comes from another midturn, or None."""
     if interrupt.question is None:
         return None
     try:
@@ -223,7 +225,7 @@ def _by_schema(interrupt: Interrupt, id: str) -> _Asked | None:
 
 
 def _field(interrupt: Interrupt, id: str, asked: JsonObject, *, is_required: bool) -> ElicitedField:
-    """Return the question of one value. Its text is the message of the agent."""
+    """Return a question that asks for one value. Its text is the agent's message."""
     titles = [text(asked.get(name)) for name in ("title", "description")]
     above = "\n\n".join(
         part for part in (interrupt.context, *titles) if part and part != interrupt.text
@@ -261,7 +263,7 @@ def _as_form(interrupt: Interrupt, id: str, schema: JsonObject) -> _Asked:
 
 
 def _conditions(schema: JsonObject, ids: Mapping[str, str]) -> Iterator[tuple[str, When]]:
-    """Yield the conditions of properties that are required only if another one has a value."""
+    """Yield the conditions for properties that are required only if another one has a value."""
     for rule in objects(schema.get("allOf")):
         tested = members(members(rule.get("if")).get("properties"))
         for name in items(members(rule.get("then")).get("required")):
@@ -285,8 +287,8 @@ def _without_schema(interrupt: Interrupt, id: str) -> _Asked:
 
 
 def _as_text(interrupt: Interrupt, id: str) -> _Asked:
-    """Return a question with JSON as answer, for a schema that cannot be shown as a form. The
-    remote agent checks the answer.
+    """Return a question that is answered with JSON, for a schema that cannot be shown as a form.
+    The remote agent checks the answer.
     """
     schema = canonical(interrupt.schema).decode()
     hint = (
@@ -324,7 +326,7 @@ def _approval(interrupt: Interrupt, id: str, can_edit: bool) -> Question[Any]:  
 
 
 def _edit(interrupt: Interrupt, id: str, schema: JsonObject) -> Question[Any]:
-    """Return the question for edited arguments. The original arguments are its default."""
+    """Return the question that asks for edited arguments. Its default is the original arguments."""
     usable: JsonObject = {"type": "object"}
     if not check_schema(schema) and schema.get("type") == "object":
         usable = schema
@@ -339,6 +341,6 @@ def _edit(interrupt: Interrupt, id: str, schema: JsonObject) -> Question[Any]:
     }
     try:
         return Question.from_json(question, DEFAULT_LIMITS)
-    except QuestionError:  # the original arguments do not fit the schema of the agent
+    except QuestionError:  # the original arguments do not match the agent's schema
         answer_type: Json = {"type": "schema", "schema": {"type": "object"}}
         return Question.from_json({**question, "answer_type": answer_type}, DEFAULT_LIMITS)

@@ -1,4 +1,4 @@
-"""Runs of a remote agent over HTTP."""
+"""Runs a remote agent over HTTP."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from midturn.question.json_value import Json
 from midturn.question.text import single_line
 
 DEFAULT_TIMEOUT: Final = 3600.0
-"""Default of the maximum time of a run in seconds."""
+"""Default for the maximum duration of a run, in seconds."""
 MAX_REQUEST_BYTES: Final = MAX_RESPONSE_BYTES
-"""Maximum size of the request of a run in bytes. It contains all messages of the thread."""
-_ATTEMPTS: Final = 3  # of a request that fails or is cut off
+"""Maximum size of a run request in bytes. The request contains all messages of the thread."""
+_ATTEMPTS: Final = 3  # maximum number of attempts if a request fails or is cut off
 _RETRY_DELAY: Final = 1.0
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MAX_BODY_SHOWN: Final = 400
@@ -50,7 +50,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 
     Args:
         thread: ID of the thread.
-        run: ID of the run. It is the same if the run is sent again.
+        run: ID of the run. A run that is sent again keeps its ID.
         messages: All messages of the thread.
         state: State of the agent.
         entries: Answers to the interrupts of the last run.
@@ -64,7 +64,7 @@ class RunRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def body(self) -> bytes:
-        """The body of the request. Agents before version 1.0 need the empty members.
+        """The body of the request. Agents that use a version before 1.0 require the empty members.
 
         Raises:
             RemoteError: The body is too large.
@@ -99,7 +99,7 @@ class RemoteAgent(Struct, frozen=True, kw_only=True):
     Args:
         url: Address of the agent.
         headers: Headers of each request, such as `Authorization`.
-        timeout: Maximum time of a run in seconds.
+        timeout: Maximum duration of a run, in seconds.
     """
 
     url: str
@@ -107,10 +107,10 @@ class RemoteAgent(Struct, frozen=True, kw_only=True):
     timeout: float = DEFAULT_TIMEOUT
 
     async def run(self, request: RunRequest) -> AsyncGenerator[Received]:
-        """Send a run. Yield its texts as they arrive, and its result.
+        """Send a run. Yield its texts as they arrive, and finally its result.
 
         A run that is cut off is sent again with the same ID, so the remote agent runs it at least
-        once. A run with answers that fails is sent again once.
+        once. If a run that carries answers to interrupts ends as failed, it is sent once more.
 
         Raises:
             RemoteError: The agent cannot be reached, refuses the run, or breaks the protocol.
@@ -145,7 +145,7 @@ class RemoteAgent(Struct, frozen=True, kw_only=True):
 
         Raises:
             RemoteError: The agent refuses the run, or breaks the protocol.
-            _CutOff: The request can be repeated.
+            _CutOff: The request failed, but a retry may succeed.
         """
         until = asyncio.get_running_loop().time() + self.timeout
         reader, events = RunReader(request.messages, request.state), SseReader()
@@ -184,8 +184,8 @@ class RemoteAgent(Struct, frozen=True, kw_only=True):
         """Check the status and the type of a response.
 
         Raises:
-            RemoteError: The response is not a run.
-            _CutOff: The agent is temporarily not available.
+            RemoteError: The response is a redirect, a permanent error, or not an event stream.
+            _CutOff: The agent is temporarily unavailable.
         """
         status = response.status_code
         if response.is_redirect:
@@ -210,14 +210,14 @@ def _is_failed(received: str | RemoteRun) -> bool:
 
 
 async def _next(chunks: AsyncIterator[bytes], until: float) -> bytes | None:
-    """Return the next chunk; None at the end.
+    """Return the next chunk, or None at the end of the response.
 
     Raises:
-        TimeoutError: There is none in time.
+        TimeoutError: No chunk arrives before `until`.
     """
     async with asyncio.timeout_at(until):
         return await anext(chunks, None)
 
 
 class _CutOff(Exception):  # noqa: N818  handled at once, never shown
-    """A request failed in a way that a repetition may help."""
+    """A request failed, but a retry may succeed."""

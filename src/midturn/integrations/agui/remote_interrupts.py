@@ -1,4 +1,4 @@
-"""Interrupts of a remote agent: their checks, and the form in which they are kept."""
+"""Checks interrupts from a remote agent, and converts them to the form in which they are stored."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.text import single_line
 
 MAX_INTERRUPTS_BYTES: Final = 128 * 1024
-"""Maximum size of the interrupts of a run in bytes."""
+"""Maximum total size of the interrupts in a run, in bytes."""
 _DEPTH: Final = 64
 _SECRET_REASON: Final = "midturn:secret"  # noqa: S105  a reason of an interrupt
 
 
 class Interrupt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A checked interrupt, as it is kept.
+    """A checked interrupt, as it is stored.
 
     Args:
         id: ID of the interrupt.
-        message: The question of the agent.
+        message: The agent's question.
         is_confirmation: Whether the agent asks for a yes or no.
         tool: Name of the call that waits for an approval; empty if there is none.
         arguments: The arguments of this call.
         schema: JSON Schema of the answer, or None.
         deadline: Time of the deadline; empty if there is none.
-        question: The question of another midturn, or None.
-        details: Further texts of another midturn: the reason why an answer was not taken, or the
-            content that has to be approved.
-        waits_for_person: Whether a person has to answer on the side of the agent.
+        question: The recorded question if the agent is another midturn, or None.
+        details: Further texts from another midturn: the content to approve, the reason why an
+            answer was not recorded, and the place where a secret can be answered.
+        waits_for_person: Whether a person has to answer at the remote agent.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Interrupt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def context(self) -> str:
-        """What a person has to see to answer."""
+        """The text to show with the question: the full message, the call and the details."""
         call = f"{single_line(self.tool)} {canonical(self.arguments).decode()}" if self.tool else ""
         whole = self.message if self.message.strip() != self.text else ""
         return "\n\n".join(filter(None, (whole, call, *self.details)))
@@ -82,7 +82,7 @@ class Interrupt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def checked_interrupts(
     given: Sequence[JsonObject], messages: Sequence[AguiMessage]
 ) -> list[Interrupt]:
-    """Return the interrupts of a run.
+    """Check the interrupts of a run and return them.
 
     Args:
         given: The interrupts, in the format of the protocol.
@@ -145,7 +145,9 @@ def _checked(given: JsonObject, messages: Sequence[AguiMessage]) -> Interrupt:
 
 
 def _call(id: str, messages: Sequence[AguiMessage]) -> tuple[str, Json]:
-    """Return the name and the arguments of a call in the thread."""
+    """Return the name and the arguments of a call in the thread, or an empty name if the call is
+    not found.
+    """
     for message in reversed(messages):
         for call in items(message.get("toolCalls")):
             if id and members(call).get("id") == id:
@@ -175,7 +177,7 @@ def _asks_for_secret(schema: Json) -> bool:
 
 
 def _is_secret(asked: JsonObject) -> bool:
-    """Return whether the question of another midturn asks for a secret."""
+    """Return whether a question from another midturn asks for a secret."""
     try:
         return isinstance(PersistedQuestion.from_json(asked).answer_type, SecretType)
     except msgspec.ValidationError:

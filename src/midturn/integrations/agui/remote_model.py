@@ -1,9 +1,9 @@
 """A remote agent as the model of a turn, for commands.
 
-A message of the user starts a run of the remote agent, and its texts are the response. Interrupts
-are a call of the tool `ask_user_for_agent`, which asks people. Its result starts the next run. The
-log contains everything: each response records the messages and the state of the thread, so a turn
-continues after a crash, in any process. A run that was cut off is sent again with the same ID.
+A user message starts a run of the remote agent, and the texts of the run are the response.
+Interrupts become a call to the tool `ask_user_for_agent`, which asks people. Its result starts the
+next run. Each response records the messages and the state of the thread in the log, so any process
+can continue the turn after a crash. A run that was cut off is sent again with the same ID.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from midturn.tools.asking import ToolContext
 from midturn.tools.function import FunctionTool, tool as function_tool
 
 ASK_TOOL: Final = "ask_user_for_agent"
-"""The tool that asks people the interrupts of the remote agent."""
+"""Name of the tool that asks people the questions in the remote agent's interrupts."""
 MAX_THREAD_BYTES: Final = 1024 * 1024
 """Maximum size of the messages and the state that are recorded with a response, in bytes."""
 _METADATA: Final = "agui"
@@ -64,7 +64,7 @@ _MAX_NAME_LENGTH: Final = 128
 
 
 def ask_tool(agent: str) -> FunctionTool[Any, Any]:
-    """Return the tool that asks people the interrupts of an agent."""
+    """Return the tool that asks people the questions in an agent's interrupts."""
 
     async def ask_user_for_agent(ctx: ToolContext, interrupts: list[dict[str, Any]]) -> str:
         asked = AskedAgent(ctx, agent)
@@ -166,10 +166,10 @@ class RemoteModel:
                 return run.text
 
     def _parts(self, run: RemoteRun, text: str, thread: _Thread) -> list[Part]:
-        """Return the response of a run.
+        """Return the parts of the response for a run.
 
         Raises:
-            RemoteError: The run has failed, or its interrupts are not valid.
+            RemoteError: The run failed, its thread is too large, or its interrupts are not valid.
         """
         recorded: dict[str, Json] = {
             "messages": cast("Json", [*run.messages]),
@@ -195,20 +195,20 @@ class RemoteModel:
 
 
 def _mark(recorded: JsonObject | None = None) -> dict[str, Json]:
-    """Return the metadata of a part of a response."""
+    """Return the metadata for a part of a response."""
     return {_METADATA: {} if recorded is None else recorded}
 
 
 class _Thread(Struct):
-    """The thread of a conversation, and the run that comes next.
+    """The AG-UI thread of a conversation, with the ID and answers of its next run.
 
     Args:
         messages: The messages of the thread.
         state: State of the agent.
         run: ID of the next run.
         entries: Answers to the interrupts of the last run.
-        unanswered: The result of the call that has asked people, if they gave no answers; None if
-            the next run can be sent.
+        unanswered: The result of the call that asked people, if they gave no answers. None if the
+            next run can be sent.
     """
 
     messages: list[AguiMessage] = []
@@ -247,7 +247,9 @@ class _Thread(Struct):
         return thread
 
     def _take(self, event: ChatResponse | ToolCallRequest) -> None:
-        """Take a part of a response. A response of another model has no recorded thread."""
+        """Update the thread from a part of a response. A response from another model has no
+        recorded thread, so only its text is added.
+        """
         recorded = (event.metadata or {}).get(_METADATA)
         if "messages" in members(recorded):
             found = items(members(recorded)["messages"])

@@ -1,8 +1,8 @@
-"""The events of one run of a remote agent, and its result.
+"""Reads the events of one run of a remote agent, and returns the result of the run.
 
-Agents before version 1.0 and of 1.0 send them. Members are read in both spellings (`threadId`,
-`thread_id`), and unknown events are ignored. An event that cannot be read is an error that names
-the event.
+Agents may use AG-UI 1.0 or an earlier version. Members are read in both spellings (`threadId`,
+`thread_id`), and unknown events are ignored. An event that cannot be read raises an error that
+names the event.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from midturn.integrations.remote_http import RemoteError
 from midturn.question.json_value import Json, JsonObject, canonical, items, members, text
 
 OLD_INTERRUPT: Final = "on_interrupt"
-"""Name of the custom event with which agents ask that send no interrupt outcome."""
+"""Name of the custom event that older agents send instead of an interrupt outcome."""
 
 
 class MalformedEvent(RemoteError):  # noqa: N818  named for the fault of the agent
-    """The remote agent has sent an event that cannot be read."""
+    """The remote agent sent an event that cannot be read."""
 
 
 # Outcomes
@@ -34,8 +34,8 @@ class MalformedEvent(RemoteError):  # noqa: N818  named for the fault of the age
 
 
 class Succeeded(Struct, frozen=True):
-    """The run has ended. `result` is the structured result, or None. `open_calls` are the names of
-    calls without a result.
+    """The run succeeded. `result` is the structured result, or None. `open_calls` contains the
+    names of calls without a result.
     """
 
     result: Json = None
@@ -43,17 +43,17 @@ class Succeeded(Struct, frozen=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """The run waits for answers. `interrupts` are in the format of the protocol, and not checked."""
+    """The run waits for answers. `interrupts` contains the unchecked interrupts in AG-UI format."""
 
     interrupts: Sequence[JsonObject]
 
 
 class Cancelled(Struct, frozen=True):
-    """The run was ended by somebody on the side of the remote agent."""
+    """The run was cancelled at the remote agent."""
 
 
 class Failed(Struct, frozen=True):
-    """The run has failed."""
+    """The run failed."""
 
     message: str
     code: str = ""
@@ -69,7 +69,7 @@ class RemoteRun(Struct, frozen=True, kw_only=True):
         outcome: The outcome.
         messages: All messages of the thread, to send with the next run.
         state: The state of the agent, to send with the next run.
-        text: The texts that the agent has written in this run.
+        text: The texts that the agent wrote in this run.
     """
 
     outcome: Outcome
@@ -173,7 +173,7 @@ class _Event:
 
 
 class _Text:
-    """A text that arrives in parts."""
+    """A text message that arrives in parts."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -210,7 +210,7 @@ class RunReader:
         self.outcome: Outcome | None = None
 
     def take(self, given: JsonObject) -> Iterator[str]:
-        """Take an event. Yield the text in it.
+        """Process an event and yield its new text, if it contains any.
 
         Raises:
             MalformedEvent: The event cannot be read.
@@ -237,8 +237,8 @@ class RunReader:
 
     @property
     def result(self) -> RemoteRun:
-        """The result of the run, which has an outcome."""
-        assert self.outcome is not None  # noqa: S101  the caller has read the last event
+        """The result of the run. Use it only after the last event."""
+        assert self.outcome is not None  # noqa: S101  the caller already read the last event
         messages = [self._whole(message) for message in self._messages.values()]
         texts = (
             text(message.get("content"))
@@ -410,8 +410,8 @@ class RunReader:
                 raise event.malformed(f"the outcome {other!r:.40} is not known.")
 
     def _open_calls(self) -> Iterator[str]:
-        """Yield the calls of this run without a result. Agents before 1.0 leave calls to front
-        ends open.
+        """Yield the names of the calls in this run that have no result. Agents that use a version
+        before 1.0 leave calls to front-end tools open.
         """
         for id, call in self._calls.items():  # noqa: A001  the protocol's name
             if id not in self._results:
@@ -419,12 +419,12 @@ class RunReader:
 
 
 def _old_interrupt(event: _Event) -> JsonObject:
-    """Return the interrupt in a custom event `on_interrupt`. Its value is JSON, or JSON as text, and
-    the ID is in `rawEvent`.
+    """Return the interrupt in a custom event `on_interrupt`. Its value is JSON, or text that may be
+    JSON. The ID is in `rawEvent` or in the value.
     """
     value = event.get("value")
     if isinstance(value, str):
-        with suppress(ValueError, RecursionError):  # the value may be a text
+        with suppress(ValueError, RecursionError):  # the value may be plain text
             value = cast("Json", msgspec.json.decode(value))
     given = members(value)
     raw_id = member(event.get("rawEvent"), "id")

@@ -1,9 +1,9 @@
 """A remote agent as a tool.
 
-The call keeps its progress (`ToolContext.keep`): the number of its runs, the messages and the state
-of the thread, and either the run that is about to be sent, the interrupts of the last run, or the
-answer. If its process dies, the next run of the call continues there. The answers of people are
-recorded before they are sent.
+The call stores its progress (`ToolContext.keep`): the number of its runs, the messages and the
+state of the thread, and either the run that is about to be sent, the interrupts of the last run, or
+the answer. If its process dies, the call continues from that point when it runs again. Answers from
+people are recorded before they are sent.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from midturn.tools.function import FunctionTool, tool as function_tool
 from midturn.tools.returned import Rejected
 
 MAX_ANSWER_BYTES: Final = 64 * 1024
-"""Maximum size of the text of a remote agent for the model in bytes."""
+"""Maximum size of the remote agent's answer to the model, in bytes."""
 MAX_KEPT_BYTES: Final = 4 * 1024 * 1024
-"""Maximum size of the messages and the state of a thread in bytes."""
+"""Maximum total size of the messages and the state of a thread, in bytes."""
 _KEPT: Final = "agui"
 _THREAD: Final = "agui_thread"
-_PART_LENGTH: Final = 60_000  # characters of one kept part of a thread: at most 256 KiB as JSON
+_PART_LENGTH: Final = 60_000  # characters in a stored part of a thread: at most 256 KiB as JSON
 
 
 def tool(
@@ -59,15 +59,15 @@ def tool(
     """Return a tool that sends a message to a remote agent over AG-UI and returns its answer.
 
     Interrupts of the remote agent become questions of this call. Only a person may answer them, and
-    they are never asked for secrets. They can be answered in every interface, and the call continues
-    after a restart.
+    they are never asked for secrets. They can be answered in every interface, and the call
+    continues after a restart.
 
     Args:
         url: Address to which runs are sent. Use `https`, except for agents on this machine.
-        name: Name of the tool, and of the agent that asks.
+        name: Name of the tool. Questions show it as the name of the agent that asks.
         description: Description for the model: what the remote agent can do.
         headers: Headers of each request, such as `Authorization`. They are not recorded.
-        timeout: Maximum time of a run in seconds. The time for which people are asked does not
+        timeout: Maximum duration of a run, in seconds. Time spent waiting for people does not
             count.
 
     Raises:
@@ -88,13 +88,13 @@ def tool(
 
 
 class _Progress(Struct, omit_defaults=True):
-    """What a call keeps.
+    """The stored progress of a call.
 
     Args:
-        runs: Number of runs that were begun.
-        set: The set of parts with the thread: 0 or 1.
+        runs: Number of runs that were started.
+        set: Number of the set of parts that contains the thread: 0 or 1.
         parts: Number of parts of the thread.
-        entries: Answers of the run that is about to be sent; None if it has ended.
+        entries: Answers in the run that is about to be sent; None if that run has ended.
         interrupts: Open interrupts of the last run.
         answer: The answer of the agent; None if it has not finished.
     """
@@ -124,10 +124,10 @@ class _RemoteCall:
         self._thread = self._kept_thread()
 
     async def run(self, message: str) -> str:
-        """Send the message, answer the interrupts, and return the answer.
+        """Send the message, ask people about the interrupts, and return the agent's answer.
 
         Raises:
-            Rejected: The remote agent fails, or ends the run.
+            Rejected: The run fails or is cancelled, or it exceeds a limit.
             RemoteError: The remote agent cannot be reached, or breaks the protocol.
         """
         if not self._progress.runs:
@@ -146,7 +146,7 @@ class _RemoteCall:
     # ----------------------------------------------------------------------------------------------
 
     async def _begin(self, entries: list[Json]) -> None:
-        """Keep a run before it is sent."""
+        """Store a run before it is sent."""
         if self._progress.runs > MAX_ROUNDS:
             raise Rejected(f"{self._name} has asked more than {MAX_ROUNDS} times.")
         if not self._progress.runs:
@@ -157,7 +157,7 @@ class _RemoteCall:
         await self._keep()
 
     async def _send(self, entries: list[Json]) -> None:
-        """Send the kept run, and keep its result."""
+        """Send the stored run, and store its result."""
         key = self._ctx.idempotency_key
         request = RunRequest(
             thread=key,
@@ -194,17 +194,18 @@ class _RemoteCall:
             )
         )
 
-    # What is kept
+    # Stored progress
     # ----------------------------------------------------------------------------------------------
 
     async def _keep(self) -> None:
         await self._ctx.keep(_KEPT, cast("Json", msgspec.to_builtins(self._progress)))
 
     async def _keep_thread(self) -> None:
-        """Keep the messages and the state in parts, because they can be larger than one kept value.
+        """Store the messages and the state in parts, because they can be larger than one stored
+        value.
 
-        Two sets of parts alternate. `_keep` selects the new set, so after a crash between the parts
-        the earlier thread is complete.
+        Two sets of parts alternate. `_keep` selects the new set. After a crash before that, the
+        earlier set is still complete.
         """
         written = msgspec.json.encode(self._thread)
         if len(written) > MAX_KEPT_BYTES:
@@ -247,6 +248,6 @@ def answer_of(run: RemoteRun, outcome: Succeeded, name: str) -> str:
 
 
 def failure_text(name: str, message: str, code: str) -> str:
-    """Return the text for the model about a run that has failed."""
+    """Return the text that describes a failed run to the model."""
     marked = f" ({single_line(code)})" if code else ""
     return f"The run of {name} failed{marked}: {single_line(message) or 'it gave no reason.'}"

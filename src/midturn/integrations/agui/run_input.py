@@ -1,8 +1,8 @@
 """The body of a run request: parsing and validation.
 
-Front ends of several ages send it. Members are read in both spellings (`threadId`, `thread_id`),
-unknown members are ignored, and `null` is the same as a missing member. A body that cannot be a run
-is rejected before the stream starts.
+Front ends may use different versions of the protocol. Members are read in both spellings
+(`threadId`, `thread_id`), unknown members are ignored, and `null` is the same as a missing member.
+An invalid body is rejected before the stream starts.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from midturn.question.json_value import Json, JsonObject
 
 PROTOCOL_VERSION: Final = "1.0"
 MAX_ID_LENGTH: Final = 256
-"""Maximum number of characters of the IDs that a front end chooses."""
+"""Maximum length of the IDs that a front end chooses, in characters."""
 MAX_MESSAGES_AT_ONCE: Final = 20
-"""Maximum number of new messages of one run."""
+"""Maximum number of new messages in one run."""
 
 
 class InputRejected(Exception):  # noqa: N818  a response with a status, not a fault
-    """The body is not a valid run request. `status` is the HTTP status, `pointer` the invalid
-    place.
+    """The body is not a valid run request. `status` is the HTTP status. `pointer` is a
+    JSON Pointer to the invalid value.
     """
 
     def __init__(self, message: str, *, pointer: str = "", status: int = 422) -> None:
@@ -38,7 +38,7 @@ class InputMessage(Struct, frozen=True, kw_only=True):
     Args:
         id: ID of the message.
         role: `user`, `assistant`, `tool`, `system`, `developer`, `reasoning`, `activity`, or a role
-            of a newer version.
+            that a newer version defines.
         text: Text of the message; empty if there is none.
         ignored_parts: Types of the content parts that are not text.
         given: The message as it was sent.
@@ -64,7 +64,7 @@ class ResumeEntry(Struct, frozen=True, kw_only=True):
         decline: Whether `cancelled` is meant as a refusal.
         reply: Text for the model with a refusal.
         end_turn: Whether to end the turn.
-        refresh: Whether the entry is not an answer. The front end asks for the current state.
+        refresh: Whether the front end only asks for the current state. The entry is then no answer.
     """
 
     id: str
@@ -86,7 +86,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
         messages: All messages that the front end has.
         entries: Answers to interrupts.
         tools: Names of the tools of the front end.
-        context: Context of the front end, as description and value.
+        context: Context from the front end, as pairs of description and value.
     """
 
     thread: str
@@ -98,7 +98,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
     context: tuple[tuple[str, str], ...] = ()
 
     def new_messages(self, recorded: frozenset[str]) -> tuple[InputMessage, ...]:
-        """Return the messages of the user at the end of the input that are not recorded.
+        """Return the user messages at the end of the input that are not recorded yet.
 
         Args:
             recorded: The IDs of the recorded messages.
@@ -115,7 +115,7 @@ def parse_run_input(body: bytes) -> RunInput:
     """Parse the body of a run request.
 
     Raises:
-        InputRejected: The body is not JSON (400), or it is not a run (422).
+        InputRejected: The body is not JSON (400), or it is not a valid run request (422).
     """
     try:
         body.decode()
@@ -199,9 +199,9 @@ def _is_old(given: JsonObject) -> bool:
 
 
 def _with_ids(messages: Sequence[Json], run: str, *, is_resume: bool) -> tuple[InputMessage, ...]:
-    """Return the messages. Only the last message of an input without `resume` may have no ID: it is
-    a new message, and gets an ID. Other messages without an ID are left out, because they cannot be
-    recognized later.
+    """Return the messages, each with an ID. If the last message of an input without `resume` has no
+    ID, it is a new message and gets an ID. Other messages without an ID are left out, because they
+    cannot be recognized later.
     """
     found: list[InputMessage] = []
     last = len(messages) - 1

@@ -1,4 +1,4 @@
-"""The changes of a thread's questions, with those of agents inside its tools."""
+"""Streams the changes of a thread's questions, including questions from agents in its tools."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from midturn.stores.nested_conversations import open_family
 from midturn.stores.store import ConversationStore
 from midturn.stores.watching import StoreChange
 
-_NESTED_SECONDS: Final = 2.0  # in which the ends of nested questions are noticed
+_NESTED_SECONDS: Final = 2.0  # maximum wait for the ends of nested questions
 
 
 async def thread_changes(
     store: ConversationStore, conversation: str
 ) -> AsyncGenerator[StoreChange]:
-    """Yield the changes of questions until the store fails. The open questions come first.
+    """Yield the changes of a thread's questions, starting with the open ones, until the store
+    fails.
 
     Args:
         store: The store.
@@ -59,10 +60,10 @@ class _FamilyWatch:
             self._watching[conversation] = asyncio.create_task(self._follow(conversation))
 
     async def _follow(self, conversation: str) -> None:
-        with suppress(StoreError):  # the front end connects again and gets the error then
+        with suppress(StoreError):  # the front end reconnects and then gets the error
             async with aclosing(self._store.watch(conversation, events=True)) as changes:
                 async for change in changes:
-                    if change.conversation == conversation:  # nested ones have their own task
+                    if change.conversation == conversation:  # nested ones have other tasks
                         await self._take(change)
         if conversation == self._root:
             self.changes.put_nowait(None)

@@ -2,15 +2,16 @@
 
 The log is the only record. Every run computes the same messages with the same IDs:
 
-- A message of the user has the ID that the front end gave it. It is recorded as metadata of its
-  `chat_request` event. For imported history it is found again by its place and text.
-- A text of the assistant is `text-<n>`, counted in the conversation. The ID is needed before the
-  text is recorded, because the text is streamed.
-- A call is a message of its own. Its ID, and the `toolCallId`, is the event ID of the call, because
-  providers reuse their IDs.
-- The result of a call is `result-<call>`. It follows its call, where front ends put it as well.
+- A user message has the ID that the front end gave it. The ID is recorded in the metadata of the
+  `chat_request` event. In imported history, the ID is found by the position and text of the
+  message.
+- A text from the assistant has the ID `text-<n>`, where `n` counts the texts in the conversation.
+  Texts are streamed, so the ID is needed before the text is recorded.
+- Each call is a separate message. Its ID and its `toolCallId` are the event ID of the call, because
+  providers reuse their call IDs.
+- The result of a call has the ID `result-<call>`. It follows its call, as it does in front ends.
 
-Reasoning is streamed, but it is not among the messages. Front ends keep it.
+Reasoning is streamed, but the messages do not contain it. Front ends store it themselves.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from midturn.integrations.agui.run_input import InputMessage
 from midturn.question.json_value import Json, members
 
 SEPARATOR = "\n\n"
-"""Separates the messages of the user that begin a turn together."""
+"""Separator between the user messages that start a turn together."""
 
 
-# Metadata that is recorded with a message of the user
+# Metadata that is recorded with a user message
 # --------------------------------------------------------------------------------------------------
 
 
@@ -46,7 +47,7 @@ def request_metadata(run: str, messages: Sequence[InputMessage]) -> dict[str, Js
 
     Args:
         run: ID of the run.
-        messages: The messages of the user, each with a text.
+        messages: The user messages, none of which has empty text.
     """
     ids: list[Json] = [message.id for message in messages]
     lengths: list[Json] = [len(message.text) for message in messages]
@@ -54,15 +55,15 @@ def request_metadata(run: str, messages: Sequence[InputMessage]) -> dict[str, Js
 
 
 def is_agui_turn(events: Iterable[Event]) -> bool:
-    """Return whether a front end has started the turn."""
+    """Return whether a front end started the turn."""
     return any(
         isinstance(event, ChatRequest) and "agui" in (event.metadata or {}) for event in events
     )
 
 
 def _recorded_messages(event: ChatRequest) -> list[tuple[str, str]]:
-    """Return the messages of the front end in a request, as ID and text. Empty if the request does
-    not come from a front end.
+    """Return the front end's messages in a request as pairs of ID and text. Empty if the request
+    does not come from a front end.
     """
     given = members((event.metadata or {}).get("agui"))
     ids, lengths = given.get("messages"), given.get("lengths")
@@ -89,15 +90,15 @@ class ThreadMessages:
         """Create the messages of a thread without events.
 
         Args:
-            given: The messages of the front end, to find the IDs of imported history.
-            with_images: Whether results may contain images. Otherwise their texts are sent alone.
+            given: The messages from the front end, which contain the IDs of imported history.
+            with_images: Whether results may contain images. If False, images are replaced by text.
         """
         self.messages: list[AguiMessage] = []
         self.ids: set[str] = set()
         self.calls: set[str] = set()
         """IDs of the calls."""
         self.texts = 0
-        """Number of texts of the assistant."""
+        """Number of texts from the assistant."""
         self.has_dropped_images = False
         texts = (message for message in given if message.role in ("user", "assistant"))
         self._given = [*dropwhile(lambda message: message.role != "user", texts)]
@@ -108,12 +109,12 @@ class ThreadMessages:
 
     @property
     def next_text_id(self) -> str:
-        """ID of the next text of the assistant, unless history is imported."""
+        """ID of the assistant's next text, unless it is part of imported history."""
         return f"text-{self.texts + 1}"
 
     def take(self, event: Event) -> AguiMessage | None:
-        """Add the messages of an event. Return the message of the assistant or of a tool, if the
-        event is one.
+        """Add the messages of an event. Return the added message if it comes from the assistant or
+        from a tool, otherwise None.
         """
         match event:
             case ChatRequest():
@@ -147,7 +148,7 @@ class ThreadMessages:
                 return None
 
     def _add(self, message: AguiMessage, after: str | None = None) -> AguiMessage:
-        """Add a message at the end, or after the message with an ID."""
+        """Add a message at the end, or after the message whose ID is `after`."""
         place = len(self.messages)
         while after is not None and place > 0 and self.messages[place - 1]["id"] != after:
             place -= 1
@@ -168,8 +169,8 @@ class ThreadMessages:
             yield {"id": id, "role": "user", "content": text}
 
     def _known_id(self, role: str, text: str, own_id: str) -> str:
-        """Return the ID that the front end has given to a message, if the message at the same place
-        is equal.
+        """Return the ID that the front end gave to a message, if its message at the same position
+        has the same role and text. Otherwise, return `own_id`.
         """
         if self._place >= len(self._given):
             return own_id
@@ -209,12 +210,12 @@ def arguments_text(event: ToolCallRequest) -> str:
     return msgspec.json.encode(event.arguments).decode()
 
 
-# The messages of a front end
+# Messages from a front end
 # --------------------------------------------------------------------------------------------------
 
 
 def own_messages(given: Sequence[InputMessage]) -> list[AguiMessage]:
-    """Return the system and developer messages of the front end. They are not recorded, so a
+    """Return the system and developer messages from the front end. They are not recorded, so a
     snapshot without them would remove them.
     """
     return [
@@ -225,7 +226,7 @@ def own_messages(given: Sequence[InputMessage]) -> list[AguiMessage]:
 
 
 def displaced(given: Sequence[str], messages: Sequence[AguiMessage]) -> bool:
-    """Return whether the messages of a front end would be in a wrong order after a snapshot. Front
+    """Return whether a front end's messages would be in the wrong order after a snapshot. Front
     ends keep the order of the messages that they already have, and append the new messages.
 
     Args:

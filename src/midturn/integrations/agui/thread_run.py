@@ -1,9 +1,9 @@
-"""One run of a thread: a window on the turn of its conversation.
+"""Processes one run request of a thread.
 
-A run records the entries of `resume`, drives the open turn until it ends or waits for people, and
-then starts a turn with the new messages. It ends with the open questions, or with the end of the
-turn. All decisions come from the log, so a run that joins a running turn, repeats an earlier run or
-follows another process sees the same.
+A run records the entries of `resume`, continues the open turn until it ends or waits for people,
+and then starts a turn with the new messages. It ends with the open questions, or with the end of
+the turn. All decisions are based on the log. A run that joins a running turn, repeats an earlier
+run or follows another process therefore returns the same messages.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from midturn.stores.store import ConversationStore
 from midturn.turn.view import TurnView
 
 _LOG = logging.getLogger(__name__)
-_MAX_LOCK_SECONDS: Final = 30.0  # for a lock of another program without an open turn
+_MAX_LOCK_SECONDS: Final = 30.0  # maximum wait for the lock of a conversation
 _FAILED: Final = "The server cannot continue this conversation. The error was logged."
 _MODEL_FAILED: Final = (
     "The model is unavailable. The turn stays open. Send a run without new messages to try again."
@@ -61,7 +61,7 @@ _Beginning: TypeAlias = tuple[str | None, Sequence[Event]]
 
 
 def thread_key(user: str, thread: str) -> str:
-    """Return the key of the conversation of a user's thread. The user is quoted, so that no other
+    """Return the conversation key for a user's thread. The user name is quoted, so that no other
     user's thread can have the same key.
     """
     return f"agui:{quote(user, safe='')}:{thread}"
@@ -72,7 +72,7 @@ class RunSettings(Struct, frozen=True, kw_only=True):
 
     Args:
         secrets: Whether front ends may send secrets.
-        context: Whether the context of the front end is added to the messages of the user.
+        context: Whether the front end's context is added to the user's messages.
     """
 
     secrets: bool = False
@@ -82,8 +82,8 @@ class RunSettings(Struct, frozen=True, kw_only=True):
 class ThreadRun:
     """One run. Iterate over `events` once.
 
-    The entries of `resume` are recorded in a task that begins at once, so that an answer is not lost
-    if the connection breaks before the first event is sent.
+    A task that starts at once records the entries of `resume`, so that no answer is lost if the
+    connection breaks before the first event is sent.
 
     Args:
         turns: The turns that run in this application.
@@ -171,7 +171,7 @@ class ThreadRun:
             self._turns.release(self._conversation)
 
     async def _read(self, conversation: str | None) -> Sequence[Event]:
-        """Read the recorded messages. They are not new material of this run."""
+        """Add the recorded events to the thread, so that this run does not send them as new."""
         if conversation is None:
             return ()
         events = (await self._store.read(conversation)).events
@@ -221,7 +221,7 @@ class ThreadRun:
         ]
         messages = [*own_messages(self._given.messages), *self._thread.messages, *new]
         if displaced([message.id for message in self._given.messages], messages):
-            yield protocol.snapshot([])  # so that the front end takes the order of the next one
+            yield protocol.snapshot([])  # so that the front end uses the order of the next snapshot
         yield protocol.snapshot(messages)
 
     async def _record_entries(self) -> _Beginning:
@@ -268,7 +268,7 @@ class ThreadRun:
                 opened = self._begin(words, is_new=not events)
                 async for event in driver.follow(opened, has_history=not events):
                     yield event
-            except (StoreLocked, TurnOpen):  # another request was faster, or a program holds it
+            except (StoreLocked, TurnOpen):  # another request or program was first
                 if time.monotonic() - begun_at > _MAX_LOCK_SECONDS:
                     for message in words:
                         yield self._words_not_taken(message, "busy")
@@ -295,8 +295,8 @@ class ThreadRun:
         )
 
     def _history(self, words: Sequence[InputMessage]) -> list[HistoryMessage]:
-        """Return the earlier texts of a front end that brings a conversation along. The first one
-        is the user's.
+        """Return the history that the front end sent with a new conversation. It begins with the
+        first text from the user.
         """
         new = {message.id for message in words}
         found: list[HistoryMessage] = []
@@ -313,7 +313,7 @@ class ThreadRun:
     # ----------------------------------------------------------------------------------------------
 
     def _unused_secrets(self) -> Iterator[AguiEvent]:
-        """Yield the reports of secrets that could not be given, because another program held the
+        """Yield an event for each secret that was not used, because another program was running the
         turn.
         """
         for address in self._entries.secrets:
@@ -346,7 +346,7 @@ class ThreadRun:
             yield event
 
     def _ended(self, window: Window | None) -> Iterator[AguiEvent]:
-        """Yield the end of a run whose turn waits for nobody."""
+        """Yield the end of a run without open questions."""
         ended = _turn_end(window)
         if ended is None and window is not None and window.open:
             yield protocol.run_error(_OPEN, "open", usage=self._usage())
@@ -374,7 +374,9 @@ class ThreadRun:
                 yield protocol.run_error(text, "failed", usage=self._usage())
 
     def _finished(self, outcome: dict[str, Json], **members: Json) -> AguiEvent:
-        """Return the end of a run that did not fail. Front ends before 1.0 know no success."""
+        """Return the last event of a run that did not fail. Front ends that use a version before
+        1.0 do not support the outcome `success`.
+        """
         if outcome["type"] != "success" or not self._given.is_old:
             members["outcome"] = outcome
         return protocol.run_finished(

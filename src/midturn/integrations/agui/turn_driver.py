@@ -1,8 +1,8 @@
-"""Drives the open turn of a thread's conversation, and follows it if others run it.
+"""Runs the open turn of a thread's conversation, or follows it if another process runs it.
 
-A turn runs under the lock of its conversation. The run that gets the lock drives the turn, and its
-events have deltas. The other runs follow the recorded events, whoever records them: a request, a
-worker, or another program.
+A turn runs under the lock of its conversation. The AG-UI run that gets the lock runs the turn, and
+its events include deltas. The other AG-UI runs follow the recorded events, which may come from a
+request, a worker, or another program.
 """
 
 from __future__ import annotations
@@ -35,20 +35,22 @@ from midturn.turn.view import TurnView
 
 _POLL_INTERVAL: Final = 0.5  # seconds; releasing a lock sends no notification, so poll
 RETRY_DELAY: Final = 0.05  # seconds to wait after another run locked the conversation first
-_QUIET_SECONDS: Final = 0.5  # without new events, a turn of another process waits for its questions
+# seconds without new events after which a turn that another process runs counts as waiting for
+# answers
+_QUIET_SECONDS: Final = 0.5
 
 
 class TurnDriver:
-    """Drives and follows the turns of one conversation for one run.
+    """Runs or follows the turns of one conversation for one AG-UI run.
 
     Args:
         turns: The turns that run in this application.
         store: The store, with its authorization rules.
         conversation: ID of the conversation.
         writer: Writes the events of the run.
-        position: Number of recorded events that the writer has.
+        position: Number of recorded events that the writer has already processed.
         user: The user of the front end.
-        entries: What became of the entries. Contains the secrets for the turn.
+        entries: Results of the entries, including the secrets for the turn.
     """
 
     def __init__(
@@ -68,13 +70,13 @@ class TurnDriver:
         self._user = user
         self._entries = entries
         self.position = position
-        """Number of recorded events that the writer has."""
+        """Number of recorded events that the writer has already processed."""
         self.result: RunResult[object] | None = None
-        """Result of the last turn that this run drove."""
+        """Result of the last turn that this object ran."""
 
     async def continue_turn(self) -> AsyncIterator[AguiEvent]:
-        """Resume the open turn if it can continue, and follow it if another request or process runs
-        it, until it ends or waits for people.
+        """Resume the open turn if it can continue, or follow it if another request or process runs
+        it. Return when the turn ends or waits for people.
         """
         growing = self._store.port.growing
         since, changed_at = await growing.wait_for_change(0), time.monotonic()
@@ -104,7 +106,7 @@ class TurnDriver:
                 async for event in self._resume():
                     yield event
                 if self.position == position and not self._entries.secrets:
-                    return  # the run has recorded nothing, so another one would not either
+                    return  # the run did not record anything, and another run would not either
                 continue
             try:
                 async with asyncio.timeout(_POLL_INTERVAL):
@@ -113,7 +115,7 @@ class TurnDriver:
                 pass
 
     async def _resume(self) -> AsyncIterator[AguiEvent]:
-        """Resume the open turn once. A secret that the turn does not take is reported."""
+        """Resume the open turn once. Report the secrets that the turn refuses."""
         secrets, self._entries.secrets = self._entries.secrets, {}
         opened = self._turns.source.resume(
             self._conversation, after=self.position, secrets=secrets, user=self._user
@@ -132,8 +134,8 @@ class TurnDriver:
     async def follow(
         self, opened: OpenedStream, *, has_history: bool = False
     ) -> AsyncIterator[AguiEvent]:
-        """Run a turn in a task of the application, and yield its events. The front end has the
-        imported history already.
+        """Run a turn in a task of the application, and yield its events. If `has_history` is set,
+        do not send the imported history, because the front end already has it.
         """
         running = await self._turns.run(self._conversation, opened)
         try:
@@ -161,7 +163,7 @@ class TurnDriver:
         self.position = until
 
     async def catch_up(self, until: int | None = None) -> AsyncIterator[AguiEvent]:
-        """Yield the events that other requests and processes have recorded."""
+        """Yield events that other requests and processes recorded."""
         if until is not None and until <= self.position:
             return
         events = (await self._store.read(self._conversation)).events

@@ -1,9 +1,8 @@
 """Runs turns as asyncio tasks of the application.
 
 A turn does not depend on the request that started it: if the connection is lost, the turn goes on,
-and later requests find its events in the log. `work` also continues turns that front ends have
-begun and that no request drives: after an answer in another interface, or after the server was
-killed.
+and later requests find its events in the log. `work` also continues turns that front ends
+started and no request runs, after an answer in another interface or after the server was killed.
 """
 
 from __future__ import annotations
@@ -58,13 +57,13 @@ class TurnSource(Protocol):
         author: str,
         history: Sequence[HistoryMessage],
     ) -> OpenedStream:
-        """Start a turn. The errors are those of `Agent.stream`."""
+        """Start a turn. Raises the same errors as `Agent.stream`."""
         ...
 
     def resume(
         self, conversation: str, *, after: int | None, secrets: GivenSecrets, user: str | None
     ) -> OpenedStream:
-        """Resume the open turn. The errors are those of `Agent.stream_resume`."""
+        """Resume the open turn. Raises the same errors as `Agent.stream_resume`."""
         ...
 
 
@@ -135,7 +134,7 @@ class RunningTurn:
         """Wait until the conversation is locked and the turn runs.
 
         Raises:
-            StoreLocked: Another process or another run is writing the conversation.
+            StoreLocked: Another process or another run holds the lock of the conversation.
             MidturnError: The turn cannot run.
         """
         await asyncio.shield(self._started)
@@ -204,14 +203,14 @@ class RunningTurns:
             self._reserved[conversation] = count
 
     def running(self, conversation: str) -> RunningTurn | None:
-        """Return the turn that runs here in a conversation, if there is one."""
+        """Return the turn of a conversation that this application runs, or None."""
         return self._running.get(conversation)
 
     async def run(self, conversation: str, opened: OpenedStream) -> RunningTurn:
         """Run a turn in a task.
 
         Raises:
-            StoreLocked: The conversation is being written, here or by another process.
+            StoreLocked: This or another process holds the lock of the conversation.
             MidturnError: The turn cannot run.
         """
         if conversation in self._running:
@@ -220,7 +219,7 @@ class RunningTurns:
         running.task.add_done_callback(lambda _: self._ended(conversation, running))
         try:
             await running.started()
-        except asyncio.CancelledError:  # the client has disconnected
+        except asyncio.CancelledError:  # the client disconnected
             running.detach()
             raise
         return running
@@ -232,11 +231,11 @@ class RunningTurns:
             # disconnected
             running.task.exception()
 
-    # Turns that no request runs
+    # Continuing turns in the background
     # ----------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Start to continue ready turns, unless this was started already."""
+        """Start continuing ready turns in the background, unless this is already running."""
         if not self._is_stopped and (self._working is None or self._working.done()):
             self._working = asyncio.create_task(
                 continue_ready_turns(self.source.store, self._continue, _LOG)
@@ -249,7 +248,7 @@ class RunningTurns:
         await stop_tasks(self._working, [*running, *self._tasks])
 
     async def _continue(self, conversation: str) -> None:
-        """Continue a ready turn, if a front end has started it and no request runs it."""
+        """Continue a ready turn, if a front end started it and no request runs it."""
         retry_at, delay = self._retries.get(conversation, (0.0, _RETRY_DELAY))
         if conversation in self._running or conversation in self._reserved:
             return
