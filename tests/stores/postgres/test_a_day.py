@@ -17,6 +17,7 @@ from support.postgres import Cluster
 
 pytestmark = pytest.mark.real("PostgreSQL")
 AHEAD = """
+drop schema if exists a_day, clock cascade;
 create schema clock;
 create table clock.ahead (seconds float8);
 insert into clock.ahead values (0);

@@ -122,8 +122,8 @@ def test_commands_for_file_stores_are_refused_over_postgres(midturn: CommandLine
     foreign = midturn.run("inbox", "--store", "mysql://somewhere/x")
     assert foreign.status == 2
     assert foreign.stderr.startswith(
-        "midturn: There is no store `mysql://…`. Available: `postgresql://…`, `postgres://…`. A"
-        " directory is "
+        "midturn: There is no store `mysql://…`. Available: `postgresql://…`, `postgres://…`."
+        " To open a directory, pass its path"
     )
 
 
